@@ -263,6 +263,9 @@ CAUSES: dict[str, Cause] = {
     "nothing: an older chip": Cause((replace(JOB, dialect=OLDER_CHIP),), same, ()),
     "nothing: far ahead": Cause((replace(CALM, step_end_sync=False, steps=5),), same, ()),
     "nothing: warm-up": Cause((replace(CALM, steps=5, stalled_step=0, stall_ns=80_000_000),), same, ()),
+    "nothing: parameters one by one": Cause(
+        (replace(CALM, step_end_sync=False, steps=4, host_op_ns=6_000, parameters=40),), same, ()
+    ),
     "nothing: a graph": Cause((replace(_GRAPH, kernel_ns=300_000),), same, ()),
     "nothing: decode, small AI CPU kernels": Cause((troubled(replace(_DECODE, layers=4), ai_cpu_ns=10_000),), same, ()),
     "nothing: decode": Cause((replace(_DECODE, layers=4),), same, ()),

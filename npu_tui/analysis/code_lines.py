@@ -157,7 +157,9 @@ def _forward(trace: Trace) -> tuple[BySlice, Around]:
 
 @of_trace
 def _with_stack(trace: Trace) -> Around:
-    return Around(trace, trace.slices.stack >= 0)
+    # The stack of a step is that of prof.step(), which launches nothing.
+    steps = np.array([name.startswith("ProfilerStep#") for name in trace.names], np.bool_)
+    return Around(trace, (trace.slices.stack >= 0) & ~steps[trace.slices.name])
 
 
 def own_lines(trace: Trace, items: I64) -> list[CodeLine | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from npu_tui.rules.sequences import (
     ATEN,
     BETWEEN_ATEN,
     BETWEEN_KERNELS,
+    CHAIN,
     IN_PLACE,
     KERNEL,
     Matches,
@@ -133,7 +134,10 @@ def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
 
 def affinity_kernel(facts: Facts) -> Draft | None:
     """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
-    return _draft(facts, kernel_savings(facts), "kernel", ())
+    savings = kernel_savings(facts)
+    first = np.array([place[0] for saving in savings.values() for place in saving.places], np.int64)
+    operations = operation_of(facts.trace, first)
+    return _draft(facts, savings, "kernel", _lines(facts, operations[operations >= 0].tolist()))
 
 
 @once_per_device
@@ -147,7 +151,7 @@ def kernel_savings(facts: Facts) -> dict[str, Saving]:
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[positions]
         matched = _in_one_piece(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), items)
-        matched = _without_linear(facts, matched, positions)
+        matched = _without_optimizers(facts, _without_linear(facts, matched, positions), positions)
         _add(slices, savings, matched, items, facts.length(items), types, code[positions])
     _all_reduces(facts, savings)
     _dots(facts, savings)
@@ -178,11 +182,32 @@ def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
     return Matches((*matched.runs, *apart), number[kept], matched.first[kept], matched.last[kept])
 
 
+def _without_optimizers(facts: Facts, matched: Matches, kernels: I64) -> Matches:
+    """``matched`` without chains of an optimizer: they compute one parameter after another."""
+    chain = np.array([run.api == CHAIN for run in matched.runs], np.bool_)[matched.run]
+    if not chain.any():
+        return matched
+    launched = np.append(0, np.cumsum(_in_optimizer(facts)[kernels]))
+    kept = ~chain | (launched[matched.last] == launched[matched.first])
+    return Matches(matched.runs, matched.run[kept], matched.first[kept], matched.last[kept])
+
+
 @once_per_device
 def _in_linear(facts: Facts) -> Bools:
     """Which kernels of the window an operation launched that is a linear, or is inside one; (kernels,)."""
+    return _launched_in(facts, _LINEAR.__contains__)
+
+
+@once_per_device
+def _in_optimizer(facts: Facts) -> Bools:
+    """Which kernels of the window an optimizer launched; (kernels,)."""
+    return _launched_in(facts, lambda name: name.startswith("Optimizer.step#"))
+
+
+def _launched_in(facts: Facts, rule: Callable[[str], bool]) -> Bools:
+    """Which kernels of the window an operation launched whose name fulfils ``rule``, or one inside it; (kernels,)."""
     trace, hosts = facts.trace, facts.inputs.hosts()
-    named = facts.names_where(_LINEAR.__contains__)
+    named = facts.names_where(rule)
     operation = operation_of(trace, facts.kernels)
     at = np.searchsorted(hosts.item, operation)
     at[np.append(hosts.item, -1)[at] != operation] = -1
@@ -290,6 +315,11 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
         more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
     )
     weight = float(saves)
+    if rows[0][0] == CHAIN and severity != "info":
+        chains = savings[CHAIN]
+        words = {"share": facts.share(chains.time), "count": chains.count, "api": CHAIN}
+        title = message("finding.affinity.chain", **words)
+        severity = "medium" if facts.share(chains.saves) >= facts.limits[SEVERITY_HIGH] else severity
     if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:
         # The cube multiplies blocks of which one number counts: nearly all of that time is for nothing.
         severity, weight = "medium", weight + savings[_DOT].time

@@ -27,11 +27,12 @@ from npu_tui.rules.rule import (
     advise,
     counted,
     line_of,
+    lines_of,
     sentences,
     timed,
 )
 from npu_tui.trace.arrays import I64, BySlice
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
@@ -89,6 +90,28 @@ def verdict(facts: Facts) -> Draft:
         words = {"bound": message(f"finding.bound.{bound}"), "share": facts.share(parts[bound])}
         title = message("finding.verdict.title", **words)
     return Draft("info", title, sentences(detail, *left_out(facts)))
+
+
+_NOTABLE = 0.05
+_MOST_KINDS = 2
+"""Kinds of kernels that say what computing is, each with this share of it."""
+
+
+def computing_is(facts: Facts) -> list[Message]:
+    """What computing is where nothing else is to be worked on: the kinds of kernels and the line with most of it."""
+    length = facts.length(facts.kernels)
+    total = int(length.sum())
+    shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
+    kinds = [message("finding.shared", name=brief(name, 40), share=share) for name, share in shares.items()]
+    stack = stack_of(facts.trace, operation_of(facts.trace, facts.kernels))
+    lines: Counter[CodeLine] = Counter()
+    for code, time in enumerate(np.bincount(stack + 1, length).tolist()[1:]):
+        if time and (line := user_line(facts.trace.stacks[code])) is not None:
+            lines[line] += time
+    where: Said = ""
+    for line, time in lines.most_common(1):
+        where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
+    return [message("finding.verdict.computing", kinds=kinds[:_MOST_KINDS], where=where)] if kinds else []
 
 
 SHARE_CUBE = Threshold("share_cube", 0.6)

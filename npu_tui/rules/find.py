@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
+from npu_tui.rules.compute import computing_is
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
@@ -182,7 +183,8 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
             return (message(key, file=file, total=sums.total, **shares), *unread[:1])
     elif shares[loss] <= MUCH_LOST:
         idle = drafts["ENGINE.DUMMY"].verdict if "ENGINE.DUMMY" in drafts else None  # work, but for no request
-        return (sentences(message("finding.verdict.healthy", total=sums.total, **shares), idle or ""),)
+        healthy = sentences(message("finding.verdict.healthy", total=sums.total, **shares), idle or "")
+        return (healthy, *computing_is(facts))
     rule = {"exposed": "COMM.EXPOSED", "free": "DISPATCH.FREE"}[loss]
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""

@@ -20,15 +20,12 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
+from npu_tui.rules.sequences import ELEMENTWISE
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Said, message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _SHORTEST_RUN = 10
-_ELEMENTWISE = re.compile(
-    r"(?:Abs|Adds?|Addcdiv|Addcmul|Cast|Divs?|Exp|Log|Maximum|Minimum|Muls?|Neg|Pow|RealDiv|Reciprocal|Relu|Rsqrt"
-    r"|Sigmoid|Sqrt|Square|Subs?|Tanh)"
-)
 _FUSED_LAUNCHES = 4
 """Launches that a step of a fused optimizer still makes."""
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
@@ -96,7 +93,7 @@ def small(facts: Facts) -> Draft | None:
 
 def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
     """The most elementwise kernels that follow each other, such as ``x + 1`` and ``x * 2``, with their lines."""
-    plain = np.array([_ELEMENTWISE.fullmatch(name) is not None for name in types], np.bool_)[code]
+    plain = np.isin(types, ELEMENTWISE)[code]
     edges = np.flatnonzero(np.diff(np.concatenate(([False], plain, [False])).astype(np.int8)))
     if not len(edges):
         return ""

@@ -1,8 +1,8 @@
 """Runs of operations and kernels for which one fused operator exists, as data.
 
 A run is written as its members in order: ``a|b`` is either, ``[a]`` is optional, ``a*2`` occurs up to two times or not
-at all. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3), MindStudio Insight's
-fusible operators, and the tuning guides.
+at all, ``a*2+`` two times or more. Sources: the affinity tables of msprof-analyze's advisor (6.3.RC2 to 8.0.RC3),
+MindStudio Insight's fusible operators, and the tuning guides.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ _FUSED = "Conv2D and BatchNorm fused in graph mode (training: the weights cannot
 _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
+ELEMENTWISE = (
+    "Abs", "Add", "Adds", "Addcdiv", "Addcmul", "Cast", "Div", "Divs", "Exp", "Log", "Maximum", "Minimum", "Mul",
+    "Muls", "Neg", "Pow", "RealDiv", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Sub", "Subs", "Tanh",
+)  # fmt: skip
+"""Types of kernels that compute each element from the same one of their inputs."""
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
@@ -92,8 +97,12 @@ ATEN: tuple[Run, ...] = (
     Run("gather", "indexing by arange, or index_select", DOCUMENT_D, exact=False, whole=True),
 )
 
+CHAIN = "one kernel for the chain (torch.compile, or an operator in Triton or Ascend C)"
+_CHAIN_FROM = 6
+
 #: Runs of operator types on one stream.
 KERNEL: tuple[Run, ...] = (
+    Run(f"{'|'.join(ELEMENTWISE)}*{_CHAIN_FROM}+", CHAIN, "operator tuning guide 0-14"),
     Run("Add DropOutDoMask Add", "bias_dropout_add in one operator", KERNELS),
     Run(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
@@ -164,7 +173,7 @@ BETWEEN_ATEN = frozenset({"to", "_to_copy", "type_as"})
 BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
 
 _FIRST_CHAR = 0xE000
-_MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d))?")
+_MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d)(?P<more>\+)?)?")
 
 
 def of_training(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -236,13 +245,16 @@ def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:
         if part is None:
             raise ValueError(f"{member} is no member of a run")
         chars = _any([codes[name] for name in part["names"].split("|") if name in codes])
-        optional = part["open"] is not None or part["times"] is not None
+        optional = part["open"] is not None or (part["times"] is not None and part["more"] is None)
         if not chars:
             if optional:
                 continue
             return None
         lead = gap if started else ""
-        if part["times"] is not None:
+        if part["more"] is not None:
+            pattern += f"{lead}{chars}(?:{gap}{chars}){{{int(part['times']) - 1},}}"
+            started = True
+        elif part["times"] is not None:
             pattern += f"(?:{lead}{chars}){{0,{part['times']}}}"
         elif optional:
             # In front of the first member that must be there, the gap follows; after it, it leads.

@@ -78,6 +78,7 @@ CALM = (
     "nothing: longest first",
     "nothing: prefill and decode",
     "nothing: a long side stream",
+    "nothing: parameters one by one",
     "nothing: tensor parallel",
     "nothing: a server without requests",
     "nothing: pipeline",

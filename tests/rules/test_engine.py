@@ -292,7 +292,8 @@ def test_gains_are_those_of_the_run_without_the_cause(tmp_path: Path, name: str,
 @pytest.mark.parametrize("name", ["healthy chunked", "healthy drafts", "healthy padding", "dummy"])
 def test_healthy_engines_are_silent(tmp_path: Path, name: str) -> None:
     assert not outcome(troubles()[name].lasting(24), 1, tmp_path).named
-    (line,) = profile_at(tmp_path / "with").findings.verdict
+    line, computing = profile_at(tmp_path / "with").findings.verdict
+    assert words(computing).startswith("Computing is mostly ")
     assert ("goes to dummy batches" in words(line)) == (name == "dummy")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,6 +64,19 @@ def test_no_range_above_the_limit_is_without_bottleneck(name: str) -> None:
         assert not (lost > MUCH_LOST and HEALTHY in words(part.findings.verdict[0]))
         for finding in part.findings.findings:
             assert not (finding.severity == "high" and finding.gain_ns == 0)
+
+
+def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
+    formula = replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12)
+    lead = measured(formula).findings.findings[0]
+    assert (lead.id, lead.severity) == ("OP.AFFINITY_KERNEL", "medium")
+    assert words(lead.title).startswith("16 chains of elementwise kernels take ")
+    assert "torch.compile" in words(lead.advice[0])
+    assert "Called from model.py:58 in forward()" in words(lead.detail)
+    healthy, computing = measured(replace(formula, chain=0)).findings.verdict
+    assert HEALTHY in words(healthy)
+    assert words(computing).startswith("Computing is mostly MatMulV2 (")
+    assert "; top line train.py:151 (" in words(computing)
 
 
 def test_warm_up_that_is_left_out_leads_the_sentence() -> None:

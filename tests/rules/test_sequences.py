@@ -51,6 +51,11 @@ def test_either_and_optional_and_repeated() -> None:
     assert spans("Pow Rsqrt Rsqrt", "[Pow] Rsqrt") == [(0, 2), (2, 3)]
 
 
+def test_so_often_or_more() -> None:
+    assert spans("Mul Add Relu Mul Mul", "Mul|Add*3+") == []
+    assert spans("Mul Add Cast Mul Relu Mul Add Mul Mul Add", "Mul|Add*3+ [Relu]") == [(0, 5), (5, 10)]
+
+
 def test_one_conversion_may_stand_between() -> None:
     assert spans("MatMul Cast Add TransData Relu", "MatMul Add Relu") == [(0, 5)]
     assert spans("MatMul Cast Cast Add", "MatMul Add") == []
@@ -154,5 +159,6 @@ def test_nothing_is_nothing() -> None:
 
 def test_every_row_can_be_read() -> None:
     for run in (*ATEN, *KERNEL):
-        words = [member.strip("[]").split("*")[0].split("|")[0] for member in run.members.split()]
+        members = [member.strip("[]").split("*") for member in run.members.split()]
+        words = [name.split("|")[0] for name, *times in members for _ in range(int((*times, "1")[0].strip("+")))]
         assert any(match.run.api == run.api for match in matches(words, (run,), frozenset())), run
