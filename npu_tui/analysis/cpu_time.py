@@ -19,22 +19,18 @@ from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.scheduling import (
-    ASLEEP,
-    BLOCKED,
     IDLE,
     NOBODY,
-    PREEMPTED,
-    RUNNING,
-    STATES,
-    UNKNOWN,
+    SLEEPS,
+    WAITS,
     WAKING,
-    WOKEN,
     Scheduling,
     Spans,
+    State,
 )
 
-PARTS = (*STATES, "interrupt")
-INTERRUPT = len(STATES)
+PARTS = (*State.__members__, "interrupt")
+INTERRUPT = len(State)
 WAITING = "waiting"
 _LONG_WAKEUP = 100_000
 """An idle CPU needs less to begin with a thread, ns: one that waits longer may not run."""
@@ -123,7 +119,7 @@ def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Pa
         if task > IDLE:
             known = _of_thread(rows, scheduling, task, frozenset(threads.values()), *piece)
         rest = piece[2] - piece[1] - known
-        _put(rows, piece[0], UNKNOWN, rest, task, NOBODY, NOBODY, piece[1], piece[2])
+        _put(rows, piece[0], State.unknown, rest, task, NOBODY, NOBODY, piece[1], piece[2])
     columns = [np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*rows, strict=True)] or [
         np.zeros(0, np.int64) for _ in Parts.__struct_fields__
     ]
@@ -155,17 +151,17 @@ def _of_thread(
     state, other = states.kind[at], states.other[at]
     known = np.zeros(len(wait), np.int64)
     of = wait[query]
-    handed = (state == ASLEEP) & np.isin(other, [*ours - {task}]) & (deep > 0)
-    np.add.at(known, query, np.where((state == UNKNOWN) | handed, 0, end - start))
+    handed = (state == State.asleep) & np.isin(other, [*ours - {task}]) & (deep > 0)
+    np.add.at(known, query, np.where((state == State.unknown) | handed, 0, end - start))
     for waker in np.unique(other[handed]).tolist():
         row = np.flatnonzero(handed & (other == waker))
         taken = _of_thread(rows, scheduling, waker, ours - {task}, of[row], start[row], end[row], deep - 1)
         np.add.at(known, query[row], taken)
-    asleep = np.isin(state, (ASLEEP, BLOCKED)) & ~handed
+    asleep = np.isin(state, SLEEPS) & ~handed
     chosen = (of[asleep], state[asleep], (end - start)[asleep], task, other[asleep], NOBODY, start[asleep], end[asleep])
     _put(rows, *chosen)
     for running in (True, False):
-        here = (state == RUNNING) if running else np.isin(state, (PREEMPTED, WOKEN))
+        here = (state == State.running) if running else np.isin(state, WAITS)
         within = scheduling.interrupts if running else scheduling.runs
         for cpu in np.unique(other[here]).tolist():
             row = np.flatnonzero(here & (other == cpu))
@@ -195,11 +191,11 @@ def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64
     at, on = (np.searchsorted(begin, edges, "right") - 1 for begin in (states.start, start[over]))
     within = (at >= 0) & (edges < np.append(states.end, 0)[at])
     inner = (on >= 0) & (edges < np.append(until[over], 0)[on])
-    state = np.where(within, np.append(states.kind, UNKNOWN)[at], UNKNOWN)
-    where = np.where(within & ~np.isin(state, (ASLEEP, BLOCKED)), np.append(states.other, NOBODY)[at], NOBODY)
+    state = np.where(within, np.append(states.kind, State.unknown)[at], State.unknown)
+    where = np.where(within & ~np.isin(state, SLEEPS), np.append(states.other, NOBODY)[at], NOBODY)
     return (
         edges,
-        np.where(inner, np.append(part[over], UNKNOWN)[on], state),
+        np.where(inner, np.append(part[over], State.unknown)[on], state),
         np.where(inner, np.append(by[over], NOBODY)[on], NOBODY),
         np.where(inner, np.append(cpu[over], NOBODY)[on], where),
     )
@@ -220,9 +216,9 @@ def running_share(trace: Trace, thread: int, states: Spans) -> tuple[float, int]
     begun = begun[:: max(len(begun) // _MOST_STARTS, 1)]
     at = np.searchsorted(states.start, begun, "right") - 1
     inside = (at >= 0) & (begun < np.append(states.end, 0)[at])
-    state = np.append(states.kind, UNKNOWN)[at][inside]
-    state = state[state != UNKNOWN]
-    return (float(np.mean(state == RUNNING)) if len(state) else 0.0), len(state)
+    state = np.append(states.kind, State.unknown)[at][inside]
+    state = state[state != State.unknown]
+    return (float(np.mean(state == State.running)) if len(state) else 0.0), len(state)
 
 
 By = Literal["self", "task", "source", "idle", "waking", "interrupt", "nobody"]
@@ -231,13 +227,13 @@ interrupt that ended a sleep, or who is not known."""
 
 
 def _by(part: int, by: int) -> By:
-    if part in (UNKNOWN, RUNNING):
+    if part in (State.unknown, State.running):
         return "self"
     if by > IDLE:
         return "task"
     if by == WAKING:
         return "waking"
-    return "nobody" if by == NOBODY else "interrupt" if part in (ASLEEP, BLOCKED) else "idle"
+    return "nobody" if by == NOBODY else "interrupt" if part in SLEEPS else "idle"
 
 
 class Culprit(Struct, frozen=True):
@@ -271,7 +267,7 @@ def _key(
     """The ``key`` of the culprit ``by`` in a part."""
     if part == INTERRUPT:
         return PARTS[part], scheduling.sources[by] if by >= 0 else "", None, "source"
-    state = WAITING if together and part in (PREEMPTED, WOKEN) else PARTS[part]
+    state = WAITING if together and part in WAITS else PARTS[part]
     return state, scheduling.tasks.get(by, "") if by > IDLE else "", processes.get(by), _by(part, by)
 
 

@@ -15,20 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
-from npu_tui.load.scheduling import (
-    ENDS,
-    EXIT,
-    GONE,
-    IRQ_IN,
-    IRQ_OUT,
-    LOST,
-    MIGRATE,
-    SOFT,
-    SWITCH,
-    WAKE,
-    Events,
-    scheduling_of,
-)
+from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, Events, scheduling_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
@@ -49,18 +36,19 @@ _WRITTEN = r"^#\s*entries-in-buffer/entries-written: (\d{1,12})/(\d{1,12})\b"
 _LOST = r"^\s*CPU:(\d{1,5}) \[(?:LOST )?(?:(\d{1,12}) )?EVENTS(?: DROPPED)?\]"
 """The CPU and how many events it lost, of which some writers say nothing."""
 _KINDS = {
-    "sched_switch": SWITCH, "sched_wakeup": WAKE, "sched_wakeup_new": WAKE, "sched_waking": WAKE,
-    "sched_migrate_task": MIGRATE, "sched_process_exit": EXIT, "irq_handler_entry": IRQ_IN,
-    "irq_handler_exit": IRQ_OUT, "softirq_entry": IRQ_IN, "softirq_exit": IRQ_OUT,
+    "sched_switch": Event.switch, "sched_migrate_task": Event.migrate, "sched_process_exit": Event.exit,
+    **dict.fromkeys(("sched_wakeup", "sched_wakeup_new", "sched_waking"), Event.wake),
+    **dict.fromkeys(("irq_handler_entry", "softirq_entry"), Event.irq_in),
+    **dict.fromkeys(("irq_handler_exit", "softirq_exit"), Event.irq_out),
 }  # fmt: skip
 _ARGS = {
-    SWITCH: r"^(?:prev_comm=)?(.*?)(?: prev_pid=|:)(\d{1,9}) (?:prev_prio=-?\d+ prev_state=|\[-?\d+\] )(\S+) ==> "
+    Event.switch: r"^(?:prev_comm=)?(.*?)(?: prev_pid=|:)(\d{1,9}) (?:prev_prio=-?\d+ prev_state=|\[-?\d+\] )(\S+) ==> "
     r"(?:next_comm=)?(.*?)(?: next_pid=|:)(\d{1,9}) (?:next_prio=|\[)",
-    WAKE: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)(?:.*(?:CPU:|target_cpu=)(\d{1,5}))?",
-    MIGRATE: r"^(.*?)pid=(\d{1,9}) (?:.*dest_cpu=(\d{1,5}))",
-    EXIT: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)()",
-    IRQ_IN: r"^(irq|vec)=(\d{1,9}) (?:name=|\[action=)(.*?)\]?$",
-    IRQ_OUT: r"^(irq|vec)=(\d{1,9})\b()",
+    Event.wake: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)(?:.*(?:CPU:|target_cpu=)(\d{1,5}))?",
+    Event.migrate: r"^(.*?)pid=(\d{1,9}) (?:.*dest_cpu=(\d{1,5}))",
+    Event.exit: r"^(?:comm=)?(.*?)(?: pid=|:)(\d{1,9}) (?:prio=|\[)()",
+    Event.irq_in: r"^(irq|vec)=(\d{1,9}) (?:name=|\[action=)(.*?)\]?$",
+    Event.irq_out: r"^(irq|vec)=(\d{1,9})\b()",
 }
 """Of a switch: name, thread and state before, name and thread after; else a name, a number and one more thing."""
 
@@ -111,19 +99,19 @@ def _add(events: Events, lines: list[str]) -> None:
     for code, pattern in _ARGS.items():
         at = np.flatnonzero(kind == code)
         groups = args.gather(at).str.extract_groups(pattern).struct.unnest()
-        good = groups["2"].is_not_null().to_numpy() & (code != SWITCH or groups["5"].is_not_null().to_numpy())
+        good = groups["2"].is_not_null().to_numpy() & (code != Event.switch or groups["5"].is_not_null().to_numpy())
         events.count_odd(message("odd.ftrace_event"), int(np.count_nonzero(~good)))
         kind[at[~good]] = 0
         at, groups = at[good], groups.filter(pl.Series(good))
         number = groups["2"].cast(pl.Int64).to_numpy()
         columns["task"][at] = number + SOFT * soft[at]
-        if code == SWITCH:
+        if code == Event.switch:
             columns["other"][at] = groups["5"].cast(pl.Int64).to_numpy()
             first = groups["3"].str.slice(0, 1)
             columns["value"][at] = first.replace_strict(ENDS, default=GONE, return_dtype=pl.Int64).to_numpy()
             events.name_tasks(groups["2"], groups["1"])
             events.name_tasks(groups["5"], groups["4"])
-        elif code == IRQ_IN:
+        elif code == Event.irq_in:
             events.name_sources(columns["task"][at], groups["3"], soft[at])
         else:
             columns["other"][at] = groups["3"].cast(pl.Int64, strict=False).fill_null(NOBODY).to_numpy()
@@ -143,7 +131,7 @@ def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[
         time=(seconds * 1_000_000_000 + fraction).fill_null(0),
         cpu=pl.when(known).then(cpu).otherwise(lost["1"]),
         current=current.fill_null(nobody),
-        kind=pl.when(known).then(kind).otherwise(LOST),
+        kind=pl.when(known).then(kind).otherwise(Event.lost),
         task=pl.when(known).then(nobody).otherwise(lost["2"].fill_null(1)),
         other=pl.repeat(nobody, pl.len()),
         value=pl.repeat(nobody, pl.len()),

@@ -16,7 +16,7 @@ import orjson
 
 from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import InputError
-from npu_tui.load.scheduling import ENDS, GONE, IRQ_IN, IRQ_OUT, SOFT, SWITCH, WAKE, Events, scheduling_of
+from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, Events, scheduling_of
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
 
@@ -67,7 +67,7 @@ def _add_wakeups(rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
     for lane, begin, length, name, _ in cells:
         task = _TASK.fullmatch(as_text(lane))
         if as_text(name) == "Runnable" and task is not None and _timed(begin, length):
-            rows.append((begin, NOBODY, NOBODY, WAKE, int(task[2]), NOBODY, NOBODY))
+            rows.append((begin, NOBODY, NOBODY, Event.wake, int(task[2]), NOBODY, NOBODY))
 
 
 def _add_cpus(events: Events, rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
@@ -87,19 +87,19 @@ def _add_cpus(events: Events, rows: list[tuple[int, ...]], cells: sqlite3.Cursor
             number = int(text[:9]) if text[:9].isdecimal() else 0
             events.sources[number + SOFT * soft] = f"softirq {named}" if soft else f"irq {number} {named}"
             number += SOFT * soft
-            rows.append((begin, place, NOBODY, IRQ_IN, number, NOBODY, NOBODY))
-            rows.append((end, place, NOBODY, IRQ_OUT, number, NOBODY, NOBODY))
+            rows.append((begin, place, NOBODY, Event.irq_in, number, NOBODY, NOBODY))
+            rows.append((end, place, NOBODY, Event.irq_out, number, NOBODY, NOBODY))
             continue
         before, until, state = ran.get(place, (NOBODY, begin, GONE))
         if place in ran and until < begin:  # somebody else ran, or nobody
-            rows.append((until, place, before, SWITCH, before, NOBODY, state))
+            rows.append((until, place, before, Event.switch, before, NOBODY, state))
             before, state = NOBODY, GONE
         number = int(task[2])
         events.tasks[number] = task[1]
-        rows.append((begin, place, before, SWITCH, before, number, state))
+        rows.append((begin, place, before, Event.switch, before, number, state))
         ran[place] = number, end, ENDS.get(args.get("end_state", "")[:1], GONE)
     for place, (number, until, state) in ran.items():
-        rows.append((until, place, number, SWITCH, number, NOBODY, state))
+        rows.append((until, place, number, Event.switch, number, NOBODY, state))
 
 
 def _args(text: object) -> dict[str, str]:

@@ -13,14 +13,14 @@ from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.scheduling import IDLE, RUNNING, STATES, Spans
+from npu_tui.trace.scheduling import IDLE, Spans, State
 
 _CPUS, _THREADS = 1, 2
 _MOST_LANES = 2000
 """Threads that get a lane, those that ran longest: the others are on the lanes of CPUs."""
 _WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sleeping", "Uninterruptible sleep")
-"""The states of ``STATES``, as MindStudio Insight and the kernel call them."""
-assert len(_WORDS) == len(STATES)
+"""The states of threads, as MindStudio Insight and the kernel call them."""
+assert len(_WORDS) == len(State)
 
 
 def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
@@ -37,7 +37,7 @@ def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     _put(whole, _CPUS, lost, ["events lost"] * len(lost.owner))
     tasks, number = np.unique(scheduling.states.owner, return_inverse=True)
     ran = np.zeros(len(tasks), np.int64)
-    is_run = scheduling.states.kind == RUNNING
+    is_run = scheduling.states.kind == State.running
     np.add.at(ran, number[is_run], (scheduling.states.end - scheduling.states.start)[is_run])
     shown = np.sort(tasks[np.argsort(-ran, kind="stable")[:_MOST_LANES]]).tolist()
     if len(shown) < len(tasks):

@@ -7,6 +7,7 @@ are missing: what is not certain then is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -15,24 +16,21 @@ import numpy.typing as npt
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.scheduling import (
-    ASLEEP,
-    BLOCKED,
     IDLE,
     NOBODY,
-    PREEMPTED,
-    RUNNING,
-    UNKNOWN,
-    WOKEN,
+    SLEEPS,
+    WAITS,
     Scheduling,
     Spans,
+    State,
 )
 
-SWITCH, WAKE, MIGRATE, EXIT, IRQ_IN, IRQ_OUT, LOST = range(1, 8)
+Event = IntEnum("Event", "switch wake migrate exit irq_in irq_out lost")
 """Kinds of events that change anything; 0 are others."""
 SOFT = 1 << 32
 """Added to the number of a softirq."""
 GONE = 9
-ENDS = {"R": PREEMPTED, "S": ASLEEP, "D": BLOCKED}
+ENDS = {"R": State.preempted, "S": State.asleep, "D": State.blocked}
 """In which state a thread leaves its CPU, by the first letter that the kernel writes; others end it."""
 
 _COLUMNS = ("time", "cpu", "current", "kind", "task", "other", "value")
@@ -86,7 +84,7 @@ class Events:
 def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = False) -> Scheduling:
     """What ``events`` tell; ``is_absolute`` where their times count from 1970."""
     columns = {name: events.column(name) for name in _COLUMNS}
-    timed = columns["kind"] != LOST
+    timed = columns["kind"] != Event.lost
     first, last = int(columns["time"][timed].min()), int(columns["time"][timed].max())
     by_cpu = _by_cpu(columns)
     noted, count = _explicit(by_cpu, first, last)
@@ -111,7 +109,7 @@ def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = Fals
     )
 
 
-_IN, _OUT, _DOUBT = SWITCH, -SWITCH, 0
+_IN, _OUT, _DOUBT = Event.switch, -Event.switch, 0
 """Kinds of events of one thread beside those of ``Events``: it gets a CPU, leaves it, nothing is known from here on."""
 
 
@@ -120,7 +118,7 @@ def _by_cpu(columns: dict[str, I64]) -> dict[str, I64]:
     kind, cpu = columns["kind"], columns["cpu"]
     order = np.argsort(cpu, kind="stable")
     place = np.arange(len(order))
-    known = np.maximum.accumulate(np.where(kind[order] != LOST, place, -1))
+    known = np.maximum.accumulate(np.where(kind[order] != Event.lost, place, -1))
     known = np.where((known >= 0) & (cpu[order][known] == cpu[order]), known, -1)
     time = columns["time"][order]
     time = np.where(known >= 0, time[known], np.iinfo(np.int64).min)
@@ -130,9 +128,9 @@ def _by_cpu(columns: dict[str, I64]) -> dict[str, I64]:
 
 def _explicit(rows: dict[str, I64], first: int, last: int) -> tuple[tuple[I64, ...], int]:
     """Owner, start, end, kind, other of the times in which CPUs lost events, by notes of the writer, and how many."""
-    at = np.flatnonzero(rows["kind"] == LOST)
+    at = np.flatnonzero(rows["kind"] == Event.lost)
     cpu, place = rows["cpu"], np.arange(len(rows["cpu"]))
-    after = np.minimum.accumulate(np.where(rows["kind"] != LOST, place, len(place))[::-1])[::-1][at]
+    after = np.minimum.accumulate(np.where(rows["kind"] != Event.lost, place, len(place))[::-1])[::-1][at]
     ends = np.append(rows["time"], last)[after]
     same = np.append(cpu, NOBODY)[after] == cpu[at]
     start, end = np.maximum(rows["time"][at], first), np.where(same, ends, last)
@@ -146,7 +144,7 @@ def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tupl
     at least until the last event that names it.
     """
     cpu, time, current = rows["cpu"], rows["time"], rows["current"]
-    is_switch = rows["kind"] == SWITCH
+    is_switch = rows["kind"] == Event.switch
     at = np.flatnonzero(is_switch)
     none = np.zeros(0, np.int64)
     if not len(at):
@@ -157,10 +155,10 @@ def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tupl
     opens = np.append(True, ~followed[:-1])
     matches = followed & (taken == np.append(left[1:], NOBODY))
     seen, since = begin.copy(), begin.copy()
-    behind = np.flatnonzero((before > 0) & (rows["kind"] != LOST))
+    behind = np.flatnonzero((before > 0) & (rows["kind"] != Event.lost))
     behind = behind[(place[before[behind] - 1] == cpu[behind]) & (taken[before[behind] - 1] == current[behind])]
     np.maximum.at(seen, before[behind] - 1, time[behind])
-    ahead = np.flatnonzero((before < len(at)) & (rows["kind"] != LOST))
+    ahead = np.flatnonzero((before < len(at)) & (rows["kind"] != Event.lost))
     ahead = ahead[(place[before[ahead]] == cpu[ahead]) & (left[before[ahead]] == current[ahead])]
     np.minimum.at(since, before[ahead], time[ahead])
     end = np.where(matches, np.append(begin[1:], last), np.where(followed, seen, last))
@@ -187,9 +185,10 @@ def _interrupts(rows: dict[str, I64], events: Events) -> tuple[Spans, list[str]]
     numbers = {number: index for index, number in enumerate(events.sources)}
     parts = []
     for soft in (False, True):
-        at = np.flatnonzero(np.isin(rows["kind"], (IRQ_IN, IRQ_OUT)) & ((rows["task"] >= SOFT) == soft))
+        at = np.flatnonzero(np.isin(rows["kind"], (Event.irq_in, Event.irq_out)) & ((rows["task"] >= SOFT) == soft))
         kind, cpu, task = (rows[name][at] for name in ("kind", "cpu", "task"))
-        pairs = (kind[:-1] == IRQ_IN) & (kind[1:] == IRQ_OUT) & (cpu[1:] == cpu[:-1]) & (task[1:] == task[:-1])
+        pairs = (kind[:-1] == Event.irq_in) & (kind[1:] == Event.irq_out)
+        pairs &= (cpu[1:] == cpu[:-1]) & (task[1:] == task[:-1])
         events.count_odd(message("odd.ftrace_irq"), len(at) - 2 * int(pairs.sum()))
         begin = np.flatnonzero(pairs)
         code = np.array([numbers.get(number, NOBODY) for number in task[begin].tolist()], np.int64)
@@ -210,8 +209,8 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Spans
     """The states of all threads."""
     kind, time, cpu = columns["kind"], columns["time"], columns["cpu"]
     place = np.arange(len(kind))
-    moves = np.flatnonzero(np.isin(kind, (WAKE, EXIT)))
-    switch = np.flatnonzero(kind == SWITCH)
+    moves = np.flatnonzero(np.isin(kind, (Event.wake, Event.exit)))
+    switch = np.flatnonzero(kind == Event.switch)
     leads = np.where(edges[2] == _IN, -1, 4 * len(kind))
     columns_of = {
         "task": (columns["task"][switch], columns["other"][switch], columns["task"][moves], edges[0]),
@@ -228,26 +227,27 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Spans
     rows = {name: values[chosen] for name, values in rows.items()}
     before = np.append(-99, rows["kind"][:-1])
     before[np.append(True, rows["task"][1:] != rows["task"][:-1])] = _DOUBT
-    asleep = (before == _OUT) & (np.append(0, rows["value"][:-1]) != PREEMPTED)
-    useless = (rows["kind"] == WAKE) & ~(asleep | (before == _DOUBT))
-    useless |= (rows["kind"] == _DOUBT) & (before == EXIT)
+    asleep = (before == _OUT) & (np.append(0, rows["value"][:-1]) != State.preempted)
+    useless = (rows["kind"] == Event.wake) & ~(asleep | (before == _DOUBT))
+    useless |= (rows["kind"] == _DOUBT) & (before == Event.exit)
     rows = {name: values[~useless] for name, values in rows.items()}
     task, kind, value = rows["task"], rows["kind"], rows["value"]
     goes_on = np.append(task[1:] == task[:-1], False)
     after = np.where(goes_on, np.append(kind[1:], 0), _DOUBT)
     implied = np.select(
-        [kind == _IN, kind == _OUT, kind == WAKE, (kind == EXIT) & (after != _OUT)],
-        [np.int64(RUNNING), value, np.int64(WOKEN), np.int64(GONE)],
-        np.where(kind == EXIT, RUNNING, UNKNOWN),
+        [kind == _IN, kind == _OUT, kind == Event.wake, (kind == Event.exit) & (after != _OUT)],
+        [np.int64(State.running), value, np.int64(State.woken), np.int64(GONE)],
+        np.where(kind == Event.exit, State.running, State.unknown),
     )
-    ends = (after == _OUT) | (after == EXIT) | (after == _DOUBT)
-    sleeps = np.isin(implied, (ASLEEP, BLOCKED))
-    fits = np.where(implied == RUNNING, ends, np.where(sleeps, (after == WAKE) | (after == _DOUBT), after != _OUT))
-    fits &= ~(np.isin(implied, (PREEMPTED, WOKEN)) & (after == EXIT))
-    state = np.where(fits | (implied == GONE), implied, UNKNOWN)
-    other = np.where(sleeps, np.where(after == WAKE, np.append(rows["by"][1:], NOBODY), NOBODY), rows["cpu"])
+    ends = (after == _OUT) | (after == Event.exit) | (after == _DOUBT)
+    sleeps = np.isin(implied, SLEEPS)
+    fits = np.where(sleeps, (after == Event.wake) | (after == _DOUBT), after != _OUT)
+    fits = np.where(implied == State.running, ends, fits)
+    fits &= ~(np.isin(implied, WAITS) & (after == Event.exit))
+    state = np.where(fits | (implied == GONE), implied, State.unknown)
+    other = np.where(sleeps, np.where(after == Event.wake, np.append(rows["by"][1:], NOBODY), NOBODY), rows["cpu"])
     next_cpu = np.append(rows["cpu"][1:], NOBODY)
-    other = np.where((kind == WAKE) & (other == NOBODY) & (after == _IN), next_cpu, other)
+    other = np.where((kind == Event.wake) & (other == NOBODY) & (after == _IN), next_cpu, other)
     end = np.where(goes_on, np.append(rows["time"][1:], last), last)
     spans = _moved(columns, (task, rows["time"], end, state, other))
     kept = spans[3] != GONE
@@ -256,7 +256,7 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Spans
 
 def _moved(columns: dict[str, I64], spans: tuple[I64, ...]) -> list[I64]:
     """``spans`` of threads, cut where a thread that waits for a CPU is moved to another one."""
-    at = np.flatnonzero((columns["kind"] == MIGRATE) & (columns["other"] >= 0))
+    at = np.flatnonzero((columns["kind"] == Event.migrate) & (columns["other"] >= 0))
     task, start, end, state, other = spans
     owner, time = np.append(task, columns["task"][at]), np.append(start, columns["time"][at])
     moved = np.append(np.zeros(len(task), np.bool_), np.ones(len(at), np.bool_))
@@ -266,9 +266,7 @@ def _moved(columns: dict[str, I64], spans: tuple[I64, ...]) -> list[I64]:
     inside[order] = np.where(place >= 0, order[place], -1)  # the span that each move lies in, or begins after
     of_move = inside[len(task) :]
     known = of_move >= 0
-    known[known] &= (owner[len(task) :][known] == task[of_move[known]]) & np.isin(
-        state[of_move[known]], (PREEMPTED, WOKEN)
-    )
+    known[known] &= (owner[len(task) :][known] == task[of_move[known]]) & np.isin(state[of_move[known]], WAITS)
     known[known] &= columns["time"][at[known]] < end[of_move[known]]
     at, of_move = at[known], of_move[known]
     owner = np.append(task, task[of_move])

@@ -218,13 +218,10 @@ class _Codes(Struct):
                 columns[name] = _coded(frame[name], self.rids if kind == "text" else self.texts)
             elif kind:
                 columns[name] = values = _numbers(frame[name])
-                impossible = np.zeros(len(frame), np.bool_)
                 if kind == "real":  # real numbers are shares
-                    impossible = (values < 0) | (values > 1)
+                    self.leave_out(values, (values < 0) | (values > 1), (table.FILE, name))
                 elif name in _ZERO_IS_UNKNOWN:
-                    impossible = (values < 0) & (values != UNKNOWN)
-                self.leave_out(values, impossible, (table.FILE, name))
-                if name in _ZERO_IS_UNKNOWN:
+                    self.leave_out(values, (values < 0) & (values != UNKNOWN), (table.FILE, name))
                     values[values == 0] = UNKNOWN
         if "end" in columns:
             reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
@@ -326,8 +323,8 @@ def _members(texts: pl.Series, order: I64, codes: dict[str, int], service: Servi
     """The requests in ``texts``, the lists of a row each, of the batches in ``order``."""
     import polars as pl
 
-    parts: list[tuple[I64, I32, list[I64]]] = []
-    for first in range(0, len(order), _ROWS):
+    parts = []
+    for first in range(0, max(len(order), 1), _ROWS):
         some = texts[order[first : first + _ROWS]].fill_null("")
         objects = some.str.contains("{", literal=True)
         lists = some.str.extract_all(_MEMBER)
@@ -337,19 +334,14 @@ def _members(texts: pl.Series, order: I64, codes: dict[str, int], service: Servi
         counts = lists.list.len().to_numpy().astype(np.int64)
         batch = first + np.repeat(np.arange(len(some)), counts)
         entries = lists.explode(empty_as_null=False, keep_nulls=False)
-        usual = entries.str.extract_groups(_USUAL).struct.unnest()
-        rid, *numbers = (column if at == 0 else column.cast(pl.Int64, strict=False) for at, column in enumerate(usual))
+        rid, *numbers = entries.str.extract_groups(_USUAL).struct.unnest()
         if len(odd := entries.filter(rid.is_null())):
-            places = rid.is_null().arg_true()
-            named = odd.str.contains("{", literal=True)
+            places, named = rid.is_null().arg_true(), odd.str.contains("{", literal=True)
             rid = rid.scatter(places, odd.str.extract(_RID).zip_with(named, odd))
-            for at, pattern in enumerate(_NUMBERS):
-                values = odd.str.extract(pattern).cast(pl.Int64, strict=False)
-                numbers[at] = numbers[at].scatter(places, values.set(~named, None))
-        parts.append((batch, _coded(rid, codes), [_numbers(column) for column in numbers]))
+            found = (odd.str.extract(pattern).set(~named, None) for pattern in _NUMBERS)
+            numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
+        whole = (_numbers(column.cast(pl.Int64, strict=False)) for column in numbers)
+        parts.append((batch, _coded(rid, codes), *whole))
     service.rids[:] = codes
-    batch = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
-    offset = np.searchsorted(batch, np.arange(len(order) + 1))
-    rids = np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)])
-    values = [np.concatenate([np.zeros(0, np.int64), *(part[2][at] for part in parts)]) for at in range(3)]
-    return Members(offset, batch, rids, *values)
+    batch, *columns = map(np.concatenate, zip(*parts, strict=True))
+    return Members(np.searchsorted(batch, np.arange(len(order) + 1)), batch, *columns)

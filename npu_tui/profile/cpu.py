@@ -13,7 +13,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.ftrace_beside import Recording, recording_beside
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.scheduling import WOKEN
+from npu_tui.trace.scheduling import State
 
 _RUNS = 0.9
 """Share of the slices of a thread that must begin while it runs: on the right clock nearly all do."""
@@ -60,39 +60,34 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
     inside = {mapped.task: mapped.inside for mapped in recording.threads}
     layers = [layer for layer in trace.layers if layer.kind in ("python", "cann") and layer.lanes]
     wanted = {trace.lanes[lane].tid: layer.pid for layer in layers for lane in layer.lanes}
-    threads: dict[int, int] = {}
-    missing: list[int] = []
-    ambiguous: list[int] = []
-    elsewhere: list[tuple[int, float]] = []
+    threads, elsewhere = dict[int, int](), dict[int, float]()
+    missing, ambiguous = list[int](), list[int]()
     for thread, process in sorted(wanted.items())[:_MOST_THREADS]:
         named = [one for one in recording.threads if one.inside == thread]
         same = [one for one in named if inside.get(one.process) in (process, process >> 10)]
         mapped = sorted({one.task for one in same or named if one.task in scheduling.tasks})
         tasks = mapped or [thread] * (thread in scheduling.tasks)  # a converter may have mapped them already
-        if not tasks:
-            missing.append(thread)
-            continue
-        shares = {task: running_share(trace, thread, scheduling.states_of(task)) for task in tasks}
-        ranked = sorted(((share, task) for task, (share, _) in shares.items()), reverse=True)
-        best, next_best = [*ranked, (0.0, 0)][:2]
-        if shares[best[1]][1] and best[0] >= _RUNS and best[0] - next_best[0] >= _AHEAD:
-            threads[thread] = best[1]
+        shares = [(*running_share(trace, thread, scheduling.states_of(task)), task) for task in tasks]
+        shares.sort(key=lambda row: (row[0], row[2]), reverse=True)
+        (share, asked, task), (next_best, *_) = [*shares, (0.0, 0, 0), (0.0, 0, 0)][:2]
+        if asked and share >= _RUNS and share - next_best >= _AHEAD:
+            threads[thread] = task
         elif len(tasks) > 1:
             ambiguous.append(thread)
-        elif shares[tasks[0]][1]:
-            elsewhere.append((thread, shares[tasks[0]][0]))
+        elif asked:
+            elsewhere[thread] = share
         else:
             missing.append(thread)
     reasons = []
     if elsewhere:
-        number, share = min(elsewhere, key=lambda row: row[1])
+        number, share = min(elsewhere.items(), key=lambda row: row[1])
         reasons.append(message("cpu.not_running", thread=number, share=share, path=scheduling.path))
     if ambiguous:
         reasons.append(message("cpu.ambiguous", threads=_listed(ambiguous)))
     if missing:
         key = "cpu.missing" if recording.threads else "cpu.missing_map"
         reasons.append(message(key, threads=_listed(missing), path=scheduling.path))
-    if not (scheduling.states.kind == WOKEN).any():
+    if not (scheduling.states.kind == State.woken).any():
         reasons.append(message("cpu.no_wakeups", path=scheduling.path))
     if scheduling.first > _EDGE * trace.end or scheduling.last < (1 - _EDGE) * trace.end:
         reasons.append(message("cpu.part", path=scheduling.path, start=scheduling.first, end=scheduling.last))

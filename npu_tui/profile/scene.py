@@ -24,7 +24,7 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace
-from npu_tui.trace.scheduling import ASLEEP, BLOCKED, NOBODY, PREEMPTED, RUNNING, WOKEN, Scheduling
+from npu_tui.trace.scheduling import NOBODY, WAITS, Scheduling, State
 from npu_tui.trace.text import brief
 from npu_tui.view.scene import Chart, CpuClass, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
 
@@ -202,15 +202,15 @@ def _doing(scheduling: Scheduling, part: int, by: int, cpu: int) -> tuple[CpuCla
     words = {"name": brief(name, 40), "cpu": cpu}
     if part == INTERRUPT:
         return CpuClass.TAKEN, message("chart.cpu.interrupt", **words)
-    if part in (PREEMPTED, WOKEN):
+    if part in WAITS:
         who = "waiting" if name else "nobody" if by == NOBODY else "idle"
         return CpuClass.TAKEN, message(f"chart.cpu.{who}", **words)
-    if part == ASLEEP:
+    if part == State.asleep:
         return CpuClass.NOTHING, message("chart.cpu.asleep_until" if name else "chart.cpu.asleep", **words)
-    if part == RUNNING:
+    if part == State.running:
         return CpuClass.RUNNING, message("chart.cpu.running", **words)
-    kind = CpuClass.TAKEN if part == BLOCKED else CpuClass.UNKNOWN
-    return kind, message("chart.cpu.blocked" if part == BLOCKED else "chart.cpu.unknown")
+    kind = CpuClass.TAKEN if part == State.blocked else CpuClass.UNKNOWN
+    return kind, message("chart.cpu.blocked" if part == State.blocked else "chart.cpu.unknown")
 
 
 def _bytes(trace: Trace, curve: MemoryCurve) -> StepFunction:

@@ -184,16 +184,19 @@ def gain_of(judged: Judged, finding: ServiceFinding) -> tuple[str, float | None,
     return figure, max(now[figure] - after[figure], 0.0), after[figure]
 
 
+def _after(judged: Judged, finding: ServiceFinding) -> Said:
+    """What the figure that gains most would be without ``finding``; empty where that is not known."""
+    figure, gain, then = gain_of(judged, finding)
+    words = {"figure": message(f"service.figure.{figure}"), "now": judged.figures[figure], "then": then}
+    return "" if gain is None else message("finding.service.after", **words)
+
+
 def _told(judged: Judged, finding: ServiceFinding) -> Message:
     """The detail of ``finding`` with what it would gain, or why that is not known."""
-    figure, gain, then = gain_of(judged, finding)
     if finding.part_of is not None:
         return sentences(finding.draft.detail, message("finding.service.part_of", id=finding.part_of))
-    if gain is None:
-        why = message("service.no_replay") if ("gain" in dict(judged.not_checked)) else message("service.no_remedy")
-        return sentences(finding.draft.detail, message("finding.service.unknown", why=why))
-    words = {"figure": message(f"service.figure.{figure}"), "now": judged.figures[figure], "then": then}
-    return sentences(finding.draft.detail, message("finding.service.after", **words))
+    why = message("service.no_replay" if "gain" in dict(judged.not_checked) else "service.no_remedy")
+    return sentences(finding.draft.detail, _after(judged, finding) or message("finding.service.unknown", why=why))
 
 
 def verdict_of(judged: Judged) -> list[Message]:
@@ -202,10 +205,7 @@ def verdict_of(judged: Judged) -> list[Message]:
     told: list[Message] = []
     causes = [one for one in judged.findings if one.part_of is None]
     if causes:
-        figure, gain, then = gain_of(judged, causes[0])
-        words = {"figure": message(f"service.figure.{figure}"), "now": figures[figure], "then": then}
-        after: Said = message("finding.service.after", **words) if gain is not None else ""
-        told.append(sentences(message("service.cause", title=causes[0].draft.title), after))
+        told.append(sentences(message("service.cause", title=causes[0].draft.title), _after(judged, causes[0])))
     unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]
     told += unknown
     if not causes and not unknown:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -12,10 +13,10 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message
 
-State = Literal["unknown", "running", "preempted", "woken", "asleep", "blocked"]
-STATES: tuple[State, ...] = ("unknown", "running", "preempted", "woken", "asleep", "blocked")
-"""``preempted`` and ``woken`` threads wait for a CPU, ``blocked`` ones wait in the kernel (D: mostly for I/O)."""
-UNKNOWN, RUNNING, PREEMPTED, WOKEN, ASLEEP, BLOCKED = range(6)
+State = IntEnum("State", "unknown running preempted woken asleep blocked", start=0)
+"""What a thread does; ``blocked`` ones wait in the kernel (D: mostly for I/O)."""
+WAITS, SLEEPS = (State.preempted, State.woken), (State.asleep, State.blocked)
+"""The states of threads that wait for a CPU, and of those that could not run."""
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 IDLE, NOBODY, WAKING = 0, -1, -2
 """The task of a CPU that has nothing to run, a task that is not known, and a CPU that comes out of idling."""
@@ -64,7 +65,7 @@ class Spans(Struct, frozen=True):
 class Scheduling(Struct, frozen=True):
     """All that a recording of the scheduler tells, from ``first`` to ``last`` ns of its clock.
 
-    ``states`` are by thread: ``kind`` is one of ``STATES``, ``other`` the CPU on which a thread runs or waits, of a
+    ``states`` are by thread: ``kind`` is a ``State``, ``other`` the CPU on which a thread runs or waits, of a
     sleep the thread that ended it. ``runs`` are by CPU, ``kind`` is the thread, ``other`` unused. ``interrupts`` are by
     CPU, ``kind`` indexes ``sources``. ``lost`` are by CPU the times in which its events were lost, ``tasks`` the names
     of threads, ``odd`` counts what could not be read. ``is_absolute`` where times count from 1970.
@@ -98,9 +99,9 @@ class Scheduling(Struct, frozen=True):
         spans = self.states.of(task)
         if not len(self.lost.owner):
             return spans
-        cuts = [(spans.kind != RUNNING, union(self.lost.start, self.lost.end))]
+        cuts = [(spans.kind != State.running, union(self.lost.start, self.lost.end))]
         cuts += [
-            ((spans.kind == RUNNING) & (spans.other == cpu), union(gaps.start, gaps.end))
+            ((spans.kind == State.running) & (spans.other == cpu), union(gaps.start, gaps.end))
             for cpu in np.unique(self.lost.owner).tolist()
             for gaps in [self.lost.of(cpu)]
         ]
@@ -108,7 +109,7 @@ class Scheduling(Struct, frozen=True):
         for chosen, (low, high) in cuts:
             cut = spans.taken(chosen)
             _, at, start, end = cut.within(low, high)
-            parts.append(Spans(cut.owner[at], start, end, np.full(len(at), UNKNOWN), cut.other[at]))
+            parts.append(Spans(cut.owner[at], start, end, np.full(len(at), State.unknown), cut.other[at]))
             _, at, start, end = cut.within(np.append(_EARLIEST, high), np.append(low, _LATEST))
             parts.append(Spans(cut.owner[at], start, end, cut.kind[at], cut.other[at]))
         return Spans.sorted(*(np.concatenate(columns) for columns in zip(*map(Spans.columns, parts), strict=True)))

@@ -18,7 +18,7 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.strings import say
-from npu_tui.trace.scheduling import STATES, Scheduling, Spans
+from npu_tui.trace.scheduling import Scheduling, Spans, State
 
 START = 100_000_000_000
 
@@ -27,7 +27,7 @@ States = list[tuple[int, int, str, int]]
 
 def _states(recording: Scheduling, task: int) -> States:
     """Start and end in us after the first event, state, CPU or waker."""
-    return _rows(recording.states_of(task), recording, STATES)
+    return _rows(recording.states_of(task), recording, [*State.__members__])
 
 
 def _rows(spans: Spans, recording: Scheduling, names: object) -> States:
