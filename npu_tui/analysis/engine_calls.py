@@ -7,12 +7,14 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import named_in
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, graph_launches
+from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.engine_names import EngineName, engine_name, with_mode
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 _WORK = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION)
 _LATE = 2**62
@@ -55,6 +57,19 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     do; on streams without any launch, to the step that launched the last work elsewhere. Without any launch in the
     trace the clock decides.
     """
+    item, made, graph = _made(trace)
+    if made is None:
+        step = count_until(begins, trace.slices.start[item]) - 1
+        return Work(item, step, graph, np.full(len(item), -1))
+    return Work(item, np.where(made >= 0, count_until(begins, made), -1) - 1, graph, made)
+
+
+@of_trace
+def _made(trace: Trace) -> tuple[I64, I64 | None, Bools]:
+    """The work of devices, when the host launched each (-1: not known; None without launches), and whether by a graph.
+
+    A slice without a launch has that of the last one with a launch on its stream, else of the last work elsewhere.
+    """
     slices, links = trace.slices, trace.links
     spans = [np.arange(lane.first, lane.last) for lane in trace.file_lanes if _on_device(trace, lane.layer)]
     item = np.concatenate(spans) if spans else np.zeros(0, np.int64)
@@ -64,23 +79,19 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     item = item[typed] if typed.any() else item  # ranges of mstx on the device are no tasks
     link = bound_launch_links(trace)
     if not len(link) or not len(item):
-        by_clock = np.searchsorted(begins, slices.start[item], "right") - 1
-        return Work(item, by_clock, np.zeros(len(item), np.bool_), np.full(len(item), -1))
+        return item, None, np.zeros(len(item), np.bool_)
     enqueue = enqueue_of(trace, dequeue_of(trace, link))
     made = np.where(enqueue >= 0, slices.start[enqueue], links.source_time[link])
-    target = links.target_slice[link]
-    led = BySlice(target, np.arange(len(link))).of(item)
-    launched = np.append(np.searchsorted(begins, made, "right"), -1)[led]  # 0: before them
+    led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
     begin = np.append(True, slices.lane[item[1:]] != slices.lane[item[:-1]])
-    at = np.maximum.accumulate(np.where((launched >= 0) | begin, np.arange(len(item)), 0))
-    unknown = np.flatnonzero(launched[at] < 0)
-    known = np.flatnonzero(launched >= 0)
+    at = np.maximum.accumulate(np.where((led >= 0) | begin, np.arange(len(item)), 0))
+    unknown, known = np.flatnonzero(led[at] < 0), np.flatnonzero(led >= 0)
     if len(unknown) and len(known):
         known = known[np.argsort(slices.start[item[known]], kind="stable")]
-        before = np.searchsorted(slices.start[item[known]], slices.start[item[unknown]], "right") - 1
+        before = count_until(slices.start[item[known]], slices.start[item[unknown]]) - 1
         at[unknown] = known[np.maximum(before, 0)]
     graph = np.append(graph_launches(trace, link), False)
-    return Work(item, launched[at] - 1, graph[led[at]], np.append(made, -1)[led[at]])
+    return item, np.append(made, -1)[led[at]], graph[led[at]]
 
 
 def _on_device(trace: Trace, layer: int) -> bool:

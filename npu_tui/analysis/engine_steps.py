@@ -16,6 +16,7 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
+from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of
 from npu_tui.trace.intervals import covered_within, union
@@ -103,6 +104,10 @@ class EngineSteps(Struct, frozen=True):
     kernel: I64 = _NONE
     step: I64 = _NONE
     made: I64 = _NONE
+
+    def rows_of(self, items: I64) -> I64:
+        """Where the slices ``items`` lie in ``kernel``; (m,)."""
+        return count_until(self.kernel, items) - 1
 
 
 def engine_steps(
@@ -263,7 +268,7 @@ def padded_by_shapes(engine: EngineSteps, table: KernelTable) -> list[EngineStep
     product = table.type.where(lambda kind: "matmul" in kind.lower()) & (table.item >= 0)
     rows = np.array([_rows_of(shapes) for shapes in table.shapes.values] + [0], np.int64)[table.shapes.code]
     chosen = np.flatnonzero(product & (rows > 0))
-    step = np.append(engine.step, -1)[np.searchsorted(engine.kernel, table.item[chosen])]
+    step = np.append(engine.step, -1)[engine.rows_of(table.item[chosen])]
     chosen = chosen[np.argsort(step, kind="stable")]
     bounds = np.searchsorted(np.sort(step), np.arange(len(engine.steps) + 1)).tolist()
     steps = []

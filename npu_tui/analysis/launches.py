@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.thresholds import Threshold, Thresholds
+from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
@@ -246,7 +247,7 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     linked[target] = True
     # Kineto tells the launch of every kernel of a graph.
     unlinked = np.flatnonzero((device.compute | device.copy) & ~linked & (not is_kineto(trace)))
-    before = np.searchsorted(links.target_time[link], slices.start[unlinked], "right") - 1
+    before = count_until(links.target_time[link], slices.start[unlinked]) - 1
     # The streams of collectives hold tasks that look like kernels, but no launch leads to them.
     beside = slices.lane[unlinked] == np.append(slices.lane[target], -1)[before]
     replays = np.bincount(before[beside] + 1, minlength=len(link) + 1)[1:] >= _REPLAYED

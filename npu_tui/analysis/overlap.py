@@ -19,6 +19,7 @@ from npu_tui.analysis.launches import (
     busy_pairs,
     dequeue_slices,
 )
+from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
 from npu_tui.trace.kineto import is_kineto
@@ -296,7 +297,7 @@ def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
     at = pair.of(busy)
     # What runs in a graph after its first kernel was launched with that.
     inside = pairs.graph >= 0
-    at[np.searchsorted(busy, pairs.unlinked[inside])] = pairs.graph[inside]
+    at[count_until(busy, pairs.unlinked[inside]) - 1] = pairs.graph[inside]
     launch = np.append(pairs.launch, np.nan)[at]  # the last entry answers for -1, "no pair"
     # Of slices that start together one with a known launch comes first.
     order = np.lexsort((np.isnan(launch), trace.slices.start[busy]))
@@ -309,7 +310,7 @@ def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
     late_until = start.astype(np.float64)
     if starts is None or not len(starts.start):
         return FreeSplit(start, end, late_until, linked)
-    at = np.searchsorted(starts.start, start, "left")
+    at = count_until(starts.start, start - 1)  # the first that starts at or after it
     following = np.minimum(at, len(starts.start) - 1)
     # A slice that starts after the free time did not end it.
     near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)

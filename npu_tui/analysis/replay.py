@@ -16,7 +16,8 @@ from msgspec import Struct
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.analysis.replay_model import Model
-from npu_tui.native.replay import covered, passing
+from npu_tui.native.replay import passing
+from npu_tui.native.spans import covered
 from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.intervals import difference, union
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, enqueue_slices
+from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I8, I64, Bools, BySlice, previous_same
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
@@ -129,7 +130,7 @@ class HostPoints(Struct):
             of_thread, queries = np.flatnonzero(self.thread == number), thread == number
             if not len(of_thread):
                 continue
-            at = np.searchsorted(self.time[of_thread], time[queries], "right") - 1
+            at = count_until(self.time[of_thread], time[queries]) - 1
             points[queries] = np.where(at >= 0, of_thread[np.maximum(at, 0)], -1)
         return points
 
@@ -203,7 +204,11 @@ def host_points(
     serves[queue_threads] = True
     # A launch of the queue's thread belongs to its entry; other launches are points of their own.
     direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
-    launches = np.unique(np.stack((launch_time[direct], launch_lane[direct])), axis=1)  # a graph has many tasks
+    launches = np.stack((launch_time[direct], launch_lane[direct]))[
+        :, np.lexsort((launch_lane[direct], launch_time[direct]))
+    ]
+    new = (np.diff(launches, prepend=-1) != 0).any(axis=0)  # a graph has many tasks
+    launches = launches[:, new]
     parts = (
         (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),
         (DEQUEUE, dequeues, slices.start[dequeues], slices.start[dequeues]),
@@ -260,7 +265,7 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
     previous = previous_same(thread)
     position = np.arange(len(front))
     # The last point passed before the slice of this one began: a wait does not follow the points that it spans.
-    latest = np.minimum(np.searchsorted(points.time[front], begin[front], "right") - 1, position - 1)
+    latest = np.minimum(count_until(points.time[front], begin[front]) - 1, position - 1)
     follows = previous.copy()
     foreign = np.flatnonzero((latest > previous) & (thread[np.maximum(latest, 0)] != thread))
     if len(foreign):

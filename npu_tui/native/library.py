@@ -20,7 +20,8 @@ OFF = "off"
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
-    "crossing": "aanan", "passing": "aaaanana", "covered": "aaanaaannaa", "cells": "an",
+    "crossing": "aanan", "passing": "aaaanana", "count_until": "anana", "united": "aanaa", "shared": "aanaanaa",
+    "covered": "aaanaaannaa", "cells": "an",
 }  # fmt: skip
 """The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""
 _HOLDING = frozenset({"cells"})
@@ -54,6 +55,9 @@ class Library(Struct, frozen=True):
     leaves: Any
     crossing: Any
     passing: Any
+    count_until: Any
+    united: Any
+    shared: Any
     covered: Any
     cells: Any
 

@@ -5,3 +5,4 @@
 #include "replay.c"
 #include "rows.c"
 #include "scan.c"
+#include "spans.c"

@@ -1,4 +1,4 @@
-"""The loops of the replay, those of ``replay.c``, each with its slower twin. Edges and rows are int32, times int64."""
+"""The loop of the replay, that of ``replay.c``, and its slower twin. Edges and rows are int32, times int64."""
 
 from __future__ import annotations
 
@@ -37,36 +37,3 @@ def slow_passing(source: I32, edge: I32, other_source: I32, other_edge: I32, lag
         one, two = time[row] + first, time[other] + second
         passed(one if one > two else two)
     return np.array(time, np.int64)
-
-
-def covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
-    """Which of ``[low, high)`` of the thread ``number`` the spans cover in part, and how much of each; (m,) each.
-
-    The spans are disjoint and ascending; without ``number`` all threads count.
-    """
-    compiled = library()
-    if compiled is None:
-        return slow_covered(start, end, low, high, thread, number)
-    start, end, low, high, thread = (
-        np.ascontiguousarray(column, np.int64) for column in (start, end, low, high, thread)
-    )
-    sums = np.cumsum(end - start) - (end - start)
-    place, length = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
-    stretches = low, high, thread, -1 if number is None else number, len(low)
-    count = compiled.covered(start, end, sums, len(start), *stretches, place, length)
-    return place[:count].copy(), length[:count].copy()
-
-
-def slow_covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
-    """``covered`` without the library."""
-    stretches = np.arange(len(low)) if number is None else np.flatnonzero(thread == number)
-    before = np.append(0, np.cumsum(end - start))
-    first, last = np.append(start, 0), np.append(end, 0)  # nothing lies before the first span
-
-    def covered_before(time: I64) -> I64:
-        at = np.searchsorted(start, time, "right") - 1
-        return np.where(at < 0, 0, before[at] + np.minimum(time, last[at]) - first[at])
-
-    length = covered_before(high[stretches]) - covered_before(low[stretches])
-    some = np.flatnonzero(length)
-    return stretches[some], length[some]

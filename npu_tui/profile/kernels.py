@@ -16,6 +16,7 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, SOC_PMU
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
+from npu_tui.native.spans import count_until
 from npu_tui.profile.companions import Tables
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.model import Trace
@@ -50,7 +51,7 @@ def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> Ker
     if not len(items):
         return _from_rows(_Cells(tables), tables)
     table = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
-    place = np.searchsorted(items, table.item)
+    place = count_until(items, table.item) - 1
     if tables.has(KERNELS.stem):
         cells = _Cells(tables)
         table = with_details(table, tables.kernel_rows[place], cells.columns, cells.cells)
@@ -89,7 +90,7 @@ def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
     waited = np.zeros(len(items), np.int64)
     for device in devices:
         computing, others = np.flatnonzero(device.compute), np.flatnonzero(device.collective)
-        waited[np.searchsorted(items, computing)] = waits(
+        waited[count_until(items, computing) - 1] = waits(
             slices.start[computing], slices.end[computing], slices.start[others], slices.end[others]
         )
     return waited

@@ -32,6 +32,7 @@ from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
+from npu_tui.native import heap
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import Parted, shared
 from npu_tui.trace.arrays import I64, Bools
@@ -499,7 +500,10 @@ class Profile(Parted):
 
             return service_findings(self.judged, self.trace)
         self.compute_ahead()
-        return find(self._judged, self.threads if len(self.trace.slices) >= _LARGE else 1)
+        if len(self.trace.slices) < _LARGE:
+            return find(self._judged, 1)
+        with heap.kept():
+            return find(self._judged, self.threads)
 
     def compute_ahead(self) -> None:
         """Start what the findings wait for longest in a thread of its own, where the trace is large enough.

@@ -41,8 +41,7 @@ def _step_of(facts: Facts, steps: list[EngineStep]) -> I64:
     numbers = [step.number for step in engine.steps]
     place = {step.number: at for at, step in enumerate(steps)}
     chosen = np.array([*(place.get(number, -1) for number in numbers), -1], np.int64)
-    known = np.searchsorted(engine.kernel, facts.kernels)
-    return chosen[engine.step[known]]
+    return chosen[engine.step[engine.rows_of(facts.kernels)]]
 
 
 def _times(facts: Facts, of: I64, count: int, chosen: Bools) -> F64:
@@ -214,7 +213,7 @@ def drafts(facts: Facts) -> Draft | None:
     tokens_of = _tokens_by_drafts(taken / asked * width, width)
     spans = phase_spans(facts.trace).get("draft", NOTHING)
     engine = facts.inputs.engine()
-    items = facts.kernels[inside(spans, engine.made[np.searchsorted(engine.kernel, facts.kernels)])]
+    items = facts.kernels[inside(spans, engine.made[engine.rows_of(facts.kernels)])]
 
     drafting = together(facts.span_of(items), both(facts.lost, facts.on_device(spans)))
     time = sum(step.span or 0 for step in steps)

@@ -11,6 +11,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
+from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
@@ -166,7 +167,7 @@ def _places(facts: Facts, names: I64) -> I64 | None:
     if len(starts) < _FEWEST_EQUALS:
         return None
     position = np.arange(len(names))
-    repetition = np.searchsorted(starts, facts.trace.slices.start[facts.kernels], "right")
+    repetition = count_until(starts, facts.trace.slices.start[facts.kernels])
     first = np.append(True, np.diff(repetition) > 0)
     place = position - np.maximum.accumulate(np.where(first, position, 0))
     # Repetitions of the same kernels in the same order have the same sum of products.

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from npu_tui.analysis.launches import operation_of
+from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
 from npu_tui.trace.arrays import I64, Bools
@@ -69,7 +70,7 @@ def product_before(facts: Facts) -> I64:
     products = _is_product(facts)
     end = slices.end[facts.kernels]
     by_end = np.argsort(end, kind="stable")
-    at = np.searchsorted(end[by_end], slices.start[items], "right") - 1
+    at = count_until(end[by_end], slices.start[items]) - 1
     last = by_end[np.maximum(at, 0)]
     directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS) & serial(facts)
     before: I64 = np.where(directly, last, -1)
@@ -97,7 +98,7 @@ def beside_product(facts: Facts, span: Span) -> I64:
     left = facts.length(products)
     gathers = facts.names_where(lambda name: _purpose_of(name) == "weights")[slices.name[items]]
     ended = np.maximum.accumulate(slices.end[products])
-    before = np.searchsorted(ended, slices.start[items], "right") - 1
+    before = count_until(ended, slices.start[items]) - 1
     after = np.searchsorted(slices.start[products], slices.end[items])
     bare = covered_within(*span, slices.start[items], slices.end[items])
     for row, need, at in zip(rows.tolist(), bare.tolist(), np.where(gathers, after, before).tolist(), strict=True):
@@ -128,7 +129,7 @@ def _begun(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
     steps = np.sort(facts.repetitions)
     first = np.full(len(steps) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, np.searchsorted(steps, backward_starts, "right"), backward_starts)
-    begun: Bools = starts >= first[np.searchsorted(steps, starts, "right")]
+    begun: Bools = starts >= first[count_until(steps, starts)]
     return begun
 
 
