@@ -50,14 +50,25 @@ EXPORT int64_t count_until(int64_t known_address, int64_t known, int64_t time_ad
 
 /* The union of `count` spans by ascending start to `low` and `high`: how many they become, -1 if a start descends.
 
-   Spans that touch become one, empty ones none. */
+   Spans that touch become one, empty ones none. Where as many are left as there were, nothing is written. */
 EXPORT int64_t united(int64_t start_address, int64_t end_address, int64_t count, int64_t low_address,
                       int64_t high_address)
 {
     Region starts = region(start_address, 8 * count), ends = region(end_address, 8 * count);
     Region lows = region(low_address, 8 * count), highs = region(high_address, 8 * count);
-    int64_t made = 0, before = INT64_MIN, reach = INT64_MIN;
-    for (int64_t k = 0; k < count; k++) {
+    int64_t apart = 0, before = INT64_MIN, reach = INT64_MIN;
+    for (; apart < count && get64(starts, apart) > reach && get64(ends, apart) > get64(starts, apart); apart++) {
+        before = get64(starts, apart);
+        reach = get64(ends, apart);
+    }
+    if (apart == count)
+        return count;
+    for (int64_t k = 0; k < apart; k++) {
+        set64(lows, k, get64(starts, k));
+        set64(highs, k, get64(ends, k));
+    }
+    int64_t made = apart;
+    for (int64_t k = apart; k < count; k++) {
         int64_t start = get64(starts, k), end = get64(ends, k);
         if (end <= start)
             continue;

@@ -33,8 +33,9 @@ def united(start: I64, end: I64) -> tuple[I64, I64]:
     made = compiled.united(start, end, len(start), low, high)
     if made < 0:
         order = np.argsort(start, kind="stable")
-        made = compiled.united(start[order], end[order], len(start), low, high)
-    return _first(low, made), _first(high, made)
+        start, end = start[order], end[order]
+        made = compiled.united(start, end, len(start), low, high)
+    return (start, end) if made == len(start) else (low[:made].copy(), high[:made].copy())
 
 
 def slow_united(start: I64, end: I64) -> tuple[I64, I64]:
@@ -64,12 +65,7 @@ def shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64,
     lists = [np.ascontiguousarray(times, np.int64) for times in (start, end, other_start, other_end)]
     low, high = np.empty((2, len(start) + len(other_start)), np.int64)
     made = compiled.shared(*lists[:2], len(start), *lists[2:], len(other_start), low, high)
-    return _first(low, made), _first(high, made)
-
-
-def _first(times: I64, count: int) -> I64:
-    """The first of ``times``, without the memory of the others."""
-    return times if count == len(times) else times[:count].copy()
+    return low[:made].copy(), high[:made].copy()
 
 
 def slow_shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple[I64, I64]:

@@ -32,7 +32,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, both, first_of_largest, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -214,7 +214,7 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
         if place.start <= cluster.start and cluster.end <= place.end and cluster.lost > 0
     ]
     worst = np.flatnonzero(place.chosen & launches.starved)
-    worst = worst[np.argsort(-launches.lost[worst], kind="stable")[:10]]
+    worst = worst[first_of_largest(launches.lost[worst], 10)]
     for k in sorted(worst.tolist()):
         kernel = facts.place(int(facts.target[k]), message("finding.vertical.waited", lost=float(launches.lost[k])))
         # The place is the time that the device waited: it ends where the kernel starts.
@@ -395,7 +395,7 @@ def interrupt(facts: Facts) -> Draft | None:
         if cause in counts
     ]
     stream = main_stream(facts)
-    worst = drains.taken(np.sort(np.argsort(drains.start - drains.end, kind="stable")[:10]))
+    worst = drains.taken(np.sort(first_of_largest(drains.end - drains.start, 10)))
     return Draft(
         severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(drains), time=length_of(removes)),

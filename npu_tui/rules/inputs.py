@@ -23,7 +23,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace import intervals
 from npu_tui.trace.args import Copies, PlaneArgs
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
 from npu_tui.trace.kineto import bound_launch_links
@@ -121,7 +121,7 @@ def inside(span: Span, time: I64) -> Bools:
     return intervals.inside(*span, time)
 
 
-def first_of_largest(values: I64, most: int) -> I64:
+def first_of_largest(values: I64 | F64, most: int) -> I64:
     """The positions of the ``most`` largest of ``values``, largest first; of equals the earlier one."""
     if len(values) > most > 0:
         large = np.flatnonzero(values >= np.partition(values, len(values) - most)[len(values) - most])
