@@ -120,6 +120,8 @@ def dispatch_part(part: Profile) -> DispatchPart | list[DispatchPart]:
 def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> DispatchPart:
     floor = launches.floors[0] if len(launches.floors) == 1 else None
     near = int(np.count_nonzero(launches.near_vertical))
+    drains = facts.drains
+    longest = np.sort(first_of_largest(drains.end - drains.start, MOST_ROWS))
     return DispatchPart(
         device=facts.part.device,
         links=len(launches.link),
@@ -135,7 +137,9 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
         lost_unasked_us=_unasked(facts.lost_unasked.sum()),
         ranges=RANGES.records(part, facts=facts),
         code_lines=CODE_LINES.records(part, devices=[facts]),
-        drains=DRAINS.records(part, facts=facts),
+        drains=DRAINS.records(part, drains=drains.taken(longest)),
+        drain_causes=dict(drains.counted()),
+        interrupted=int(drains.interrupted.sum()),
         slow_stage=slow_stage(facts.dequeue_idle),
         dequeue_idle_ratio=ratio(facts.dequeue_idle, 1),
     )
@@ -270,7 +274,7 @@ def _longest(table: Table, part: Profile, column: str, left_out: dict[str, int])
 
 
 MOST_ROWS = 1000
-"""Of a list of requests: ``npu-tui query`` has all."""
+"""Of a list of requests or of drains."""
 
 
 def _selection(selection: Selection) -> SelectionPart | None:

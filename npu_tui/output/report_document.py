@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -239,15 +238,14 @@ def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
     idle = dispatch.dequeue_idle_ratio
     if dispatch.slow_stage is not None and isinstance(idle, float):
         yield say(f"report.dispatch.stage.{dispatch.slow_stage}", idle=share_text(idle))
-    if dispatch.drains:
-        causes = Counter(drain.cause for drain in dispatch.drains)
+    if causes := dispatch.drain_causes:
         yield say(
             "report.dispatch.drains",
-            count=len(dispatch.drains),
-            interrupted=sum(drain.interrupted for drain in dispatch.drains),
+            count=sum(causes.values()),
+            interrupted=dispatch.interrupted,
             causes=[
                 message("finding.counted", name=message(f"finding.cause.{cause}"), count=count)
-                for cause, count in causes.most_common()
+                for cause, count in causes.items()
             ],
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
+from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
@@ -200,7 +201,8 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
 
     ``clock_floor_us`` is None where several host processes have their own; ``slow_stage`` and ``dequeue_idle_ratio``
     are None where nothing tells, the latter left out without launches. Of ``lost_us``, ``lost_unasked_us`` is waiting
-    for requests, which findings and ``code_lines`` leave out; it is there if there are such waits.
+    for requests, which findings and ``code_lines`` leave out; it is there if there are such waits. ``drains`` are the
+    1,000 longest, ``drain_causes`` and ``interrupted`` count all.
     """
 
     device: int | None
@@ -218,6 +220,8 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     ranges: list[RangeRow] = []
     code_lines: list[CodeLineRow] = []
     drains: list[DrainRow] = []
+    drain_causes: dict[Cause, int] = {}
+    interrupted: int = 0
     slow_stage: SlowStage | None = None
     dequeue_idle_ratio: float | UnsetType | None = UNSET
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
-from npu_tui.analysis.drains import CAUSES, Cause, host_lead
+from npu_tui.analysis.drains import CAUSES, Cause, Drains, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
@@ -237,19 +237,18 @@ RANGES = table(
 )
 
 
-def drains(profile: Profile, facts: Facts) -> Sheet:
+def drains(profile: Profile, drains: Drains) -> Sheet:
     """The times without any launch of one device in flight."""
-    empty = facts.drains
     return Sheet(
-        len(empty),
+        len(drains),
         {
-            "drain_start": numbers(empty.start),
-            "drain_end": numbers(empty.end),
-            "cause": coded(CAUSES, empty.cause),
-            "peak_backlog": numbers(empty.peak_backlog),
-            "interrupted": numbers(empty.interrupted),
-            "before_name": names_of(profile, empty.before),
-            "after_name": names_of(profile, empty.after),
+            "drain_start": numbers(drains.start),
+            "drain_end": numbers(drains.end),
+            "cause": coded(CAUSES, drains.cause),
+            "peak_backlog": numbers(drains.peak_backlog),
+            "interrupted": numbers(drains.interrupted),
+            "before_name": names_of(profile, drains.before),
+            "after_name": names_of(profile, drains.after),
         },
     )
 

@@ -151,6 +151,16 @@ def test_text(name: str) -> None:
     assert "None" not in text
 
 
+def test_of_many_drains_the_longest_are_listed(real: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profile_of(real.trace)
+    every = report(profile).dispatches[0]
+    monkeypatch.setattr("npu_tui.output.report.MOST_ROWS", 5)
+    few = report(profile).dispatches[0]
+    longest = sorted(every.drains, key=lambda row: row.start_us - row.end_us)[:5]
+    assert few.drains == sorted(longest, key=lambda row: row.start_us)
+    assert few.drain_causes == every.drain_causes
+
+
 def test_figures_of_the_real_profiles(real: Sample) -> None:
     found = answers(real.trace)
     links, near, starved, lost, floor, drains, interrupted, lines = DISPATCH[real.name]
@@ -160,6 +170,7 @@ def test_figures_of_the_real_profiles(real: Sample) -> None:
     assert own["clock_floor_us"] == pytest.approx(floor, abs=0.0005)
     assert own["clock_floor_trusted"] is True
     assert (len(own["drains"]), sum(each["interrupted"] for each in own["drains"])) == (drains, interrupted)
+    assert (sum(own["drain_causes"].values()), own["interrupted"]) == (drains, interrupted)
     assert len(own["code_lines"]) == lines
     assert own["slow_stage"] == ("cann" if real.name == "single_card" else "python")
     assert found["health"]["crossing_slices"] == CROSSING[real.name]
