@@ -235,6 +235,12 @@ CAUSES: dict[str, Cause] = {
         untroubled(between_ns=0),
         ("HOST.WORK",),
     ),
+    "decode: Python between tokens, for a tenth of them": Cause(
+        (troubled(replace(_GRAPH, kernel_ns=120_000), between_ns=680_000),),
+        untroubled(between_ns=0),
+        ("HOST.WORK",),
+        others=("SYNC.HOST", "DISPATCH.STAGE", "DISPATCH.INTERRUPT"),
+    ),
     "nothing: a server without requests": Cause(
         (troubled(replace(_DECODE, layers=4, kernel_ns=420_000), request_ns=60_000_000),), same, ()
     ),

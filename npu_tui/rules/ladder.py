@@ -19,6 +19,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
 from npu_tui.rules.unended import UNENDED
@@ -51,8 +52,9 @@ _NEARLY_ALL = 0.9
 """A gain of less than this share of what a finding is about needs a word on where the rest is."""
 _EQUAL_GAINS = 0.9
 """Predicted gains hold within a tenth, so of gains this close the one nearer to the cause goes first."""
-_CAUSE_COVERS = 0.8
+_CAUSE_COVERS, _CAUSES_COVER = 2 / 3, 0.8
 _NEARER_COVERS = 0.5
+"""Shares of a place where time is lost, and of a loss, from which one cause, or several, that explain them go first."""
 _NOTABLE_SHARE = 0.1
 """Several causes explain something together where each has this share of it or more."""
 _MOSTLY_WAITED = 0.5
@@ -148,7 +150,8 @@ class ReplayScale(Scale):
     def change_of(self, draft: Draft) -> Change:
         """What is changed in the run without ``draft``."""
         if id(draft) not in self._changes:
-            self._changes[id(draft)] = draft.change if draft.change is not None else self._cpu_waits(draft)
+            change = draft.change if draft.change is not None else self._cpu_waits(draft)
+            self._changes[id(draft)] = within(self._facts, change)
         return self._changes[id(draft)]
 
     def _cpu_waits(self, draft: Draft) -> Change:
@@ -400,7 +403,7 @@ def _causes_of(
     drafts = [candidate.draft for candidate in nearer]
     without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
     explained = without + gain_of_best - with_best
-    covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
+    covers = _CAUSES_COVER if best.reach == "place" else _NEARER_COVERS
     return sorted(nearer, key=lambda candidate: -rest[candidate]) if explained >= covers * gain_of_best else []
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from causes import ALL, outcome
 from jobs import facts_of, job, measured, rule
+from situations import Trouble
 
 from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import launch_blocking
@@ -48,6 +49,7 @@ TRIED = (
     "waits: blocking, small kernels",
     "decode: slow Python",
     "own: decode, a slow line",
+    "decode: Python between tokens, for a tenth of them",
     "uneven: accumulation, a late rank",
     "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
@@ -116,6 +118,15 @@ def test_a_server_is_told_per_token() -> None:
     assert "per token" in words(found.detail)
     assert "Each token then takes" in words(found.detail)
     assert "MINDIE_ASYNC_SCHEDULING_ENABLE=1" in words(found.advice[0])
+
+
+def test_waits_for_requests_are_no_gain_of_what_ends_before_them() -> None:
+    """Without a read-back that a wait for a request follows the host would run ahead through the wait."""
+    quick = replace(ALL["decode: Python between tokens, for a tenth of them"].job[0], trouble=Trouble())
+    profile = measured(replace(quick, trouble=Trouble(request_ns=40_000_000)))
+    (facts,) = profile.facts
+    idle = facts.step_ns * facts.share(facts.sums.free)
+    assert 0 < sum(row.gain_ns or 0 for row in profile.findings.findings if row.part_of is None) < idle
 
 
 def test_what_is_said_of_late_ranks() -> None:
