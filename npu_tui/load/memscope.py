@@ -8,12 +8,13 @@ unused in it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 
 from npu_tui.load.csv_table import Blocks as Rows
 from npu_tui.load.csv_table import parsed_rows
@@ -26,46 +27,30 @@ from npu_tui.trace.frames import OPERATION
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import HOST, Action, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
 
+if TYPE_CHECKING:
+    import polars as pl
+
 TABLE = "memscope_dump"
 _NEEDED = "Event", "Event Type", "Timestamp(ns)", "Device Id", "Ptr", "Attr"
 _WANTED = (*_NEEDED, "ID", "Process Id", "Call Stack(Python)", "Call Stack(C)", "Name", "Thread Id")
 _BEGUN, _ENDED = -1, -2
 """An operation of PyTorch begins or ends on its thread."""
-_ACTIONS = {"MALLOC": Action.alloc, "FREE": Action.free_completed}
+_ACTIONS = {"MALLOC": Action.alloc.value, "FREE": Action.free_completed.value}
 _OPERATIONS = {"ATEN_START": _BEGUN, "ATEN_END": _ENDED}
-_OWNER = re.compile(r"[{,]\s*\"?owner\"?\s*:\s*\"?([\w@./-]{1,128})")
+_OWNER = r"""[{,]\s*"?owner"?\s*:\s*"?([\w@./-]{1,128})"""
 """Whose memory it is, such as ``PTA@weight``, where the tool was told to find that out."""
-_NUMBER = re.compile(r"[{,]\s*\"?(size|total|used)\"?\s*:\s*\"?(-?[0-9]{1,18})(?![0-9])")
+_NUMBER = r"""(?s)^.*[{,]\s*"?%s"?\s*:\s*"?(-?[0-9]{1,18})(?:[^0-9]|$)"""
 """A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON."""
-_WHOLE, _ADDRESS = re.compile(r"[0-9]{1,19}"), re.compile(r"0x[0-9a-fA-F]{1,16}|[0-9]{1,20}")
+_WHOLE, _HEXADECIMAL = r"^[0-9]{1,19}$", r"^0x([0-9a-fA-F]{1,16})$"
 _FRAME = re.compile(r"(.{1,4096})\((\d{1,9})\): (.{1,1024})")
 _OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
 _LONGEST_STACK = 400
-_MICROSECONDS = 10**17
+_MICROSECONDS, _LATEST_US = 10**17, (2**63 - 1) // 1000
 """Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
 _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
-
-
-class _Row(Struct, gc=False):
-    """One allocation or release; ``total`` and ``used`` are what the allocator counted after it, -1 if it did not.
-
-    Or an operation, called ``allocator``, that begins or ends.
-    """
-
-    time: int
-    number: int
-    action: int
-    allocator: str
-    process: int
-    device: int | None
-    address: int
-    size: int
-    total: int
-    used: int
-    stack: int
-    owner: int
-    thread: str
+_ROWS = 100_000
+"""Rows that are looked at together."""
 
 
 def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
@@ -87,111 +72,122 @@ class _Reading:
 
     def snapshot(self) -> MemorySnapshot:
         """The columns of every device and allocator of the dump, by name."""
+        import polars as pl
+
         cells = self._of_database() if form_of(self._path) == "db" else self._of_csv()
-        rows = sorted(
-            (row for one in cells if (row := self._row(one)) is not None), key=lambda row: (row.time, row.number)
-        )
-        several = len({row.process for row in rows}) > 1
-        groups: dict[tuple[int, str, int], list[_Row]] = {}
-        held: dict[tuple[int, str, int], int] = {}
-        going_on: dict[tuple[int, str], list[tuple[str, list[_Row]]]] = {}
-        for row in rows:
-            operations = going_on.setdefault((row.process, row.thread), [])
-            if row.action == _BEGUN:
-                operations.append((row.allocator, []))
-            elif row.action == _ENDED:
-                self._end(operations, row.allocator)
-            elif row.action == Action.alloc and operations:
-                operations[-1][1].append(row)
-            if row.action < 0:
-                continue
-            # The driver does not say of which device it releases memory.
-            place = row.process, row.allocator, row.address
-            device = held.get(place) if row.device is None else row.device
-            if row.action == Action.alloc and device is not None:
-                held[place] = device
-            if device is None:
-                self._count("odd.memscope_device")
-                continue
-            whose = device, row.allocator, row.process
-            if whose not in groups and len(groups) >= _MOST_ALLOCATORS:
-                self._count("odd.memory_event")
-            else:
-                groups.setdefault(whose, []).append(row)
+        rows = pl.concat(self._pieces(cells)).sort("time", "number", maintain_order=True)
+        several = rows["process"].n_unique() > 1
+        rows = rows.with_columns(stack=self._operated(rows)).filter(pl.col("action") >= 0)
+        # The driver does not say of which device it releases memory.
+        given = pl.when(pl.col("action") == Action.alloc.value).then("device").forward_fill()
+        rows = rows.with_columns(device=pl.coalesce("device", given.over("process", "allocator", "address")))
+        self._count("odd.memscope_device", rows["device"].null_count())
+        whose = "device", "allocator", "process"
+        parts = rows.drop_nulls("device").partition_by(whose, maintain_order=True)
+        self._count("odd.memory_event", sum(map(len, parts[_MOST_ALLOCATORS:])))
+        named = sorted((part.select(whose).row(0), place) for place, part in enumerate(parts[:_MOST_ALLOCATORS]))
         devices = [
-            self._device(device, allocator, process if several else -1, groups[device, allocator, process])
-            for device, allocator, process in sorted(groups)
+            self._device(device, allocator, process if several else -1, parts[place])
+            for (device, allocator, process), place in named
         ]
         owners = list(self._owners)
         return MemorySnapshot(str(self._path), self._size, devices, self._texts, self._odd, "memscope_dump", owners)
 
-    def _device(self, number: int, allocator: str, process: int, rows: list[_Row]) -> DeviceMemory:
-        def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-            return np.array([getattr(row, name) for row in rows], np.int64)
-
-        action = column("action")
+    def _device(self, number: int, allocator: str, process: int, rows: pl.DataFrame) -> DeviceMemory:
+        column = {name: rows[name].to_numpy() for name, kind in rows.schema.items() if kind.is_integer()}
         events = Events(
-            action=action.astype(np.int8), address=column("address"), size=column("size"),
-            stream=np.full(len(rows), -1), stack=np.where(action == Action.alloc, column("stack"), -1).astype(np.int32),
-            time=column("time"), pool=column("owner").astype(np.int32),
+            action=column["action"].astype(np.int8), address=column["address"], size=column["size"],
+            stream=np.full(len(rows), -1), stack=column["stack"].astype(np.int32), time=column["time"],
+            pool=column["owner"].astype(np.int32),
         )  # fmt: skip
         segments, blocks = Segments(), Blocks()
         lives = lives_of(events, segments, blocks)
         device = DeviceMemory(number, events, segments, blocks, lives, allocator, process, has_segments=False)
-        total, used = column("total"), column("used")
+        total, used = column["total"], column["used"]
         # A total below what is used, as in dumps of 2025-04, is no total.
         if (total >= np.maximum(used, device.requested)).all():
             device.counted = total
         self._count("odd.memscope_used", int(np.count_nonzero((used >= 0) & (used != device.requested))))
         return device
 
-    def _row(self, cells: Sequence[str]) -> _Row | None:
-        """The row that ``cells`` (as ``_WANTED``) spell, None for one that is no allocation or cannot be used."""
-        event, allocator, time, device, pointer, attr, number, process, python, native, name, thread = cells
-        action = _OPERATIONS.get(allocator) if event == "OP_LAUNCH" else _ACTIONS.get(event)
-        if action is None:
-            return None
-        allocates = action == Action.alloc
-        if action < 0:
-            allocator, device, pointer, attr = name.removeprefix("torch._ops.")[:63], "0", "0", "{size:0"
-        counts = {name: int(text) for name, text in _NUMBER.findall(attr)}
-        size = counts.get("size", _MOST)
-        size = -size if action == Action.free_completed and size < 0 else size
-        place = device if device in _HOSTS or _WHOLE.fullmatch(device) else None
-        is_known = (
-            _WHOLE.fullmatch(time) and _ADDRESS.fullmatch(pointer) and 0 <= size < _MOST and 0 < len(allocator) < 64
-        )
-        if not is_known or (place is None and allocates):
-            self._count("odd.memory_event")
-            return None
-        moment, address = int(time), int(pointer, 16 if pointer.startswith("0x") else 10)
-        moment = moment * 1000 if moment < _MICROSECONDS else moment
-        numbers = int(number) if _WHOLE.fullmatch(number) else 0, int(process) if _WHOLE.fullmatch(process) else 0
-        on = None if place is None else HOST if place in _HOSTS else int(place)
-        if max(moment, address, *numbers) >= 1 << 63 or (on is not None and on >= _MOST_DEVICES):
-            self._count("odd.memory_event")
-            return None
-        return _Row(
-            moment, numbers[0], action, allocator, numbers[1], on, address, size,
-            counts.get("total", -1), counts.get("used", -1), self._stack(python, native) if allocates else -1,
-            self._owner(attr) if allocates else -1, thread,
+    def _pieces(self, cells: Iterator[list[str]]) -> Iterator[pl.DataFrame]:
+        """The rows that ``cells`` (as ``_WANTED``) spell, some at a time; those that cannot be used are counted."""
+        while True:
+            piece = list(itertools.islice(cells, _ROWS))
+            yield self._rows(piece)
+            if len(piece) < _ROWS:
+                return
+
+    def _rows(self, cells: list[list[str]]) -> pl.DataFrame:
+        """Allocations and releases, ``total`` and ``used`` as the allocator counted after each, -1 if it did not.
+
+        Operations that begin or end are called ``allocator``.
+        """
+        import polars as pl
+
+        event, kind, time, device, pointer, attr, number, process, python, native, name, thread = map(pl.col, _WANTED)
+        of_memory = event.replace_strict(_ACTIONS, default=None, return_dtype=pl.Int64)
+        of_operation = kind.replace_strict(_OPERATIONS, default=None, return_dtype=pl.Int64)
+        action = pl.coalesce(of_memory, pl.when(event == "OP_LAUNCH").then(of_operation))
+        rows = pl.DataFrame(cells, dict.fromkeys(_WANTED, pl.String), orient="row").with_columns(action=action)
+
+        def whole(text: pl.Expr, otherwise: int | None = None, beyond: int = -1) -> pl.Expr:
+            number = text.cast(pl.Int64, strict=False).fill_null(beyond)
+            return pl.when(text.str.contains(_WHOLE)).then(number).otherwise(otherwise)
+
+        def counted(of: str) -> pl.Expr:
+            return attr.str.extract(_NUMBER % of).cast(pl.Int64)
+
+        action, size, since, at = pl.col("action"), pl.col("size"), pl.col("time"), pl.col("device")
+        allocates, asked = action == Action.alloc.value, counted("size")
+        on = whole(device, beyond=_MOST_DEVICES)
+        address = pl.coalesce(pointer.str.extract(_HEXADECIMAL).str.to_integer(base=16, strict=False), whole(pointer))
+        rows = rows.filter(action.is_not_null()).select(
+            "action", python=python, native=native, thread=thread,
+            time=whole(time), number=whole(number, 0), process=whole(process, 0),
+            allocator=pl.when(action < 0).then(name.str.strip_prefix("torch._ops.").str.slice(0, 63)).otherwise(kind),
+            device=pl.when(action < 0).then(0).when(device.is_in(_HOSTS)).then(HOST).otherwise(on),
+            address=pl.when(action < 0).then(0).otherwise(address),
+            size=pl.when(action < 0).then(0).when(~allocates & (asked < 0)).then(-asked).otherwise(asked),
+            total=counted("total").fill_null(-1), used=counted("used").fill_null(-1),
+            owner=pl.when(allocates).then(attr.str.extract(_OWNER)),
         )  # fmt: skip
+        usable = (
+            pl.all_horizontal(pl.col("time", "number", "process", "address", "size") >= 0) & (size < _MOST)
+            & ~since.is_between(_LATEST_US + 1, _MICROSECONDS - 1)
+            & pl.col("allocator").str.len_chars().is_between(1, 63) & (at < _MOST_DEVICES).fill_null(~allocates)
+        ).fill_null(False)  # fmt: skip
+        kept = rows.filter(usable).with_columns(time=pl.when(since < _MICROSECONDS).then(since * 1000).otherwise(since))
+        self._count("odd.memory_event", len(rows) - len(kept))
+        stacks = kept.select(allocates, "python", "native").iter_rows()
+        codes = {
+            "stack": [self._stack(*texts) if told else -1 for told, *texts in stacks],
+            "owner": [-1 if one is None else self._owners.setdefault(one, len(self._owners)) for one in kept["owner"]],
+        }
+        return kept.drop("python", "native").with_columns(pl.DataFrame(codes, dict.fromkeys(codes, pl.Int64)))
 
-    def _owner(self, attr: str) -> int:
-        match = _OWNER.search(attr)
-        return -1 if match is None else self._owners.setdefault(match[1], len(self._owners))
+    def _operated(self, rows: pl.DataFrame) -> pl.Series:
+        """The stacks of ``rows``; an operation is the innermost frame of what it allocated itself."""
+        import polars as pl
 
-    def _end(self, operations: list[tuple[str, list[_Row]]], name: str) -> None:
-        """Operation ``name`` ends, of those that go on: it is the innermost frame of what it allocated itself."""
-        if name not in (operation for operation, _ in operations):
-            return
-        while operations:
-            operation, allocated = operations.pop()
-            if operation == name:
-                break  # those within it did not end: what they allocated stays without an operation
-        for row in allocated:
-            rest = [] if row.stack < 0 else [self._texts[row.stack]]
-            row.stack = self._number("\n".join((f"{OPERATION}{name};", *rest)))
+        stacks: list[int] = rows["stack"].to_list()
+        going_on: dict[tuple[int, str], list[tuple[str, list[int]]]] = {}
+        cells = rows.select("action", "process", "thread", "allocator").iter_rows()
+        for row, (action, process, thread, name) in enumerate(cells):
+            operations = going_on.setdefault((process, thread), [])
+            if action == _BEGUN:
+                operations.append((name, []))
+            elif action == Action.alloc and operations:
+                operations[-1][1].append(row)
+            while action == _ENDED and any(operation == name for operation, _ in operations):
+                operation, allocated = operations.pop()
+                if operation != name:  # it did not end: what it allocated stays without an operation
+                    continue
+                for of in allocated:
+                    rest = [] if stacks[of] < 0 else [self._texts[stacks[of]]]
+                    stacks[of] = self._number("\n".join((f"{OPERATION}{name};", *rest)))
+                break
+        return pl.Series(stacks, dtype=pl.Int64)
 
     def _number(self, stack: str) -> int:
         known = self._stacks.get(stack)
