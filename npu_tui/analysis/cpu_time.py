@@ -7,7 +7,7 @@ the scheduler: the parts add up to the lost time to the nanosecond, what is not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal
 
 import numpy as np
@@ -59,7 +59,7 @@ class Waits(Struct, frozen=True):
 def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
     """All waits of the launches of ``devices`` that lost any time."""
     links, slices = trace.links, trace.slices
-    columns: list[list[I64]] = [[] for _ in Waits.__struct_fields__]
+    rows: _Rows = []
     tid = np.array([lane.tid for lane in trace.lanes] + [NOBODY], np.int64)
     for launches in devices:
         length = np.rint(launches.lost).astype(np.int64)
@@ -70,18 +70,19 @@ def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
         end = np.rint(np.minimum(source, links.target_time[link] - floor)).astype(np.int64)
         enqueue = enqueue_of(trace, dequeue_of(trace, link))
         fed = enqueue >= 0
-        rows = (
-            link,
-            launches.ready[late],
-            end - length,
-            end,
-            tid[links.source_lane[link]],
-            np.where(fed, tid[slices.lane[enqueue]], NOBODY),
-            np.where(fed, slices.end[enqueue], end - length),
-        )
-        for column, values in zip(columns, rows, strict=True):
-            column.append(values)
-    return Waits(*(np.concatenate([np.zeros(0, np.int64), *column]) for column in columns))
+        feeder = np.where(fed, tid[slices.lane[enqueue]], NOBODY)
+        handed = np.where(fed, slices.end[enqueue], end - length)
+        rows.append((link, launches.ready[late], end - length, end, tid[links.source_lane[link]], feeder, handed))
+    return Waits(*_columns(rows, len(Waits.__struct_fields__)))
+
+
+_Rows = list[tuple[I64, ...]]
+"""Some rows at a time, a column each."""
+
+
+def _columns(rows: _Rows, count: int) -> list[I64]:
+    """The ``count`` columns of all ``rows``."""
+    return [np.concatenate(column) for column in zip(*rows, strict=True)] or [np.zeros(0, np.int64)] * count
 
 
 class Parts(Struct, frozen=True):
@@ -110,7 +111,7 @@ def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Pa
     tid = np.append(late.feeder, late.thread)
     kept = high > low
     wait, low, high, tid = wait[kept], low[kept], high[kept], tid[kept]
-    rows: list[tuple[I64, ...]] = []
+    rows: _Rows = []
     for thread in np.unique(tid).tolist():
         chosen = np.flatnonzero(tid == thread)
         task = threads.get(thread, NOBODY)
@@ -120,27 +121,18 @@ def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Pa
             known = _of_thread(rows, scheduling, task, frozenset(threads.values()), *piece)
         rest = piece[2] - piece[1] - known
         _put(rows, piece[0], State.unknown, rest, task, NOBODY, NOBODY, piece[1], piece[2])
-    columns = [np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*rows, strict=True)] or [
-        np.zeros(0, np.int64) for _ in Parts.__struct_fields__
-    ]
+    columns = _columns(rows, len(Parts.__struct_fields__))
     order = np.lexsort((columns[6], columns[0]))
     order = order[columns[2][order] > 0]
     return Parts(*(column[order] for column in columns))
 
 
-def _put(rows: list[tuple[I64, ...]], wait: I64, *columns: I64 | int) -> None:
+def _put(rows: _Rows, wait: I64, *columns: I64 | int) -> None:
     rows.append((wait, *(np.broadcast_to(np.asarray(column), len(wait)) for column in columns)))
 
 
 def _of_thread(
-    rows: list[tuple[I64, ...]],
-    scheduling: Scheduling,
-    task: int,
-    ours: frozenset[int],
-    wait: I64,
-    low: I64,
-    high: I64,
-    deep: int = _DEEP,
+    rows: _Rows, scheduling: Scheduling, task: int, ours: Set[int], wait: I64, low: I64, high: I64, deep: int = _DEEP
 ) -> I64:
     """Add the known parts of waits for which one thread is responsible; returns how much of each is known, ns.
 
@@ -180,10 +172,10 @@ def _of_thread(
 
 def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64, I64]:
     """What a thread did up to ``end``: from when on, ns, which of ``PARTS``, who had its CPU, which CPU."""
-    rows: list[tuple[I64, ...]] = []
+    rows: _Rows = []
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
     _of_thread(rows, scheduling, task, frozenset(), none, none, none + end)
-    _, part, _, _, by, cpu, start, until = (np.concatenate(column) for column in zip(*rows, strict=True))
+    _, part, _, _, by, cpu, start, until = _columns(rows, len(Parts.__struct_fields__))
     over = np.flatnonzero((until > start) & (by != NOBODY))  # whoever had the CPU within a state
     over = over[np.argsort(start[over], kind="stable")]
     edges = np.unique(np.concatenate(([0], states.start, states.end, start[over], until[over])))

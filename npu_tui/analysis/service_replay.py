@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TTFT, Latencies, Timeline
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
 LIMIT = 2_000_000
@@ -326,13 +325,7 @@ def replayed(model: ServiceModel) -> Served:
 
 
 def _run(
-    engine: EngineModel,
-    model: ServiceModel,
-    mine: I64,
-    ready: F64,
-    leaves: npt.NDArray[np.bool_],
-    given: F64,
-    ended: F64,
+    engine: EngineModel, model: ServiceModel, mine: I64, ready: F64, leaves: Bools, given: F64, ended: F64
 ) -> None:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
 

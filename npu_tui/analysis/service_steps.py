@@ -9,10 +9,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, U64
+from npu_tui.trace.arrays import I64, U64, Bools
 from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
 Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
@@ -195,11 +194,11 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64]:
     return found[0], found[1], found[2]
 
 
-def is_prompt(service: Service) -> npt.NDArray[np.bool_]:
+def is_prompt(service: Service) -> Bools:
     """Whether each member of a batch computes (part of) its prompt: by its type, else by its turn and tokens."""
     members = service.members
     guess = (members.iter == 0) | (members.tokens > _FEW)
-    prompt: npt.NDArray[np.bool_] = np.where(members.phase == UNKNOWN, guess, members.phase == 0)
+    prompt: Bools = np.where(members.phase == UNKNOWN, guess, members.phase == 0)
     return prompt
 
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.frames import OPERATION, function_of, is_native
 from npu_tui.trace.snapshot import BEFORE, NEVER, UNKNOWN, Action, DeviceMemory, MemorySnapshot, State
 
@@ -91,14 +90,14 @@ def named_at(device: DeviceMemory, event: int) -> I64:
     return alive[~nameless(device)[alive]]
 
 
-def nameless(device: DeviceMemory) -> npt.NDArray[np.bool_]:
+def nameless(device: DeviceMemory) -> Bools:
     """Which blocks are older than the history and do not say who allocated them; (blocks,).
 
     One that is there at the end may have the stack of its allocation, one that was freed at most that of its release.
     """
     lives = device.lives
     freed = (lives.end > BEFORE) & (lives.end < NEVER)
-    unknown: npt.NDArray[np.bool_] = (lives.start == BEFORE) & (freed | (lives.stack < 0))
+    unknown: Bools = (lives.start == BEFORE) & (freed | (lives.stack < 0))
     return unknown
 
 
@@ -180,7 +179,7 @@ def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
     return Growth(starts, moments, live, sorted(held, key=lambda one: int(one[1][1] - one[1][-1])))
 
 
-def _alive(device: DeviceMemory, members: I64, event: int) -> npt.NDArray[np.bool_]:
+def _alive(device: DeviceMemory, members: I64, event: int) -> Bools:
     return (device.lives.start[members] <= event) & (device.lives.end[members] > event)
 
 

@@ -166,7 +166,7 @@ def _rank_of(tables: Tables, path: Path) -> int | None:
     """The rank that the database names, else the one in its file name; None without either."""
     table = tables.find("RANK_DEVICE_MAP")
     try:
-        named = [row[0] for row in tables.cells(table, "rankId")] if table else []
+        named = [row[0] for row in tables.cells(table, "rankId")]
     except UNREADABLE:
         named = []
     ranks = [rank for rank in named if isinstance(rank, int) and rank >= 0]

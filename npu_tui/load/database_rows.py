@@ -227,8 +227,10 @@ class Tables:
         if self.advance is not None:
             self.advance(min(self._done / max(self._total, 1), 1.0))
 
-    def cells(self, table: Table, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The cells row by row, as SQLite has them (texts as bytes, None where there is none)."""
+    def cells(self, table: Table | None, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """The cells row by row, as SQLite has them (texts as bytes, None where there is none); none without a table."""
+        if table is None:
+            return
         wanted = ", ".join(
             quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
         )

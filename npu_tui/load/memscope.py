@@ -233,7 +233,7 @@ class _Reading:
             tables = Tables(database)
             table = tables.find(TABLE)
             self._places([] if table is None else list(table.columns.values()))
-            for cells in tables.cells(table, *_WANTED) if table is not None else ():
+            for cells in tables.cells(table, *_WANTED):
                 yield [as_text(cell).strip() for cell in cells]
             if tables.damaged or database.cut:
                 self._count("odd.memscope_page")

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, U8, U64
+from npu_tui.trace.arrays import I64, U8, U64, Bools
 
 UNKNOWN: list[Any] = []
 """Stands for an entry of a run where something refers to it."""
@@ -51,7 +50,7 @@ class Run(Struct):
 
     keys: tuple[str, ...]
     value: I64
-    is_object: npt.NDArray[np.bool_]
+    is_object: Bools
     end: int
     room: int
 
@@ -188,7 +187,7 @@ class _Entries:
         self.ok &= self._bytes[self.at] == byte
         self.at += 1
 
-    def _put(self, where: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.bool_]:
+    def _put(self, where: Bools | None = None) -> Bools:
         """Pass the opcode that remembers an object, ``where`` there may be one; returns where there was."""
         length = _PUT[self._bytes[self.at]]
         if where is not None:
@@ -198,7 +197,7 @@ class _Entries:
         self.at += length
         return there
 
-    def _number(self) -> tuple[U8, I64, npt.NDArray[np.bool_]]:
+    def _number(self) -> tuple[U8, I64, Bools]:
         """Pass a value: its kind and number, and whether its opcode is a number's."""
         code = self._bytes[self.at]
         kind, head, body = _KIND[code], _HEAD[code], _BODY[code]
@@ -295,7 +294,7 @@ class _Entries:
             self._shape.names, value, is_object, int(self.at[count - 1]), 9 * value.size + 8 * (len(memo) - known)
         )
 
-    def _resolved(self, count: int, memo: list[Any]) -> tuple[I64, npt.NDArray[np.bool_]]:
+    def _resolved(self, count: int, memo: list[Any]) -> tuple[I64, Bools]:
         """The values of the first ``count`` entries with references as objects; ``memo`` grows by theirs."""
         runs, value, kind = self._runs, self.value[:, :count].copy(), self.kind[:, :count]
         ends = np.cumsum(self.puts[:count])

@@ -84,15 +84,13 @@ def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]
         with opened(path) as database:
             tables = Tables(database)
             slices, threads, processes = (tables.find(name) for name in ("slice", "thread", "process"))
-            for pid, name in tables.cells(processes, "pid", "process_name") if processes else ():
+            for pid, name in tables.cells(processes, "pid", "process_name"):
                 whole.metadata.process_name[_place(pid)] = as_text(name)
             threads_of: dict[Any, int] = {}
-            for track, tid, pid, name in (
-                tables.cells(threads, "track_id", "tid", "pid", "thread_name") if threads else ()
-            ):
+            for track, tid, pid, name in tables.cells(threads, "track_id", "tid", "pid", "thread_name"):
                 threads_of[track] = whole.thread(_place(pid), _place(tid), as_text(name))
             cells = "timestamp", "duration", "name", "track_id", "cat", "args"
-            for start, length, name, track, category, args in tables.cells(slices, *cells) if slices else ():
+            for start, length, name, track, category, args in tables.cells(slices, *cells):
                 timed = isinstance(start, int) and isinstance(length, int) and 0 < start < 1 << 62 > 2 * length >= 0
                 thread = threads_of[track] if track in threads_of else whole.threads[_place(track), 0]
                 times = (start, start + length) if timed else (INVALID, INVALID)

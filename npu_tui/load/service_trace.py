@@ -32,6 +32,7 @@ from npu_tui.trace.service import (
     Forwards,
     Kind,
     Pass,
+    Rows,
     Service,
     plus,
     whole_quarters,
@@ -39,6 +40,7 @@ from npu_tui.trace.service import (
 
 _STATES = "queued", "prefill", "decode", "running"
 _PARTS = "schedule", "execute", "draft", "other", "forward", "speculation"
+_BLOCKS = "used_blocks", "free_blocks"
 _NAMELESS = "?"
 """What has no rid."""
 _MOST_ENGINES = 256
@@ -117,20 +119,19 @@ class _Lanes:
             self._lanes += 1
         return self._whole.threads[pid, self._lanes - 1]
 
-    def _slices(self, lane: int, start: I64, end: I64, name: I32, category: I32 | str, event: I64) -> None:
-        """Slices of ``lane`` for the rows that have times."""
+    def _slices(self, pid: int, lane: str, start: I64, end: I64, name: I32, kind: I32 | str, event: I64) -> None:
+        """Slices of a new ``lane`` for the rows that have times."""
         there = np.flatnonzero((start != UNKNOWN) & (end != UNKNOWN) & (end >= start))
-        kind = self._category(category) if isinstance(category, str) else category[there]
-        thread = np.full(len(there), lane, np.int32)
-        self._whole.slices(event[there], thread, start[there], end[there], name[there], kind)
+        category = self._whole.categories[kind] if isinstance(kind, str) else kind[there]
+        thread = np.full(len(there), self._lane(pid, lane), np.int32)
+        self._whole.slices(event[there], thread, start[there], end[there], name[there], category)
 
-    def _samples(self, pid: int, name: str, time: I64, value: I64, instance: str = "") -> None:
-        """The samples of one counter, where time and value are known."""
-        there = (time != UNKNOWN) & (value != UNKNOWN)
-        self._whole.samples(pid, name, name, instance, time[there], value[there].astype(np.float64))
-
-    def _category(self, name: str) -> int:
-        return self._whole.categories[name]
+    def _samples(self, pid: int, table: Rows, chosen: I64, names: tuple[str, ...], instance: str = "") -> None:
+        """Samples of the counters ``names`` from the rows ``chosen``, where time and value are known."""
+        for name in names:
+            time, value = getattr(table, table.BY)[chosen], getattr(table, name)[chosen]
+            there = (time != UNKNOWN) & (value != UNKNOWN)
+            self._whole.samples(pid, name, name, instance, time[there], value[there].astype(np.float64))
 
     def add_requests(self) -> None:
         """Requests by state, one lane each: a request waits, is prefilled, decodes; else it is only there.
@@ -155,33 +156,31 @@ class _Lanes:
             (np.where(known, UNKNOWN, begun), np.where(end < begun, begun, end)),
         )
         for state, (low, high) in zip(_STATES, spans, strict=True):
-            self._slices(self._lane(pid, state), low, high, self._rids[requests.rid], state, event)
+            self._slices(pid, state, low, high, self._rids[requests.rid], state, event)
         width = len(self._service.texts) + 1
         processes, where = _few((statuses.host.astype(np.int64) + 1) * width + statuses.process + 1)
         for number, process in enumerate(processes):
-            mine = np.flatnonzero(where == number)
             instance = self._service.text(process % width - 1) if len(processes) > 1 else ""
-            for name in ("waiting", "running", "swapped"):
-                self._samples(pid, name, statuses.time[mine], getattr(statuses, name)[mine], instance)
+            mine = np.flatnonzero(where == number)
+            self._samples(pid, statuses, mine, ("waiting", "running", "swapped"), instance)
 
     def add_engines(self) -> None:
         """A layer for each data parallel rank, or process where no rank is known: what it schedules and executes."""
         service = self._service
         batches, forwards, drafts = service.batches, service.forwards, service.spec_decodes
-        tables: dict[str, Any] = {"batches": batches, "forwards": forwards, "spec_decodes": drafts}
-
-        def joined(of_batches: Any, of_forwards: Any, of_drafts: Any) -> I64:
-            return np.concatenate([np.zeros(0, np.int64), of_batches, of_forwards, of_drafts])
-
-        start, end, process = (joined(*(getattr(table, name) for table in tables.values()))
-                               for name in ("start", "end", "process"))  # fmt: skip
-        event = joined(*(self._first[title] + np.arange(len(table)) for title, table in tables.items()))
-        part = joined(np.where(batches.passes == NONE, Pass.other, batches.passes), np.full(len(forwards), 4),
-                      np.full(len(drafts), 5))  # fmt: skip
-        name = joined(self._kinds(batches), self._kinds(forwards), self._rids[drafts.rid]).astype(np.int32)
-        words = np.array([self._category(word) for word in (*Kind.__members__, "speculation", "batch")], np.int32)
-        kind = words[joined(batches.kind, forwards.kind, np.full(len(drafts), len(Kind)))]
-        rank = joined(batches.dp_rank, forwards.dp_rank, np.full(len(drafts), UNKNOWN))
+        passes, of_drafts = np.where(batches.passes == NONE, Pass.other, batches.passes), np.ones(len(drafts), np.int64)
+        tables: tuple[tuple[str, Any, I64, I32, Any, I64], ...] = (
+            ("batches", batches, passes, self._kinds(batches), batches.kind, batches.dp_rank),
+            ("forwards", forwards, np.full(len(forwards), 4), self._kinds(forwards), forwards.kind, forwards.dp_rank),
+            ("spec_decodes", drafts, 5 * of_drafts, self._rids[drafts.rid], len(Kind) * of_drafts, UNKNOWN * of_drafts),
+        )
+        rows_of = (
+            (self._first[title] + np.arange(len(table)), table.start, table.end, table.process, *columns)
+            for title, table, *columns in tables
+        )
+        event, start, end, process, part, name, kind, rank = map(np.concatenate, zip(*rows_of, strict=True))
+        words = [self._whole.categories[word] for word in (*Kind.__members__, "speculation", "batch")]
+        kind = np.array(words, np.int32)[kind]
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
         rank = np.where((rank == UNKNOWN) & (process != NONE), rank_of[process], rank)
@@ -199,11 +198,9 @@ class _Lanes:
                 for number in _few(part[of_worker])[0]:
                     chosen = of_worker[part[of_worker] == number]
                     several = f" {service.text(worker)[common:]}" if len(workers) > 1 else ""
-                    lane = self._lane(pid, _PARTS[number] + several)
-                    self._slices(lane, start[chosen], end[chosen], name[chosen], kind[chosen], event[chosen])
-            rows = rows[rows < len(batches)]
-            for title in ("used_blocks", "free_blocks"):
-                self._samples(pid, title, batches.start[rows], getattr(batches, title)[rows])
+                    columns = (column[chosen] for column in (start, end, name, kind, event))
+                    self._slices(pid, _PARTS[number] + several, *columns)
+            self._samples(pid, batches, rows[rows < len(batches)], _BLOCKS)
 
     def _kinds(self, rows: Batches | Forwards) -> I32:
         """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
@@ -222,8 +219,7 @@ class _Lanes:
         pid = self._layer("KV cache")
         for domain in np.unique(blocks.domain)[:_MOST_LANES].tolist():
             rows = np.flatnonzero(blocks.domain == domain)
-            for name in ("used_blocks", "free_blocks"):
-                self._samples(pid, name, blocks.time[rows], getattr(blocks, name)[rows], self._service.text(domain))
+            self._samples(pid, blocks, rows, _BLOCKS, self._service.text(domain))
 
     def add_transfers(self) -> None:
         """Pulls of KV blocks by rank, and the two sides of a request that is prefilled here and decoded there."""
@@ -234,14 +230,13 @@ class _Lanes:
         sides = ("received", "prefilled"), ("sent", "acknowledged"), ("prefilled", "ended")
         for lane, (low, high) in zip(("prefill side", "hand-off", "decode side"), sides, strict=True):
             begin, end = getattr(handoffs, low), getattr(handoffs, high)
-            self._slices(self._lane(pid, lane), begin, end, self._rids[handoffs.rid], lane, event)
+            self._slices(pid, lane, begin, end, self._rids[handoffs.rid], lane, event)
         event = self._first["transfers"] + np.arange(len(transfers))
         ranks, rank = _few(transfers.rank)
         for number, name in enumerate(ranks):
             rows = np.flatnonzero(rank == number)
-            lane_of = self._lane(pid, "pull" if name == UNKNOWN else f"pull rank {name}")
-            names = self._rids[transfers.rid[rows]]
-            self._slices(lane_of, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
+            lane, names = "pull" if name == UNKNOWN else f"pull rank {name}", self._rids[transfers.rid[rows]]
+            self._slices(pid, lane, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
 
 
 def _distinct(values: I64) -> tuple[I64, I64]:
@@ -279,8 +274,7 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     states = [_places(slices, first["requests"], len(service.requests), slices.category == code) for code in codes]
     queued, prefill, decode, running = states
     for source, target in ((queued, np.where(prefill < 0, running, prefill)), (prefill, decode)):
-        there = (source >= 0) & (target >= 0)
-        trace.add_links(FOLLOWED, source[there], target[there], source[there])
+        _add(trace, FOLLOWED, source, target)
     members = service.members
     if not len(members):
         return
@@ -294,12 +288,10 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     request = np.where(members.rid[chosen] == NONE, -1, request_of[members.rid[chosen]])
     there = (target >= 0) & (request >= 0)
     target, request = target[there], request[there]
-    queued, prefill, decode, running = (state[request] for state in states)
     source = np.full(len(target), -1)
-    for state in (decode, prefill, running, queued):  # the last state that has begun
-        source = np.where((source < 0) & (state >= 0) & (slices.start[target] >= slices.start[state]), state, source)
-    target, source = target[source >= 0], source[source >= 0]
-    trace.add_links(SERVED, source, target, source)
+    for state in (queued[request], running[request], prefill[request], decode[request]):  # the last that has begun
+        source = np.where((state >= 0) & (slices.start[target] >= slices.start[state]), state, source)
+    _add(trace, SERVED, source, target)
     lead = members.offset[:-1]
     named = np.flatnonzero(np.diff(members.offset) > 0)
     key = np.full(len(batches), -1)
@@ -312,9 +304,13 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     same = (members.rid[lead[passed]] == members.rid[lead[schedules]]) & (
         members.iter[lead[passed]] == members.iter[lead[schedules]]
     )
-    source, target = of_batch[schedules[same]], of_batch[passed[same]]
+    _add(trace, SCHEDULED, of_batch[schedules[same]], of_batch[passed[same]])
+
+
+def _add(trace: Trace, category: str, source: I64, target: I64) -> None:
+    """Link the pairs of slices of which both are there."""
     there = (source >= 0) & (target >= 0)
-    trace.add_links(SCHEDULED, source[there], target[there], source[there])
+    trace.add_links(category, source[there], target[there], source[there])
 
 
 def _places(slices: Slices, first: int, count: int, chosen: Bools | None = None) -> I64:

@@ -240,9 +240,7 @@ def data_tables(report: Report) -> list[Table]:
         rendered(PORTS, report.ports),
         rendered(CHECKS, report.cross_check),
         replace(
-            rendered(
-                FILES, files, rows=lambda file: Cell("" if file.rows is None else count_text(file.rows), file.rows)
-            ),
+            rendered(FILES, files, rows=_rows_of),
             # Where not all fit, damaged files stay.
             weights=tuple(0 if file.state == "read" else 1 for file in files),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -25,13 +25,11 @@ from npu_tui.analysis.snapshot import (
     placed,
 )
 from npu_tui.rules import pages
-from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind
+from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import brief
-
-Severity = Literal["high", "medium", "low", "info"]
 
 SNAPSHOT_FINDINGS = (
     Kind("SNAPSHOT.OOM", "snapshot", advice=("expandable", "smaller_batch", "checkpointing"), pages=(pages.ALLOCATOR,)),
