@@ -280,6 +280,9 @@ class Keeper:
         except OSError as error:
             if self._note is not None:
                 self._note(error.strerror or str(error))
+        except RuntimeError:
+            if threading.main_thread().is_alive():
+                raise  # else the program ends: no thread of a pool starts any more
 
     def finish(self, seconds: float = _LAST_WAIT_SECONDS) -> None:
         """Wait for it a moment, then give it up; nothing unfinished is left behind."""

@@ -487,3 +487,18 @@ def test_a_copy_of_another_user_is_not_trusted(monkeypatch: pytest.MonkeyPatch) 
     _, key = kept("fixtures/healthy")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert found("fixtures/healthy", key) is None
+
+
+def test_a_program_that_ends_while_a_copy_is_written_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    told: list[object] = []
+    monkeypatch.setattr(cache, "keep", ended)
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    cache.Keeper(load("fixtures/healthy"), "key").finish(5)
+    assert len(told) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.main_thread(), "is_alive", lambda: False)
+        cache.Keeper(load("fixtures/healthy"), "key").finish(5)
+    assert len(told) == 1
