@@ -382,15 +382,15 @@ def pair_sums(rows: Iterable[Cells]) -> list[PairSum]:
     A file with rows of totals (``…-total``) repeats the fastest, slowest and middle operation of each type beside
     them: then only the totals count.
     """
-    rows_of_file = list(rows)
-    totals = [row for row in rows_of_file if (row[0] or "").endswith("-total")]
-    sums_of: dict[tuple[str, int, int, str], list[float]] = {}
-    for _, group, source, target, transport, size, time in totals or rows_of_file:
+    others: dict[tuple[str, int, int, str], list[float]] = {}
+    totals: dict[tuple[str, int, int, str], list[float]] = {}
+    for name, group, source, target, transport, size, time in rows:
+        sums_of = totals if (name or "").endswith("-total") else others
         pair = sums_of.setdefault((group or "", source, target, transport or ""), [0.0, 0, 0])
         pair[0] += (size or 0.0) * 1e6
         pair[1] += time or 0
         pair[2] += 1
     return [
         PairSum(group, source, target, transport, size, int(time), int(count))
-        for (group, source, target, transport), (size, time, count) in sorted(sums_of.items())
+        for (group, source, target, transport), (size, time, count) in sorted((totals or others).items())
     ]

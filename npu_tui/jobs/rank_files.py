@@ -17,6 +17,7 @@ from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, Rank
 from npu_tui.load.communication import COMMUNICATION, MATRIX
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
+from npu_tui.load.documents import fits
 from npu_tui.load.find import Source
 from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.trace.message import Message, message
@@ -147,7 +148,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
     if type(companions) is Companions:
         try:
             data = read_regular(companions.folder.resolve().parent / "profiler_metadata.json")
-            fast = _metadata.decode(data)
+            fast = _metadata.decode(data if fits(data) else b"")
             named: dict[str, tuple[int, ...]] = {}
             for key, group in (fast.groups or {}).items():
                 ranks = _ranks_in(bytes(group.ranks))

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
-from npu_tui.load.communication import TOTALS, matrix_row, members_of, scaled, start_ns
+from npu_tui.load.communication import LINK, ROW, matrix_row, scaled, start_ns
 from npu_tui.load.companion_schema import State
-from npu_tui.load.companions import Companions, read_document
+from npu_tui.load.companions import Companions
 from npu_tui.load.database_companions import plain_rows, with_tables
 from npu_tui.load.database_rows import Tables
+from npu_tui.load.documents import TOTALS, Operation, members_of, read_document, read_operations
 from npu_tui.load.layouts import CLUSTER_FILES
 
 DATABASE, STEPS, COLLECTIVES, MATRIX = CLUSTER_FILES
@@ -100,21 +101,14 @@ def read_cluster(folder: Path) -> Cluster:
         _note(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if rows else "empty")
         _steps(cluster, rows)
     if not cluster.calls:
-        document = read_document(folder / COLLECTIVES)
+        document = read_operations(folder / COLLECTIVES, _calls, lambda _: ROW)
         _note(cluster, folder, COLLECTIVES, document.state)
-        for kind, step, name, group, body in _operations(document.value):
-            for rank, of_rank in body.items():
-                times = members_of(members_of(of_rank).get("Communication Time Info"))
-                _call(cluster, (rank, step, name, group or kind), times.get("Start Timestamp(us)"),
-                      times.get("Elapse Time(ms)"))  # fmt: skip
+        for rank, call in document.value or ():
+            cluster.calls[rank].append(call)
     if not cluster.links:
-        document = read_document(folder / MATRIX)
+        document = read_operations(folder / MATRIX, _links, lambda _: ROW)
         _note(cluster, folder, MATRIX, document.state)
-        for kind, step, name, group, body in _operations(document.value):
-            for pair, link in body.items():
-                cells = members_of(link)
-                values = ("Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Op Name")
-                _link(cluster, (step, name, group or kind), pair.partition("-")[::2], [cells.get(v) for v in values])
+        cluster.links += document.value or ()
     if not cluster.groups:
         document = read_document(folder / GROUPS)
         _note(cluster, folder, GROUPS, document.state)
@@ -134,17 +128,20 @@ def _listed(value: Any) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def _operations(value: Any) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
-    """The members of both JSON files: ranks of the group or its kind, step, name, group, and what is told of it.
+def _calls(operations: Iterable[Operation]) -> Iterator[tuple[int, ClusterCall]]:
+    """The collectives of ranks; the operations lie in the ranks of a group, or its kind, and a step."""
+    for kind, step, name, group, body in operations:
+        for rank, of_rank in body.items():
+            times = members_of(members_of(of_rank).get("Communication Time Info"))
+            place = rank, step.removeprefix("step"), name, group or kind
+            yield from _call(place, times.get("Start Timestamp(us)"), times.get("Elapse Time(ms)"))
 
-    Sums over operations are left out.
-    """
-    for kind, steps in members_of(value).items():
-        for step, operations in members_of(steps).items():
-            for key, body in members_of(operations).items():
-                name, _, group = key.partition("@")
-                if name not in TOTALS and isinstance(body, dict):
-                    yield kind, step.removeprefix("step"), name, group, body
+
+def _links(operations: Iterable[Operation]) -> Iterator[ClusterLink]:
+    for kind, step, name, group, body in operations:
+        for pair, link in body.items():
+            cells = [members_of(link).get(title) for title in LINK]
+            yield from _link((step.removeprefix("step"), name, group or kind), pair.partition("-")[::2], cells)
 
 
 def _steps(cluster: Cluster, rows: list[tuple[Any, ...]]) -> None:
@@ -162,18 +159,18 @@ def _steps(cluster: Cluster, rows: list[tuple[Any, ...]]) -> None:
         cluster.stages |= {rank: place for place, ranks in enumerate(sorted(stages)) for rank in ranks}
 
 
-def _call(cluster: Cluster, place: tuple[Any, str, str, str], start: Any, elapsed: Any) -> None:
+def _call(place: tuple[Any, str, str, str], start: Any, elapsed: Any) -> Iterator[tuple[int, ClusterCall]]:
     rank, step, name, group = place
     begin, length = start_ns(start), scaled(elapsed, 1e6)
     if begin is not None and length is not None and _NUMBER.fullmatch(str(rank)):
-        cluster.calls[int(rank)].append(ClusterCall(step, name, group, begin, begin + length))
+        yield int(rank), ClusterCall(step, name, group, begin, begin + length)
 
 
-def _link(cluster: Cluster, place: tuple[str, str, str], ends: tuple[str, ...], values: list[Any]) -> None:
+def _link(place: tuple[str, str, str], ends: tuple[str, ...], values: list[Any]) -> Iterator[ClusterLink]:
     step, name, group = place
     for row in matrix_row((step, "", name, group), ends, *values):
         *_, source, target, transport, size, _, speed, operation = row
-        cluster.links.append(ClusterLink(step, group, source, target, transport or "", size, speed, operation or name))
+        yield ClusterLink(step, group, source, target, transport or "", size, speed, operation or name)
 
 
 def _group(cluster: Cluster, name: Any, key: Any, ranks: Any) -> None:
@@ -197,12 +194,15 @@ def _read_tables(cluster: Cluster, tables: Tables) -> bool:
     for cells in _either(tables, "ClusterCommunicationTime", "ClusterCommAnalyzerTime"):
         if (name := _text(cells.get("hcclopname"))) not in TOTALS:
             elapsed = cells.get("elapsedtime", cells.get("elapsetime"))
-            _call(cluster, (cells.get("rankid"), *_place(cells, name)), cells.get("starttimestamp"), elapsed)
+            for of_rank, call in _call(
+                (cells.get("rankid"), *_place(cells, name)), cells.get("starttimestamp"), elapsed
+            ):
+                cluster.calls[of_rank].append(call)
     for cells in _either(tables, "ClusterCommunicationMatrix", "ClusterCommAnalyzerMatrix"):
         if (name := _text(cells.get("hcclopname"))) not in TOTALS:
             ends = _text(cells.get("srcrank")), _text(cells.get("dstrank"))
             values = ("transporttype", "transitsize", "transittime", "bandwidth", "opname")
-            _link(cluster, _place(cells, name), ends, [cells.get(column) for column in values])
+            cluster.links += _link(_place(cells, name), ends, [cells.get(column) for column in values])
     for cells in plain_rows(tables, "CommunicationGroupMapping"):
         _group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
     names = {_text(cells.get("hostuid")): _text(cells.get("hostname")) for cells in plain_rows(tables, "HostInfo")}

@@ -1,7 +1,6 @@
 """Collectives of communication.json and communication_matrix.json, in typed columns.
 
-Both nest their operations as ``{"step50": {"collective": {"hcom_allReduce__586_0_1@9": {...}}}}``. torch_npu and
-MindSpore write them from level 1 on; databases hold the same in the tables ``CommAnalyzerTime``,
+torch_npu and MindSpore write them from level 1 on; databases hold the same in the tables ``CommAnalyzerTime``,
 ``CommAnalyzerBandwidth`` and ``CommAnalyzerMatrix``. They are described with the other files beside a trace:
 https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_1149.html
 """
@@ -9,22 +8,24 @@ https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from npu_tui.load.companion_schema import Document, Reading
+from npu_tui.load.documents import Operation, members_of
 from npu_tui.load.times import INVALID, parse_time
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 LARGEST = 2**62
 
 COMMUNICATION, MATRIX = "communication.json", "communication_matrix.json"
 
-TOTALS = ("Total Op Info", "total")
 _PLACE = {"step": str, "kind": str, "name": str, "group": str}
 _TIMES = {
     "elapsed": "Elapse Time(ms)",
@@ -67,45 +68,36 @@ class Collective(Struct):
     synchronization_ratio: Any = None
     transports: dict[str, Transport] = {}
 
-
-def _operations(value: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The members of both files, which nest them: step, kind, name@group. Sums over operations are left out."""
-    for step, kinds in members_of(value).items():
-        for kind, operations in members_of(kinds).items():
-            for key, body in members_of(operations).items():
-                name, _, group = key.partition("@")
-                if name not in TOTALS and isinstance(body, dict):
-                    yield (step.removeprefix("step"), kind, name, group), body
+    @property
+    def size(self) -> int:
+        """About the bytes that it takes."""
+        return ROW * (1 + sum(1 + len(transport.packets) for transport in self.transports.values()))
 
 
-def collectives_in(value: Any) -> list[Collective]:
-    """The collectives in the content of a communication.json, but those of which nothing is told."""
-    collectives = []
-    for place, body in _operations(value):
+def collectives_in(operations: Iterable[Operation]) -> Iterator[Collective]:
+    """The collectives that are the ``operations`` of a communication.json, but those of which nothing is told."""
+    for step, kind, name, group, body in operations:
         times = members_of(body.get("Communication Time Info"))
-        transports: dict[str, Transport] = {}
-        for transport, link in members_of(body.get("Communication Bandwidth Info")).items():
-            if isinstance(link, dict):
-                transports[transport] = Transport(
-                    link.get("Transit Size(MB)"),
-                    link.get("Transit Time(ms)"),
-                    link.get("Bandwidth(GB/s)"),
-                    link.get("Large Packet Ratio"),
-                    {size: _two(counts) for size, counts in members_of(link.get("Size Distribution")).items()},
-                )
-        if not times and not transports:
-            continue
-        collectives.append(
-            Collective(
-                place,
+        transports = {
+            transport: Transport(
+                link.get("Transit Size(MB)"),
+                link.get("Transit Time(ms)"),
+                link.get("Bandwidth(GB/s)"),
+                link.get("Large Packet Ratio"),
+                {size: _two(counts) for size, counts in members_of(link.get("Size Distribution")).items()},
+            )
+            for transport, link in members_of(body.get("Communication Bandwidth Info")).items()
+            if isinstance(link, dict)
+        }
+        if times or transports:
+            yield Collective(
+                (step.removeprefix("step"), kind, name, group),
                 times.get("Start Timestamp(us)"),
                 tuple(times.get(title) for title in _TIMES.values()),
                 times.get("Wait Time Ratio"),
                 times.get("Synchronization Time Ratio"),
                 transports,
             )
-        )
-    return collectives
 
 
 def _two(values: Any) -> tuple[Any, Any]:
@@ -113,22 +105,18 @@ def _two(values: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def matrix_rows_in(value: Any) -> list[MatrixRow]:
-    """What every pair of ranks exchanged, in the content of a communication_matrix.json."""
-    rows = []
-    for place, body in _operations(value):
+def matrix_rows_in(operations: Iterable[Operation]) -> Iterator[MatrixRow]:
+    """What every pair of ranks exchanged, by the ``operations`` of a communication_matrix.json."""
+    for step, kind, name, group, body in operations:
         for pair, link in body.items():
             if isinstance(link, dict):
-                rows += matrix_row(
-                    place,
-                    pair.partition("-")[::2],
-                    link.get("Transport Type"),
-                    link.get("Transit Size(MB)"),
-                    link.get("Transit Time(ms)"),
-                    link.get("Bandwidth(GB/s)"),
-                    link.get("Op Name"),
-                )
-    return rows
+                place = step.removeprefix("step"), kind, name, group
+                yield from matrix_row(place, pair.partition("-")[::2], *(link.get(title) for title in LINK))
+
+
+LINK = "Transport Type", "Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)", "Op Name"
+ROW = 400
+"""About the bytes that a row, or a part of a collective, takes."""
 
 
 def is_rank(text: str) -> bool:
@@ -146,7 +134,7 @@ def matrix_row(
     source, target = ends
     if not (is_rank(source) and is_rank(target)):
         return []
-    words = [None if word is None else str(word) for word in (transport, operation)]
+    words = [None if word is None else intern(str(word)) for word in (transport, operation)]
     return [
         (*place, int(source), int(target), words[0], number_of(size), scaled(time, 1e6), number_of(speed), words[1])
     ]
@@ -161,7 +149,7 @@ def communication_times(document: Document) -> Reading:
         "wait_ratio": float,
         "synchronization_ratio": float,
     }
-    rows = [
+    rows = (
         (
             *collective.place,
             start_ns(collective.start),
@@ -170,7 +158,7 @@ def communication_times(document: Document) -> Reading:
             number_of(collective.synchronization_ratio),
         )
         for collective in document.value or ()
-    ]
+    )
     return _reading(COMMUNICATION, document, columns, rows)
 
 
@@ -179,7 +167,7 @@ def communication_bandwidth(document: Document) -> Reading:
     columns = {
         **_PLACE, "transport": str, "size_mb": float, "transit": int, "gb_s": float, "large_packet_ratio": float,
     }  # fmt: skip
-    rows = [
+    rows = (
         (
             *collective.place,
             name,
@@ -190,19 +178,19 @@ def communication_bandwidth(document: Document) -> Reading:
         )
         for collective in document.value or ()
         for name, use in collective.transports.items()
-    ]
+    )
     return _reading(COMMUNICATION, document, columns, rows)
 
 
 def communication_packets(document: Document) -> Reading:
     """A row per collective, transport and size of packet in MB: how many there were, and their time in ns."""
     columns = {**_PLACE, "transport": str, "packet_mb": float, "count": int, "total": int}
-    rows = [
+    rows = (
         (*collective.place, name, number_of(size), scaled(count, 1), scaled(total, 1e6))
         for collective in document.value or ()
         for name, use in collective.transports.items()
         for size, (count, total) in use.packets.items()
-    ]
+    )
     return _reading(COMMUNICATION, document, columns, rows)
 
 
@@ -215,18 +203,21 @@ def communication_matrix(document: Document) -> Reading:
     return _reading(MATRIX, document, columns, document.value or [])
 
 
-def _reading(name: str, document: Document, columns: dict[str, type], rows: list[tuple[Any, ...]]) -> Reading:
+def _reading(name: str, document: Document, columns: dict[str, type], rows: Iterable[tuple[Any, ...]]) -> Reading:
     import polars as pl
 
     types: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64}
-    frame: pl.DataFrame = pl.DataFrame(rows, schema={key: types[kind] for key, kind in columns.items()}, orient="row")
-    state = "empty" if document.state == "read" and not rows else document.state
-    return Reading(name, state, frame, tuple(columns) if rows else (), why=document.why)
+    schema = {key: types[kind] for key, kind in columns.items()}
+    frames, left = [pl.DataFrame(schema=schema)], iter(rows)
+    while some := list(islice(left, _AT_ONCE)):
+        frames.append(pl.DataFrame(some, schema=schema, orient="row"))
+    frame = pl.concat(frames)
+    state = "empty" if document.state == "read" and not len(frame) else document.state
+    return Reading(name, state, frame, tuple(columns) if len(frame) else (), why=document.why)
 
 
-def members_of(value: Any) -> dict[str, Any]:
-    """``value`` if it is an object, else one without members."""
-    return value if isinstance(value, dict) else {}
+_AT_ONCE = 1 << 16
+"""Rows of a frame that are lists for a while."""
 
 
 def number_of(value: Any) -> float | None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,89 +12,27 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from npu_tui.load.communication import (
     COMMUNICATION,
     LARGEST,
     MATRIX,
-    TOTALS,
+    ROW,
     collectives_in,
     is_rank,
     matrix_rows_in,
-    members_of,
     scaled,
     start_ns,
 )
-from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file, reason
+from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file
 from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
+from npu_tui.load.documents import TOTALS, fits, members_of, read_document, read_operations
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
 from npu_tui.trace.side_file import read_regular
 
 T = TypeVar("T")
-
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\],]', re.DOTALL)
-_CLOSING = {b"{": b"}", b"[": b"]"}
-_DEEPEST = 1024
-"""Brackets within brackets that are read: those of orjson."""
-_COSTS = {b"[": 72, b"{": 232, b",": 64}
-"""About the bytes that a list, an object and one more value of either take."""
-_LEAST_ROOM, _TIMES = 200 << 20, 6
-"""Bytes that a document may take, and more of them for each of its own; those of the profiler take up to five."""
-
-
-def read_document(path: Path) -> Document:
-    """The content of the JSON file ``path``."""
-    try:
-        if not path.exists():
-            return Document("missing")
-        data = read_regular(path)
-        if sum(data.count(sign) * cost for sign, cost in _COSTS.items()) > _LEAST_ROOM + _TIMES * len(data):
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-    except OSError as error:
-        return Document("unreadable", why=reason(error))
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if not data.strip(b" \t\r\n\0"):
-        return Document("empty")
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        data = data.decode("gb18030", "replace").encode()
-    try:
-        value = orjson.loads(data)
-    except ValueError as error:
-        closed = _closed(data)
-        try:
-            return Document("cut_off", orjson.loads(closed)) if closed else Document("unreadable", why=reason(error))
-        except ValueError:
-            return Document("unreadable", why=reason(error))
-    return Document("read" if value not in ({}, [], None) else "empty", value)
-
-
-def _closed(data: bytes) -> bytes:
-    """``data`` up to its last whole member, with the brackets that are open there closed; empty if it is not cut."""
-    ends: list[bytes] = []
-    whole = 0
-    for match in _TOKEN.finditer(data):
-        token = match[0]
-        if match[1] == b"":
-            break  # the text that begins here is cut off
-        if token in _CLOSING:
-            ends.append(_CLOSING[token])
-            whole = match.end()
-            if len(ends) > _DEEPEST:
-                return b""
-        elif token in (b"}", b"]"):
-            if not ends or ends.pop() != token:
-                return b""
-            whole = match.end()
-        elif token == b",":
-            whole = match.start()
-    return data[:whole] + b"".join(reversed(ends)) if ends else b""
-
 
 _INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
 _LEVEL = re.compile(r"Level(\d)")
@@ -160,21 +96,20 @@ class Companions(Struct, frozen=True, dict=True):
 
     def communication(self) -> Document:
         """The collectives of communication.json: ``value`` is a list of ``Collective``."""
-        document = read_document(self.folder / COMMUNICATION)
-        return document if document.value is None else replace(document, value=collectives_in(document.value))
+        return read_operations(self.folder / COMMUNICATION, collectives_in, lambda collective: collective.size)
 
     def matrix(self) -> Document:
         """What communication_matrix.json tells of every pair of ranks: ``value`` is a list of ``MatrixRow``."""
-        document = read_document(self.folder / MATRIX)
-        return document if document.value is None else replace(document, value=matrix_rows_in(document.value))
+        return read_operations(self.folder / MATRIX, matrix_rows_in, lambda _: ROW)
 
     def decoded(self, name: str, decoder: msgspec.json.Decoder[T]) -> T | None:
         """The fields of the file ``name`` that ``decoder`` knows, ten times as fast as all of them.
 
-        None if it is not there, is cut off or holds something else: then it has to be read patiently.
+        None if it is not there, is cut off, large or holds something else: then it has to be read patiently.
         """
         try:
-            return decoder.decode(read_regular(self.folder / name))
+            data = read_regular(self.folder / name)
+            return decoder.decode(data) if fits(data) else None
         except (OSError, ValueError, RecursionError):  # what msgspec raises is one; a text that is no UTF-8 too
             return None
 

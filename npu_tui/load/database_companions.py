@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 from msgspec.structs import replace
 
-from npu_tui.load.communication import TOTALS, Collective, MatrixRow, Place, Transport, matrix_row, number_of
+from npu_tui.load.communication import Collective, MatrixRow, Place, Transport, matrix_row, number_of
 from npu_tui.load.companion_schema import STEPS, Document, Reading, Schema, column_name, reason
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
@@ -35,6 +35,7 @@ from npu_tui.load.database_texts import (
     numbered,
     texts_of,
 )
+from npu_tui.load.documents import TOTALS
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I64

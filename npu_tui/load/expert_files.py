@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 from msgspec import Struct
 
+from npu_tui.load.documents import parsed
 from npu_tui.load.group_lists import group_lists_in, place_of, read_group_list, tokens_of
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
@@ -132,7 +132,7 @@ def _layer_count(folder: Path, problems: list[Message]) -> int | None:
     """``num_moe_layers`` of the settings beside the dumps."""
     path = folder / _CONFIG
     try:
-        value = orjson.loads(read_regular(path, _LARGEST)).get("num_moe_layers")
+        value = parsed(read_regular(path, _LARGEST)).get("num_moe_layers")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, AttributeError):
@@ -176,7 +176,7 @@ def _number(cell: str) -> float:
 
 def _placement(path: Path, content: bytes, problems: list[Message]) -> Placement:
     """The placement in ``content``; a layer or a device that is none is left out. Raises ``ValueError``."""
-    document = orjson.loads(content)
+    document = parsed(content)
     listed = document.get("layer_list") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("no layer_list")

@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from npu_tui.load.companions import Companions, read_document
+from npu_tui.load.companions import Companions
+from npu_tui.load.documents import read_document
 from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.find import Source
 from npu_tui.load.ftrace_files import recording_in

@@ -67,10 +67,22 @@ def beside(name: str, content: Callable[[int], bytes]) -> Written:
     """A small profile with a large companion."""
 
     def made(path: Path, size: int) -> list[list[str]]:
-        (path / name).write_bytes(content(20 * MB * size))
-        return trace(path, slices(50))
+        output = path / "rank_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+        output.mkdir(parents=True)
+        (output / name).resolve().write_bytes(content(20 * MB * size))
+        return trace(output, slices(50))
 
     return made
+
+
+def of_many(before: str, unit: str, after: str) -> Callable[[int], bytes]:
+    """A document with much of one kind; ``%d`` counts."""
+
+    def content(size: int) -> bytes:
+        count = size // len(unit % 10**6)
+        return before.encode() + ",".join(unit % k for k in range(count)).encode() + after.encode()
+
+    return content
 
 
 def table(name: str, cell: bytes, rows: int = 1) -> Written:
@@ -217,6 +229,23 @@ FILES: dict[str, Written] = {
     "communication of brackets": beside("communication.json", lambda size: b"[" * size),
     "communication of keys": beside("communication.json", lambda size: b'{"step1":{"collective":{' + b",".join(
         b'"hcom_a__1_%d_1@1":{}' % k for k in range(size // 25)) + b"}}}"),
+    **{f"communication of {name}": beside("communication.json", of_many('{"s":{"c":{' + before, unit, after + "}}}"))
+       for name, before, unit, after in (
+        ("times", "", '"%d":{"Communication Time Info":{"a":1}}', ""),
+        ("transports", '"a":{"Communication Bandwidth Info":{', '"%d":{"Transit Size(MB)":1}', "}}"),
+        ("packets", '"a":{"Communication Bandwidth Info":{"a":{"Size Distribution":{', '"%d":[1,1]', "}}}}"),
+        ("words", '"a":{"a":[', '"\U0001f600%d"', "]}"))},
+    "communication that is cut off": beside("communication.json", of_many(
+        '{"s":{"c":{', '"%d":{"Communication Time Info":{"Start Timestamp(us)":1}}', "")),
+    "a matrix": beside("communication_matrix.json", of_many(
+        '{"s":{"c":{', '"a-%d@1":{"0-1":{"Transport Type":"HCCS","Transit Size(MB)":1.5,"Transit Time(ms)":0.5,'
+        '"Bandwidth(GB/s)":3.0,"Op Name":"hcom_send__1_1_1"}}', "}}}")),
+    "a matrix of pairs": beside("communication_matrix.json", of_many(
+        '{"s":{"c":{"a@1":{', '"1-%d":{"Transport Type":"a","Op Name":"b"}', "}}}}")),
+    "settings of keys": beside("../profiler_info_0.json", of_many("{", '"%d":1', "}")),
+    "groups of ranks": beside("../profiler_metadata.json", of_many(
+        '{"parallel_group_info":{"a":{"group_name":"tp","global_ranks":[', "1%d", "]}}}")),
+    "an environment": beside("../profiler_metadata.json", of_many('{"ENV_VARIABLES":{', '"%d":"1"', "}}")),
     "operators of a step": beside("step_trace_time.csv", lambda size: b"Step,Computing\n" + b"1,1\n" * (size // 4)),
     "memory of names": beside("operator_memory.csv", lambda size: b"Name,Size(KB),Allocation Time(us)\n" + b"".join(
         b"n%d,1,%d.0\n" % (k, k) for k in range(size // 20))),

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from npu_tui.load import companions as documents
 from npu_tui.load import csv_table as csv_blocks
+from npu_tui.load import documents
 from npu_tui.load.communication import (
     communication_bandwidth,
     communication_matrix,
@@ -216,6 +216,30 @@ def test_a_cut_document_gives_what_stands_before(tmp_path: Path) -> None:
     assert read_document(tmp_path / "communication.json").state == "unreadable"
     assert read_document(tmp_path / "nothing").state == "missing"
     assert read_document(tmp_path).state == "unreadable"
+
+
+def test_a_large_document_is_read_operation_by_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read so is what is read whole; of one that is cut off the operations before, or nothing with a reason."""
+    odd = '{"s": {"c": {"a@1": {"0-1": {"x": [{"y": {}}]}, "\\u00e9\\"{": {}}, "b": 3, "total": {}}, "d": [{"e": {}}]}}'
+    texts = [json.dumps(COMMUNICATION), odd, "[1]", '{"s": [{"c": {"a": {"0-1": {}}}}]}']
+    folders = [*real_folders()]
+    for number, text in enumerate(texts):
+        folders.append(tmp_path / f"{number}")
+        folders[-1].mkdir()
+        for name in ("communication.json", "communication_matrix.json"):
+            (folders[-1] / name).write_text(text)
+    whole = [(Companions(folder).communication(), Companions(folder).matrix()) for folder in folders]
+    monkeypatch.setattr(documents, "fits", lambda data: False)
+    monkeypatch.setattr(documents, "_PIECE", 1 << 30)
+    assert [(Companions(folder).communication(), Companions(folder).matrix()) for folder in folders] == whole
+    every, data = whole[-4][0].value, texts[0]
+    for size in range(1, len(data), 13):
+        write(tmp_path, data[:size].encode(), "communication.json")
+        document = Companions(tmp_path).communication()
+        assert document.state == "cut_off"
+        assert document.value == every[: len(document.value)]
+    monkeypatch.setattr(documents, "_ROOM", -1 << 30)
+    assert communication_times(Companions(folders[-4]).communication()).messages[0].args["why"] == "File too large"
 
 
 def test_what_is_nested_without_end_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
