@@ -214,45 +214,31 @@ def started(answers=None, *words: str, **environment: str) -> Terminal:
     return terminal
 
 
+_LIGHT, _DARK = b"48;2;245;246;249", b"48;2;17;18;24"
+_WHITE, _BLACK = "ffff/ffff/ffff", "0000/0000/0000"
+
+
 @pytest.mark.parametrize(
-    ("answers", "words", "environment", "wanted", "unwanted"),
+    ("answers", "words", "environment", "glyph", "ground"),
     [
-        (None, (), {}, "▎", "⡇"),
-        (answering(), (), {}, "▎", "⡇"),
-        (answering(2 * len(PROBE)), (), {}, "⡇", "▎"),
-        (answering(3 * len(PROBE)), (), {}, "|v", "▎"),
-        (None, (), {"LC_ALL": "zh_CN.GBK"}, "|v", "▎"),
-        (answering(2 * len(PROBE)), ("--glyphs", "blocks"), {}, "▎", "⡇"),
-        (None, ("--glyphs", "ascii"), {}, "|v", "▎"),
+        (None, (), {}, "▎", _DARK),
+        (answering(background=_WHITE), (), {}, "▎", _LIGHT),
+        (answering(2 * len(PROBE), _BLACK), (), {}, "⡇", _DARK),
+        (answering(3 * len(PROBE), ""), (), {}, "|v", _DARK),
+        (None, (), {"LC_ALL": "zh_CN.GBK"}, "|v", _DARK),
+        (answering(2 * len(PROBE), _WHITE), ("--glyphs", "blocks"), {}, "▎", _LIGHT),
+        (answering(2 * len(PROBE), _WHITE), ("--theme", "colour-blind"), {}, "⡇", _DARK),
+        (None, ("--glyphs", "ascii", "--theme", "light"), {}, "|v", _LIGHT),
     ],
-    ids=["silent", "narrow", "wide", "bytes", "GBK", "blocks", "ascii"],
+    ids=["silent", "light", "wide, dark", "bytes, no answer", "GBK", "glyphs", "theme", "both by option"],
 )
-def test_glyphs_in_a_terminal(answers, words, environment, wanted, unwanted):
+def test_glyphs_and_theme_in_a_terminal(answers, words, environment, glyph, ground):
     terminal = started(answers, *words, **environment)
     try:
         text = "\n".join(terminal.rows())
-        assert wanted in text
-        assert unwanted not in text
-    finally:
-        terminal.close()
-
-
-@pytest.mark.parametrize(
-    ("answers", "words", "ground"),
-    [
-        (answering(background="ffff/ffff/ffff"), (), b"48;2;245;246;249"),
-        (answering(background="0000/0000/0000"), (), b"48;2;17;18;24"),
-        (answering(background=""), (), b"48;2;17;18;24"),
-        (answering(background="ffff/ffff/ffff"), ("--theme", "colour-blind"), b"48;2;17;18;24"),
-        (None, ("--theme", "light"), b"48;2;245;246;249"),
-    ],
-    ids=["light", "dark", "no answer", "option", "light by option"],
-)
-def test_the_theme_in_a_terminal(answers, words, ground):
-    terminal = started(answers, *words)
-    try:
+        assert [each for each in ("▎", "⡇", "|v") if each in text] == [glyph]
         assert ground in terminal.output
-        assert (b"]11;?" in terminal.output) == (not words)
+        assert (b"]11;?" in terminal.output) == (answers is not None and "--theme" not in words)
     finally:
         terminal.close()
 

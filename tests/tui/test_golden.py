@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from driving import opened
+from driving import Driver, opened
 
 from npu_tui.view.scene import true_offsets
 
@@ -17,13 +18,15 @@ WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"
 SIZES = [(80, 24), (120, 40), (200, 50)]
 VIEWS = {
     "chain": ("x", "c"),
-    "links": ("t",),
     "range": (":2ms\r", "v", ":5ms\r", "v", "5"),
-    "lines": ("2",),
+    "links": ("t",),
+    "lines": ("t", "t", "2"),
     "operators": ("6", "\t", "\x1b[C", "\x1b[C", "\x1b[C", "&e\r"),
     "search": ("/gelu\r", "8"),
 }
-"""Keys that lead from the opening screen to each view."""
+"""Keys that lead from the opening screen to each view; to lines and operators from the view before."""
+WALKS = (("chain",), ("range",), ("links", "lines", "operators"), ("search",))
+"""The views that one opening screen leads to, one after the other."""
 
 
 RANKS = {
@@ -35,14 +38,14 @@ RANKS = {
 
 FILES = {
     "operators": ("6",),
-    "shapes": ("6", "6", "6"),
-    "memory": ("9",),
-    "components": ("9", "9", "9", "9", "9"),
-    "links": ("7", "7", "7"),
-    "summary": ("r",),
-    "files": ("r", "r", "r", "r"),
+    "shapes": ("6", "6"),
+    "memory": ("\x1b", "9"),
+    "components": ("9", "9", "9", "9"),
+    "links": ("\x1b", "7", "7", "7"),
+    "summary": ("\x1b", "r"),
+    "files": ("r", "r", "r"),
 }
-"""The same of a profile with all files beside its trace."""
+"""The tabs of a profile with all files beside its trace, one after the other."""
 
 
 def compare(name: str, rows: list[str], folder: Path = FOLDER) -> None:
@@ -59,21 +62,27 @@ def compare(name: str, rows: list[str], folder: Path = FOLDER) -> None:
         pytest.fail("\n".join(difference) + "\nNPU_TUI_GOLDEN=write stores what is shown now", pytrace=False)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+async def walk(driver: Driver, name: str, views: Iterable[str], keys_of: dict[str, tuple[str, ...]]) -> None:
+    """Go from view to view, and compare each."""
+    for view in views:
+        for keys in keys_of[view]:
+            await driver.send(keys)
+            await driver.settle()
+        compare(f"{name}_{view}", driver.rows())
+
+
+@pytest.mark.parametrize("views", WALKS, ids=lambda views: views[0])
 @pytest.mark.parametrize(
     ("profile", "size"),
     [("healthy", SIZES[1]), *(("dispatch_bound", size) for size in SIZES)],
     ids=lambda each: each if isinstance(each, str) else f"{each[0]}x{each[1]}",
 )
-async def test_screen(sessions, profile: str, size: tuple[int, int], view: str):
+async def test_screen(sessions, profile: str, size: tuple[int, int], views: tuple[str, ...]):
+    name = f"{profile}_{size[0]}x{size[1]}"
     async with opened(sessions[profile], size) as driver:
-        compare(f"{profile}_{size[0]}x{size[1]}_opening", driver.rows())
-        for keys in VIEWS[view]:
-            await driver.send(keys)
-            await driver.settle()
-        rows = driver.rows()
-    assert len(rows) == size[1]
-    compare(f"{profile}_{size[0]}x{size[1]}_{view}", rows)
+        compare(f"{name}_opening", driver.rows())
+        await walk(driver, name, views, VIEWS)
+        assert len(driver.rows()) == size[1]
 
 
 @pytest.mark.parametrize("view", RANKS)
@@ -82,24 +91,16 @@ async def test_two_ranks(sessions, size: tuple[int, int], view: str):
     """Each rank is drawn when it ran, under its number; L brings the collectives of both together."""
     session = sessions["two_ranks"]
     session.scene.set_offsets(true_offsets(session.scene.traces, session.scene.lengths))
+    name = f"two_ranks_{size[0]}x{size[1]}"
     async with opened(session, size) as driver:
-        compare(f"two_ranks_{size[0]}x{size[1]}_opening", driver.rows())
-        for keys in RANKS[view]:
-            await driver.send(keys)
-            await driver.settle()
-        rows = driver.rows()
-    compare(f"two_ranks_{size[0]}x{size[1]}_{view}", rows)
+        compare(f"{name}_opening", driver.rows())
+        await walk(driver, name, [view], RANKS)
 
 
-@pytest.mark.parametrize("view", FILES)
 @pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_tabs_of_files(beside, size: tuple[int, int], view: str):
+async def test_tabs_of_files(beside, size: tuple[int, int]):
     async with opened(beside, size) as driver:
-        for keys in FILES[view]:
-            await driver.send(keys)
-            await driver.settle()
-        rows = driver.rows()
-    compare(f"files_{size[0]}x{size[1]}_{view}", rows)
+        await walk(driver, f"files_{size[0]}x{size[1]}", FILES, FILES)
 
 
 @pytest.mark.skipif(WRITING, reason="the screens are being stored")

@@ -14,16 +14,19 @@ from npu_tui.tui.session import Session
 HAN = re.compile(r"[\u4e00-\u9fff]")
 HIDDEN_COLUMNS = re.compile(r"\+(\d+) ← →")
 WALKS = {
-    "tabs": ("", *"777", *"9999", *"rrrr"),
-    "views": (*"ITCO", ":health\r", "escape", "escape"),
+    "tabs and views": ("", *"777", *"9999", *"rrrr", *"ITCO", ":health\r", "escape", "escape"),
     "grown panel": ("P", *"234568r1", "P", *"239", "P"),
     "slices": (*"xcftetb[]}m", "M", "v", "d", "v", "5", "3", "escape", "escape"),
-    "rows": ("p", "p", "H", ":show_hidden\r", "i", "i", "space", "space"),
-    "table": ("1", "1", "down", "space", "escape", "&", "escape", "escape"),
-    "prompts": ("/", "gelu", "enter", "n", "8", "8", ":", "1ms..2ms", "enter", "3", ":", "nothing like it", "escape"),
+    "rows and table": (
+        *"ppH", ":show_hidden\r", "i", "i", "space", "space",
+        "1", "1", "down", "space", "escape", "&", "escape", "escape",
+    ),
+    "prompts and flags": (
+        "/", "gelu", "enter", "n", "8", "8", ":", "1ms..2ms", "enter", "3", ":", "nothing like it", "escape",
+        "K", "a name", "enter", ":flags\r", "escape", ":whatif\r", "escape",
+    ),
     "sheets": ("?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "escape", ":flags\r", "escape"),
-    "flags": ("K", "a name", "enter", ":flags\r", "escape", ":whatif\r", "escape"),
-}
+}  # fmt: skip
 """Keys one after the other; the screen is looked at after each."""
 
 

@@ -37,14 +37,6 @@ async def test_typing_counts_the_hits(session):
         assert answer(driver) == f"{counts[-1]} hits"
 
 
-async def test_letters_of_commands_are_text_in_the_prompt(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.press("/", "w", "q", "x", "space", "0", ":")
-        assert typed(driver) == "wqx 0:"
-        assert driver.window == before
-
-
 async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
     async with opened(session) as driver:
         before = driver.window
@@ -56,16 +48,18 @@ async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
         assert driver.state.cursor == 3_000_000
 
 
-@pytest.mark.parametrize("begin", ["ww/", "ww:", "\x1b[B\x1b[Cww\x1b[B/", "wwgg/", "wwK"])
-async def test_keys_ahead_of_a_prompt_run_in_their_order(session, begin):
+async def test_keys_ahead_of_a_prompt_run_in_their_order(session):
     async with opened(session) as one, opened(session) as other:
-        await one.send(begin + "MatMul", at_once=True)
-        assert one.prompt.is_open
-        assert typed(one) == "MatMul"
-        for key in re.findall(r"\x1b\[.|.", begin):
-            await other.send(key)
-        assert one.window == other.window
-        assert one.state.cursor == other.state.cursor
+        for begin in ("ww/", "ww:", "\x1b[B\x1b[Cww\x1b[B/", "wwgg/", "wwK"):
+            await one.send(begin + "MatMul", at_once=True)
+            assert one.prompt.is_open
+            assert typed(one) == "MatMul"
+            for key in re.findall(r"\x1b\[.|.", begin):
+                await other.send(key)
+            assert one.window == other.window
+            assert one.state.cursor == other.state.cursor
+            for driver in (one, other):
+                await driver.press("escape")
 
 
 async def test_what_is_typed_ahead_of_a_second_prompt_belongs_to_it(session):
@@ -135,41 +129,29 @@ async def test_hits_go_round(session):
         assert driver.selected == first
 
 
-async def test_enter_opens_the_search_tab(session):
+async def test_a_search_that_is_given_up_or_finds_nothing_moves_nothing(session):
     async with opened(session) as driver:
+        before = driver.window
+        await driver.press("n")
+        assert "/" in status(driver), "without a search it says what to do"
+        await driver.press("/", "w", "q", "x", "space", "0", ":")
+        assert typed(driver) == "wqx 0:", "letters of commands are text"
+        assert driver.window == before
+        await driver.press("escape", "/", "Gelu", "escape")
+        assert not driver.prompt.is_open
+        assert driver.app.focused is driver.timeline
+        for text in ("xyzzy", "[red]"):
+            await driver.press("/", text, "enter")
+            assert text in status(driver)
+        await driver.press(":", "[/]", "enter")
+        assert "[/]" in status(driver), "signs of markup are plain text"
+        assert driver.window == before
         await driver.press("/", "Gelu", "enter")
         await driver.settle()
         assert driver.panel.tab == "search"
         assert driver.table.row_count == len(driver.main.finder.hits.starts)
-
-
-async def test_a_search_without_hits_says_so(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.press("/", "xyzzy", "enter")
-        assert "xyzzy" in status(driver)
-        assert driver.window == before
-
-
-async def test_escape_gives_the_prompt_up(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.press("/", "Gelu", "escape")
-        assert not driver.prompt.is_open
-        assert driver.app.focused is driver.timeline
-        assert driver.window == before
-
-
-async def test_n_without_a_search_says_what_to_do(session):
-    async with opened(session) as driver:
-        await driver.press("n")
-        assert "/" in status(driver)
-
-
-async def test_a_new_search_begins_empty(session):
-    async with opened(session) as driver:
-        await driver.press("/", "Gelu", "enter", "/")
-        assert typed(driver) == ""
+        await driver.press("/")
+        assert typed(driver) == "", "a new search begins empty"
 
 
 async def test_a_command_by_its_id_and_by_its_title(session):
@@ -183,33 +165,22 @@ async def test_a_command_by_its_id_and_by_its_title(session):
         assert driver.state.link_mode == "all"
 
 
-async def test_a_time(session):
+async def test_a_time_a_lane_and_nonsense(session):
     async with opened(session) as driver:
         await driver.press(":", "12.5ms", "enter")
         assert driver.state.cursor == 12_500_000
         assert driver.window[0] <= 12_500_000 < driver.window[1]
         await driver.press("u")
         assert driver.state.cursor != 12_500_000
-
-
-async def test_a_time_outside_the_trace_goes_to_its_end(session):
-    async with opened(session) as driver:
         for text in ("999s", "-999s"):
             await driver.press(":", *text, "enter")
             assert driver.window[0] <= driver.state.cursor < driver.window[1]
             assert "last from 0.000000 ms to" in driver.text()
-
-
-async def test_a_lane(session):
-    async with opened(session) as driver:
         await driver.press(":", "stream 3", "enter")
         assert driver.explorer.focused.name == "copy s3"
-
-
-async def test_nonsense_says_so(session):
-    async with opened(session) as driver:
-        await driver.press(":", "abracadabra", "enter")
-        assert "abracadabra" in status(driver)
+        for text in ("abracadabra", "open_rank"):  # that of another screen runs nothing
+            await driver.press(":", text, "enter")
+            assert text in status(driver)
         await driver.press(":", "enter")
         assert driver.app.is_running
 
@@ -280,14 +251,6 @@ async def test_a_click_elsewhere_closes_the_prompt(session):
         assert driver.app.focused is driver.timeline
 
 
-async def test_signs_of_markup_are_plain_text(session):
-    async with opened(session) as driver:
-        await driver.press("/", "[red]", "enter")
-        assert "[red]" in status(driver)
-        await driver.press(":", "[/]", "enter")
-        assert "[/]" in status(driver)
-
-
 async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
     async with opened(session) as driver:
         await driver.send(":sql sel", at_once=True)
@@ -316,10 +279,3 @@ async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
         assert typed(driver) == "SELECT name, lost FROM launches LIMIT 2"
         await driver.press("down", "down")
         assert typed(driver) == ""
-
-
-async def test_a_command_of_another_screen_runs_nothing(session):
-    async with opened(session) as driver:
-        await driver.send(":open_rank\r")
-        assert driver.app.is_running
-        assert "open_rank" in status(driver)

@@ -59,8 +59,8 @@ def takes_over(terminal: Terminal) -> None:
 def opened() -> Iterator[Callable[..., Terminal]]:
     terminals: list[Terminal] = []
 
-    def start(command: list[str]) -> Terminal:
-        terminals.append(Terminal(command))
+    def start(command: list[str], **environment: str) -> Terminal:
+        terminals.append(Terminal(command, **environment))
         terminals[-1].shows("Ascend Hardware")
         takes_over(terminals[-1])
         return terminals[-1]
@@ -162,16 +162,6 @@ def test_without_threads_one_line_says_so():
         terminal.close()
 
 
-def test_a_paste_whose_end_never_comes(opened):
-    terminal = opened([*PROGRAM, PROFILE])
-    terminal.send("\x1b[200~half a paste")
-    terminal.send("q" * 50)
-    time.sleep(0.2)
-    terminal.send("\x03")
-    assert terminal.exit_code() == 130
-    restored(terminal)
-
-
 STRAY = {
     "GBK": b"\xc4\xe3\xba\xc3",
     "mouse": b"\x1b[M\x20\xff\x21",
@@ -181,39 +171,33 @@ STRAY = {
 }
 
 
-def test_stray_bytes_end_nothing(opened):
-    terminal = opened([*PROGRAM, PROFILE])
+def test_what_a_terminal_may_do_to_it_ends_nothing(opened):
+    """A size that no terminal has, a stop from outside, stray bytes, and at last a paste whose end never comes."""
+    terminal = opened([*PROGRAM, PROFILE], COLUMNS="99999999", LINES="99999999")
     assert terminal.output.count(b"\x1b[?1049h") == 1, "the application draws over the first picture"
+    terminal.send("x")
+    terminal.shows("starved launch 1")
+    for _ in range(2):
+        taken = terminal.output.count(KEYBOARD)
+        os.kill(terminal.pid, signal.SIGSTOP)
+        time.sleep(0.2)
+        os.kill(terminal.pid, signal.SIGCONT)
+        # Keys that come before it has taken the keyboard again are dropped, as those for a stopped program.
+        terminal.until(lambda taken=taken: terminal.output.count(KEYBOARD) > taken, "did not take the keyboard")
     for data in STRAY.values():
         for _ in range(3):
             os.write(terminal.fd, data)
             terminal.send("w")
-    terminal.send("\x11")
-    assert terminal.exit_code() == 0
+    terminal.send("\x1b[200~half a paste")
+    terminal.send("q" * 50)
+    time.sleep(0.2)
+    terminal.send("\x03")
+    assert terminal.exit_code() == 130
     restored(terminal)
 
 
-def test_a_size_in_the_environment_that_no_terminal_has():
-    terminal = Terminal([*PROGRAM, PROFILE], COLUMNS="99999999", LINES="99999999")
-    try:
-        terminal.shows("Ascend Hardware")
-        terminal.send("\x03")
-        assert terminal.exit_code() == 130
-        restored(terminal)
-    finally:
-        terminal.close()
-
-
-def test_without_standard_error_it_draws_on_standard_output(shell):
-    shell.send(f"'{sys.executable}' -m npu_tui {PROFILE} 2>&-\r")
-    shell.shows("Ascend Hardware")
-    shell.send(":q\r")
-    shell.until(lambda: shell.rows()[-1].startswith("ready>") or "ready>" in "\n".join(shell.rows()), "the shell")
-    assert shell.modes() - {"2004"} == set()
-
-
-def test_a_trace_that_is_piped(shell):
-    shell.send(f"cat {PROFILE}/*/trace_view.json | '{sys.executable}' -m npu_tui -\r")
+def test_a_trace_that_is_piped_without_standard_error_is_drawn_on_standard_output(shell):
+    shell.send(f"cat {PROFILE}/*/trace_view.json | '{sys.executable}' -m npu_tui - 2>&-\r")
     shell.shows("Ascend Hardware")
     shell.send(":q\r")
     shell.until(lambda: shell.rows()[-1].startswith("ready>") or "ready>" in "\n".join(shell.rows()), "the shell")
@@ -253,22 +237,6 @@ def test_standard_error_is_kept_from_the_screen(opened):
     assert given_back
     assert b"thread panicked" in after
     assert b"at a place" in after
-
-
-def test_stopped_from_outside_it_gives_back_what_it_took_once(opened):
-    terminal = opened([*PROGRAM, PROFILE])
-    terminal.send("x")
-    terminal.shows("starved launch 1")
-    for _ in range(2):
-        taken = terminal.output.count(KEYBOARD)
-        os.kill(terminal.pid, signal.SIGSTOP)
-        time.sleep(0.2)
-        os.kill(terminal.pid, signal.SIGCONT)
-        # Keys that come before it has taken the keyboard again are dropped, as those for a stopped program.
-        terminal.until(lambda taken=taken: terminal.output.count(KEYBOARD) > taken, "did not take the keyboard")
-    terminal.send(":q\r")
-    assert terminal.exit_code() == 0
-    restored(terminal)
 
 
 def test_a_terminal_that_goes_away_ends_the_program():

@@ -21,6 +21,8 @@ async def test_the_opening_screen_and_links_from_near_are_the_same(tmp_path: Pat
     ways = every_way(TRACE.read_bytes(), tmp_path, 60_000, 1 << 14)
     stored: list[object] = []
     for way, trace in ways:
+        if "threads" in way:
+            continue  # tests/output has the reports of all ways; these have the columns and the file of the first
         trace.path = "trace_view.json"  # nothing else may differ
         async with opened(session_of(trace), (120, 40)) as driver:
             screens = [screen_runs(driver.app)]
