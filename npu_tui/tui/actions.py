@@ -47,7 +47,7 @@ def _opens(tab: str) -> Callable[[PanelScreen[Any]], str | None]:
 
 
 def _shows(view: str) -> Callable[[MainScreen], str | None]:
-    return lambda screen: screen.press_view(view)
+    return lambda screen: screen.contents.press_view(view)
 
 
 def _looks(theme: str) -> Callable[[PanelScreen[Any]], str | None]:

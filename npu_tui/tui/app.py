@@ -348,10 +348,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._picker.tell(words)
         self._picker.examine()
 
-    def on_job_screen_back(self) -> None:
-        """From a job back to the list that it was chosen from."""
-        self._back_to_picker()
-
     # --- a job
 
     def on_job_screen_ready(self) -> None:
@@ -370,9 +366,9 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._back_to(self._job)
         self._load(event.openings, event.make)
 
-    def on_main_screen_back(self) -> None:
-        """From the timelines back to the overview of the job, or to the list they were chosen from."""
-        if self._job is not None:
+    def on_panel_screen_back(self) -> None:
+        """From the timelines back to the overview of the job, from that or a profile to the list it was chosen from."""
+        if self._job is not None and self.screen is not self._job:
             self._back_to(self._job)
         else:
             self._back_to_picker()

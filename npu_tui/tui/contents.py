@@ -95,6 +95,21 @@ class Contents:
         self.fill()
         return None
 
+    def press_view(self, view: str) -> None:
+        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
+        if self._panel.is_open("lines") and self.lines.view == view:
+            self._panel.focus_content()
+        else:
+            self.lines.stop()
+            self.lines.view = view
+            self.open_tab("lines")
+
+    def ask(self, sql: str) -> None:
+        """Show the answer to a query, with the focus on its rows."""
+        self.lines.ask(sql)
+        self.open_tab("lines")
+        self._panel.focus_content()
+
     def walk_bubbles(self, direction: int) -> str | None:
         """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
         rows = self._panel.rows

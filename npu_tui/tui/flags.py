@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import insort
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -278,6 +279,20 @@ class FlagMarks:
             self.flags.delete(old)
             words = say("flag.deleted", name=old.name)
         return self.mark() or words
+
+    def list(self, then: Callable[[str], object]) -> str | None:
+        """List the flags, and do what is chosen; ``then`` is given what to tell. Without flags says so."""
+
+        def chosen(choice: Choice | None) -> None:
+            problem = self.mark()
+            if choice is not None:
+                (self.go_to if choice.act == "go" else self.edit)(choice.flag)
+            then(problem)
+
+        if not self.flags.all:
+            return say("flags.none")
+        self._prompt.app.push_screen(FlagSheet(self.flags), chosen)
+        return None
 
 
 class Choice(NamedTuple):

@@ -115,9 +115,6 @@ class JobScreen(PanelScreen[JobMap]):
     footers: tuple[Place, Place, Place] = ("job", "job_table", "job_table")
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("job", "job_table", "job_table")
 
-    class Back(Message):
-        """The list that the job was chosen from is wanted again."""
-
     class Failed(Message):
         """Nothing at the path can be read."""
 

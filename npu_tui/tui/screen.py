@@ -17,13 +17,12 @@ from npu_tui.jobs.blame import Blamed
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
-from npu_tui.trace.text import printable
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.first_picture import PANEL_FROM
-from npu_tui.tui.flags import Choice, FlagMarks, Flags, FlagSheet
+from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of
 from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
@@ -36,7 +35,7 @@ from npu_tui.tui.refusals import why_not
 from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
-from npu_tui.tui.shell import code_at, command_here, is_piped, open_line, text_at
+from npu_tui.tui.shell import copy_text, copy_view, open_code
 from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
@@ -56,9 +55,6 @@ class MainScreen(PanelScreen[Timeline]):
     where: ClassVar[Where] = "lanes"
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
     head: Head | ComparedHead
-
-    class Back(Message):
-        """The overview of the job is wanted again."""
 
     class Wanted(Message):
         """Timelines of other ranks of the job are wanted, with what a late one did in a collective selected."""
@@ -117,7 +113,7 @@ class MainScreen(PanelScreen[Timeline]):
             partial(self.call_later, self._show_supposed),
             lambda: self.app.size.width,
         )
-        self.querying = Querying(prompt, self._ask)
+        self.querying = Querying(prompt, self.contents.ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
         supposed = self.supposing.begin
         self.asking = Asking(
@@ -322,56 +318,26 @@ class MainScreen(PanelScreen[Timeline]):
         return self.walk.follow(True) if late is None else self.ranks.follow(late)
 
     def show_passes(self) -> str | None:
-        """Show the forward and backward operation of the row under the cursor of the table, else of the selection.
-
-        Without either list all operations that have both.
-        """
-        row = self.panel.row_at_cursor() if self.panel.has_focus_within else None
-        selected = self.explorer.state.selection
-        if row is not None and row.places and selected not in row.places:
-            place = row.places[0]
-            if isinstance(place, Selected):
-                selected = place
-            elif place.slice is None:
-                return say("passes.unknown")
-            else:
-                selected = Selected(place.trace, place.slice)
-        elif row is None and selected is None:
-            self.press_view("passes")
-            self.panel.focus_content()
-            return None
-        told = self.walk.passes(selected)
+        """Show the forward and backward operation of the row under the cursor of the table, else of the selection."""
+        told = self.walk.passes(self.panel.row_at_cursor() if self.panel.has_focus_within else None)
         if self.panel.is_full and self.panel.is_open("details"):
             self.panel.grow("normal")
         return told
 
     def open_code(self) -> str:
         """Open the line of code that the row under the cursor or the selected slice names in the user's editor."""
-        code = code_at(self.session, self.explorer, self.panel)
-        if code is None:
-            return say("code.none")
-        told = open_line(self.app, code)
+        told = open_code(self.app, self.session, self.explorer, self.panel)
         self.drawing.forget_shown()
         return told
 
     def yank(self) -> str:
         """Copy the row of the table that has the focus, else the name of the selected slice."""
-        text = text_at(self.session, self.explorer, self.panel)
-        if not text:
-            return say("copy.nothing")
-        self.app.copy_to_clipboard(text)
-        return say("copy.name", text=text.partition("\n")[0].replace("\t", "   "))
+        return copy_text(self.app, self.session, self.explorer, self.panel)
 
     def yank_view(self) -> str | None:
         """Copy the command that opens what is on screen."""
-        text = command_here(self.explorer, self.finder.hits.text, self.panel.tab if self.panel.is_shown else NO_TAB)
-        self.app.copy_to_clipboard(text)
-        key, title = ("copy.piped", "copy.title_piped") if is_piped(self.explorer) else ("copy.name", "copy.title")
-        told = say(key, text=printable(text))
-        if self._line.holds(told):
-            return told
-        self.app.push_screen(Sheet(say(title), Text(printable(text))))
-        return None
+        tab = self.panel.tab if self.panel.is_shown else NO_TAB
+        return copy_view(self.app, self.explorer, self.finder.hits.text, tab, self._line.holds)
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
@@ -401,23 +367,13 @@ class MainScreen(PanelScreen[Timeline]):
         self.contents.forget()
         self.contents.fill()
 
-    def _ask(self, sql: str) -> None:
-        """Show the answer to a query, with the focus on its rows."""
-        self.contents.lines.ask(sql)
-        self.contents.open_tab("lines")
-        self.panel.focus_content()
-
     def list_flags(self) -> str | None:
         """List the flags."""
-        if not self.marks.flags.all:
-            return say("flags.none")
-        self.app.push_screen(FlagSheet(self.marks.flags), self._flag_chosen)
-        return None
+        return self.marks.list(self._tell_moved)
 
-    def _flag_chosen(self, choice: Choice | None) -> None:
-        self.tell(self.marks.mark())
-        if choice is not None:
-            (self.marks.go_to if choice.act == "go" else self.marks.edit)(choice.flag)
+    def _tell_moved(self, words: str) -> None:
+        """Show ``words``, and what they are about."""
+        self.tell(words)
         self.drawing.changed()
 
     # --- prompt
@@ -450,8 +406,7 @@ class MainScreen(PanelScreen[Timeline]):
             self._go_to_hit = True
             self._show_hits()
         elif kind in ("command", "flag"):
-            self.tell(self.asking.obey(text) if kind == "command" else self.marks.name(text))
-            self.drawing.changed()
+            self._tell_moved(self.asking.obey(text) if kind == "command" else self.marks.name(text))
         else:
             (self.supposing.begin if kind == "whatif" else self.querying.ask)(text)
 
@@ -473,13 +428,8 @@ class MainScreen(PanelScreen[Timeline]):
 
     def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
         """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
-        if event.finding:
-            self.tell(self.contents.show_numbered(int(event.finding)))
-        else:
-            self.tell(self.marks.point_at(event.start, event.end))
-        self.drawing.changed()
-
-    # --- search
+        number = int(event.finding or 0)
+        self._tell_moved(self.contents.show_numbered(number) if number else self.marks.point_at(event.start, event.end))
 
     def ask_search(self) -> None:
         """Ask what to look for."""
@@ -499,18 +449,9 @@ class MainScreen(PanelScreen[Timeline]):
     def press_tab(self, tab: str) -> str | None:
         """Open ``tab``; its digit leads to the code lines also from another view of that tab that a key opened."""
         if tab == "lines" and self.contents.lines.view != "lines":
-            self.press_view("lines")
+            self.contents.press_view("lines")
             return None
         return super().press_tab(tab)
-
-    def press_view(self, view: str) -> None:
-        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
-        if self.panel.is_open("lines") and self.contents.lines.view == view:
-            self.panel.focus_content()
-        else:
-            self.contents.lines.stop()
-            self.contents.lines.view = view
-            self.contents.open_tab("lines")
 
     def visit(self, row: Row) -> str:
         """Go to the place of ``row``, and again to its next one; returns what to tell."""

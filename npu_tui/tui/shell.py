@@ -7,9 +7,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
 from textual.app import App, SuspendNotSupported
 
 from npu_tui.analysis.code_lines import CodeLine
@@ -19,13 +21,19 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
+from npu_tui.tui.sheets import Sheet
 from npu_tui.tui.tabs.table import row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.start import Start, offsets_of, rows_text, slice_text
 
 
-def code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | None:
-    """The line of code of the row under the cursor of a table that has the focus, else of the selected slice."""
+def open_code(app: App[Any], session: Session, explorer: Explorer, panel: Panel) -> str:
+    """Open the line of code of the row under the cursor or of the selected slice; returns what was done."""
+    code = _code_at(session, explorer, panel)
+    return say("code.none") if code is None else open_line(app, code)
+
+
+def _code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | None:
     row, selected = panel.row_at_cursor(), explorer.state.selection
     code = row.code if row is not None and (panel.table.has_focus or selected is None) else None
     if code is None and selected is not None:
@@ -33,15 +41,30 @@ def code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | No
     return row.code if code is None and row is not None else code
 
 
-def text_at(session: Session, explorer: Explorer, panel: Panel) -> str:
-    """The row of a table that has the focus, else the name of the selected slice; "" without either."""
+def copy_text(app: App[Any], session: Session, explorer: Explorer, panel: Panel) -> str:
+    """Copy the row of a table that has the focus, else the name of the selected slice; returns what was done."""
     text, selected = "", explorer.state.selection
     row = panel.row_at_cursor() if panel.table.has_focus else None
     if row is not None:
         text = row.told() if row.told is not None else "\t".join(row_cells(row.cells))
     if not text and selected is not None:
         text = printable(session.scene.traces[selected.trace].name_of(selected.item))
-    return text
+    if not text:
+        return say("copy.nothing")
+    app.copy_to_clipboard(text)
+    return say("copy.name", text=text.partition("\n")[0].replace("\t", "   "))
+
+
+def copy_view(app: App[Any], explorer: Explorer, search: str, tab: str, holds: Callable[[str], bool]) -> str | None:
+    """Copy the command that opens what is on screen; returns it where the bottom line ``holds`` it, else shows it."""
+    text = command_here(explorer, search, tab)
+    app.copy_to_clipboard(text)
+    piped = PIPED in _paths(explorer)  # the trace must come again for a command to open it
+    told = say("copy.piped" if piped else "copy.name", text=printable(text))
+    if holds(told):
+        return told
+    app.push_screen(Sheet(say("copy.title_piped" if piped else "copy.title"), Text(printable(text))))
+    return None
 
 
 def command_here(explorer: Explorer, search: str, tab: str) -> str:
@@ -74,11 +97,6 @@ def _escaped(char: str) -> str:
     """``char`` byte by byte; paths that are no text hold their bytes as surrogates."""
     errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", errors))
-
-
-def is_piped(explorer: Explorer) -> bool:
-    """Whether the trace came through standard input, so that it must come again for a command to open it."""
-    return PIPED in _paths(explorer)
 
 
 def _paths(explorer: Explorer) -> list[Path]:

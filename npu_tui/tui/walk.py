@@ -19,6 +19,7 @@ from npu_tui.tui.finder import Finder
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import idle_at, verdict
 from npu_tui.tui.tabs.details import pass_times
+from npu_tui.tui.tabs.table import Row
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
 from npu_tui.view.outline import rank_name
@@ -271,11 +272,22 @@ class Walk:
         self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
 
-    def passes(self, selected: Selected | None) -> str:
-        """Show the forward and the backward operation of what is ``selected`` with their kernels, and nothing else.
+    def passes(self, row: Row | None) -> str | None:
+        """Show the forward and the backward operation of ``row``, else of the selection, with their kernels alone.
 
         Again: to the other one of the two. Where there are none, only the panel changes: it lists those there are.
         """
+        selected = self._explorer.state.selection
+        if row is not None and row.places and selected not in row.places:
+            place = row.places[0]
+            item = place.item if isinstance(place, Selected) else place.slice
+            if item is None:
+                return say("passes.unknown")
+            selected = Selected(place.trace, item)
+        if selected is None and row is None:
+            self._contents.press_view("passes")
+            self._contents.press_view("passes")  # again: the focus
+            return None
         if selected is None:
             return say("select.none")
         trace, operation = self._scene.traces[selected.trace], -1

@@ -105,6 +105,8 @@ def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
     assert reader.tags.count("script") == 1
     assert reader.tags.count("svg") == 3  # how the time of the device was spent, its bars in it, and the timeline
     assert reader.tags.count("style") == 3  # of the page and of each picture
+    swatches = page.count('<span class="swatch')
+    assert page.count('<span class="whole"><span class="swatch') == swatches > 3  # a name stays beside its colour
     assert not {"link", "img", "iframe", "object", "foreignobject"} & set(reader.tags)
     assert not [name for name, _ in reader.attributes if name in ("src", "xlink:href") or name.startswith("on")]
     assert re.findall(r"url\(|@import", page) == []
