@@ -241,6 +241,12 @@ CAUSES: dict[str, Cause] = {
         ("HOST.WORK",),
         others=("SYNC.HOST", "DISPATCH.STAGE", "DISPATCH.INTERRUPT"),
     ),
+    "decode: sampling on the CPU": Cause(
+        (troubled(replace(_DECODE, layers=4, kernel_ns=150_000), sort_ns=900_000, read_back_ns=260_000),),
+        untroubled(sort_ns=0),
+        ("HOST.WORK",),
+        others=("SYNC.HOST", "DATA.COPY", *DISPATCH),
+    ),
     "nothing: a server without requests": Cause(
         (troubled(replace(_DECODE, layers=4, kernel_ns=420_000), request_ns=60_000_000),), same, ()
     ),

@@ -124,6 +124,8 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
 }
 """What hides or saves communication, by what it is for."""
 _NOTABLE = 0.2
+_MANY, _SHORT_NS = 20, 150_000
+"""Collectives in a step that may be merged, and how long one is shorter than its launch on the host and its start."""
 
 
 def _words(facts: Facts) -> list[str]:
@@ -132,7 +134,14 @@ def _words(facts: Facts) -> list[str]:
     times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
     notable = [purpose for purpose in order if times[purpose] >= _NOTABLE * max(sum(times.values()), 1)]
-    return [word for purpose in notable or ["other"] for word in _WORDS[purpose]]
+    small = "gradients" in notable and _are_small(facts, parts["gradients"])
+    words = {**_WORDS, "gradients": ("merge_buckets", "accumulate")} if small else _WORDS
+    return [word for purpose in notable or ["other"] for word in words[purpose]]
+
+
+def _are_small(facts: Facts, items: I64) -> bool:
+    """Whether collectives are so many and so short that starting them takes longer than what they move."""
+    return len(items) >= _MANY * facts.count and float(np.median(facts.length(items))) < _SHORT_NS
 
 
 def _first_of_all(facts: Facts, lateness: Late | None) -> str:

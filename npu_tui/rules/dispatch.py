@@ -441,6 +441,9 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
         return (message("finding.environment.set_queue"), *rest)
     if facts.is_serving:
         return advise("inference", "task_queue", "binding")
+    calls = blamed_calls(facts, facts.host_late)
+    if any(call.name.startswith("hcom_") and 2 * call.time >= length_of(facts.host_late) for call in calls):
+        return advise("merge_buckets", "binding")
     if stage == "cann":
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
         return advise("cann_cache", "jit_compile" if compiles else "graph", "binding")

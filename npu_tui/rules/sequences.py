@@ -97,7 +97,7 @@ ATEN: tuple[Run, ...] = (
     Run("gather", "indexing by arange, or index_select", DOCUMENT_D, exact=False, whole=True),
 )
 
-CHAIN = "one kernel for the chain (torch.compile, or an operator in Triton or Ascend C)"
+CHAIN = "one kernel (torch.compile, Triton, Ascend C), or torch._foreach_… where each is of another tensor"
 _CHAIN_FROM = 6
 
 #: Runs of operator types on one stream.

@@ -58,6 +58,7 @@ from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
 _MOST_OF_IT = 0.6
+_HALF = 0.5
 _NEGLIGIBLE = 0.01
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
@@ -179,7 +180,7 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     work = host_work(facts)
     if work is not None and work.change is not None:
         gain = facts.freed(work.change, after)
-        if gain is not None and gain >= _MOST_OF_IT * max(freed[0] or 0, 0):
+        if gain is not None and gain >= _HALF * max(freed[0] or 0, 0):
             freed = [facts.freed(change, after | work.change) for change in changes]
     if freed[0] is None:
         return changes[0], None, few[0]

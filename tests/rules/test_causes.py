@@ -50,6 +50,7 @@ TRIED = (
     "decode: slow Python",
     "own: decode, a slow line",
     "decode: Python between tokens, for a tenth of them",
+    "decode: sampling on the CPU",
     "uneven: accumulation, a late rank",
     "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
@@ -127,6 +128,13 @@ def test_waits_for_requests_are_no_gain_of_what_ends_before_them() -> None:
     (facts,) = profile.facts
     idle = facts.step_ns * facts.share(facts.sums.free)
     assert 0 < sum(row.gain_ns or 0 for row in profile.findings.findings if row.part_of is None) < idle
+
+
+def test_many_short_reductions_are_merged_not_split() -> None:
+    split = replace(ALL["nothing: four devices"].job[0], gradient_bytes=60_000, kernel_ns=120_000, layers=3, pieces=30)
+    advice = {row.id: words(row.advice[0]) for row in measured(split).findings.findings if row.advice}
+    assert "fewer, larger buckets" in advice["COMM.EXPOSED"]
+    assert "fewer, larger buckets" in advice["DISPATCH.FREE"]
 
 
 def test_what_is_said_of_late_ranks() -> None:
