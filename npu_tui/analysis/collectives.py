@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 
@@ -135,10 +135,8 @@ class TrafficColumns(Struct, frozen=True):
 
     def sums(self, count: int, chosen: Bools | slice = slice(None)) -> tuple[I64, I64]:
         """Bytes and ns of each of ``count`` collectives, over all links or the ``chosen`` rows; (count,) each."""
-        size, transfer = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        np.add.at(size, self.owner[chosen], self.size[chosen])
-        np.add.at(transfer, self.owner[chosen], self.transfer[chosen])
-        return size, transfer
+        owner = self.owner[chosen]
+        return summed(owner, self.size[chosen], count), summed(owner, self.transfer[chosen], count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, Traffic
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
-from npu_tui.trace.arrays import I64, distinct
+from npu_tui.trace.arrays import I64, distinct, summed
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import UNFINISHED, Lane, Trace
@@ -159,9 +159,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     kinds = max(len(links), 1)
     # One number per (collective, link): equal numbers are summed.
     keys, code = distinct(tasks.owner[moving] * kinds + tasks.link[moving])
-    size, length = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-    np.add.at(size, code, tasks.size[moving])
-    np.add.at(length, code, tasks.length[moving])
+    size, length = (summed(code, column[moving], len(keys)) for column in (tasks.size, tasks.length))
     owner, link = np.divmod(keys, kinds)
     return TrafficColumns(owner, link, size, length, links)
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -141,14 +141,13 @@ def _of_thread(
     states = scheduling.states_of(task)
     query, at, start, end = states.within(low, high)
     state, other = states.kind[at], states.other[at]
-    known = np.zeros(len(wait), np.int64)
     of = wait[query]
     handed = (state == State.asleep) & np.isin(other, [*ours - {task}]) & (deep > 0)
-    np.add.at(known, query, np.where((state == State.unknown) | handed, 0, end - start))
+    known = summed(query, np.where((state == State.unknown) | handed, 0, end - start), len(wait))
     for waker in np.unique(other[handed]).tolist():
         row = np.flatnonzero(handed & (other == waker))
         taken = _of_thread(rows, scheduling, waker, ours - {task}, of[row], start[row], end[row], deep - 1)
-        np.add.at(known, query[row], taken)
+        known += summed(query[row], taken, len(wait))
     asleep = np.isin(state, SLEEPS) & ~handed
     chosen = (of[asleep], state[asleep], (end - start)[asleep], task, other[asleep], NOBODY, start[asleep], end[asleep])
     _put(rows, *chosen)
@@ -159,8 +158,7 @@ def _of_thread(
             row = np.flatnonzero(here & (other == cpu))
             spans = within.of(cpu)
             inner, found, begin, until = spans.within(start[row], end[row])
-            taken = np.zeros(len(row), np.int64)
-            np.add.at(taken, inner, until - begin)
+            taken = summed(inner, until - begin, len(row))
             part = INTERRUPT if running else state[row][inner]
             by = spans.kind[found]
             by = np.where((by == IDLE) & (until - begin < _LONG_WAKEUP) & (not running), WAKING, by)

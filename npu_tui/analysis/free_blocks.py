@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.snapshot import GIVEN_BACK, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 
 _ROUND = 512
@@ -87,14 +87,11 @@ def _runs(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I6
     if len(edges) < 2:
         return np.zeros(0, np.int64)
     count, more = len(starts), len(used)
-    mapped, full = np.zeros(len(edges), np.int64), np.zeros(len(edges), np.int64)
-    np.add.at(mapped, where[:count], sign)
-    np.subtract.at(mapped, where[count : 2 * count], sign)
-    np.add.at(full, where[2 * count : 2 * count + more], 1)
-    np.subtract.at(full, where[2 * count + more :], 1)
+    begin, end, taken_from, taken_to = np.split(where, np.cumsum((count, count, more)))
+    mapped = summed(begin, sign, len(edges)) - summed(end, sign, len(edges))
+    full = np.bincount(taken_from, minlength=len(edges)) - np.bincount(taken_to, minlength=len(edges))
     cut = np.zeros(len(edges), np.bool_)
-    cut[where[:count][fixed]] = True
-    cut[where[count : 2 * count][fixed]] = True
+    cut[begin[fixed]] = cut[end[fixed]] = True
     free = (np.cumsum(mapped) > 0)[:-1] & (np.cumsum(full) == 0)[:-1]
     lengths = np.diff(edges)[free]
     begins = (~np.append(False, free[:-1]) | cut[:-1])[free]

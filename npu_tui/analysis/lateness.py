@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.trace.arrays import I64, in_groups
+from npu_tui.trace.arrays import I64, in_groups, summed
 from npu_tui.trace.model import Trace
 
 UNKNOWN = -1
@@ -70,8 +70,7 @@ def late_ranks(arrivals: Arrivals) -> frozenset[int]:
         if not len(behind.rank) or left <= _HARDLY * waited:
             break
         ranks, code = np.unique(behind.rank, return_inverse=True)
-        sums = np.zeros(len(ranks), np.int64)
-        np.add.at(sums, code, behind.after)
+        sums = summed(code, behind.after, len(ranks))
         # Blame the rank that was waited for longest, and look at what is left without it.
         late.add(int(ranks[np.argmax(sums)]))  # of equals the first, which is the lowest
     if late:

@@ -180,25 +180,22 @@ def slower_since(found: Timeline) -> Slower | None:
     mine = mine[np.argsort(steps.start[mine], kind="stable")]
     mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
     work, time, start, of = work_of(found)[mine], steps.forward[mine], steps.start[mine], steps.engine[mine]
-    best = None
+    tried: list[tuple[float, int, float, Cost]] = []
     low, high = 0, len(time)
     for _ in range(3):  # ever nearer
-        for cut in np.unique(
-            np.linspace(max(low, _FEWEST), min(high, len(time) - _FEWEST), 24).astype(np.int64)
-        ).tolist():
+        cuts = np.linspace(max(low, _FEWEST), min(high, len(time) - _FEWEST), 24).astype(np.int64)
+        for cut in np.unique(cuts).tolist():
             cost = fitted(work[:cut], time[:cut])
             ratio = time / np.maximum(cost.of(work), 1)
             for number in np.unique(of[:cut]).tolist():  # one that is slower all the time has not become so
                 ratio[of == number] /= max(float(np.median(ratio[:cut][of[:cut] == number])), 1e-9)
             factor = max(float(np.median(ratio[cut:])), 1e-9)
             rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
-            if best is None or rest < best[0]:
-                best = rest, cut, factor, cost
-        assert best is not None
+            tried.append((rest, cut, factor, cost))
+        _, cut, factor, cost = min(tried, key=lambda one: one[0])
         width = max((high - low) // 16, 2)
-        low, high = best[1] - width, best[1] + width
-    assert best is not None
-    return Slower(int(start[best[1]]), best[2], best[3])
+        low, high = cut - width, cut + width
+    return Slower(int(start[cut]), factor, cost)
 
 
 def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
@@ -235,15 +232,11 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
     arrival = np.where(lat.arrival[rids] == UNKNOWN, opened[lat.first[rids]], lat.arrival[rids])
     start = np.where(lat.start[rids] == UNKNOWN, arrival, lat.start[rids])
-    pull, handover = np.zeros(len(rids), np.int64), np.zeros(len(rids), np.int64)
-    moved = first != last
-    if moved.any():
-        ends = np.zeros(len(found.service.rids), np.int64)
-        on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
-        np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
-        pull = lat.ttft_parts[rids, TTFT.transfer]
-        began = found.pulls[0, rids]
-        handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
+    ends, began = np.zeros(len(found.service.rids), np.int64), found.pulls[0, rids]
+    on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
+    np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
+    pull = lat.ttft_parts[rids, TTFT.transfer]  # it counts for those who change engines
+    handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     ttft, _ = lat.metrics
     waits, output = ttft.part(TTFT.queue_step, TTFT.queue_other), ttft.part(TTFT.output)
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]

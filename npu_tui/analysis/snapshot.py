@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.frames import OPERATION, function_of, is_native
 from npu_tui.trace.snapshot import BEFORE, NEVER, UNKNOWN, Action, DeviceMemory, MemorySnapshot, State
 
@@ -73,15 +74,8 @@ def owners(
         for code, number in known.items()
         if len(mine := members[group == number])
     ]
-    return sorted(
-        rows,
-        key=lambda row: (
-            -row.size,
-            row.code is None,
-            row.code.file if row.code else "",
-            row.code.line if row.code else 0,
-        ),
-    )
+    nobody = CodeLine("", 0, "")
+    return sorted(rows, key=lambda row: (-row.size, row.code is None, *astuple(row.code or nobody)[:2]))
 
 
 def named_at(device: DeviceMemory, event: int) -> I64:
@@ -119,8 +113,7 @@ def sums_at(device: DeviceMemory, event: int, keys: I64) -> list[tuple[int, int,
     """Of each of the ``keys`` (blocks,) with blocks after ``event`` itself, requested bytes and blocks, by key."""
     alive = device.lives.alive(event)
     known, where, counts = np.unique(keys[alive], return_inverse=True, return_counts=True)
-    sums = np.zeros(len(known), np.int64)
-    np.add.at(sums, where, device.lives.size[alive])
+    sums = summed(where, device.lives.size[alive], len(known))
     return list(zip(known.tolist(), sums.tolist(), counts.tolist(), strict=True))
 
 
@@ -224,16 +217,9 @@ class Failure(Struct, frozen=True):
 def failures(device: DeviceMemory) -> list[Failure]:
     """The allocations that failed, in order."""
     events = device.events
-    return [
-        Failure(
-            event,
-            int(events.size[event]),
-            int(device.reserved[event]),
-            int(device.requested[event]),
-            int(events.address[event]),
-        )
-        for event in np.flatnonzero(events.action == Action.oom).tolist()
-    ]
+    failed = np.flatnonzero(events.action == Action.oom)
+    columns = (events.size, device.reserved, device.requested, events.address)
+    return [Failure(*row) for row in zip(failed.tolist(), *(one[failed].tolist() for one in columns), strict=True)]
 
 
 def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:

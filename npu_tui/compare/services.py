@@ -60,28 +60,19 @@ def load_of(side: Judged, path: str) -> LoadRow:
     """What the service at ``path`` was asked for."""
     lat, requests = side.found.latencies, side.found.latencies.answered
     start, tokens = lat.start[requests], lat.tokens[requests]
-    rate: float | None = None
-    prompt, answer = rate, rate
+    means = dict.fromkeys(LOAD.values(), float("nan")) | {"tokens_per_s": side.figures["tokens_per_s"]}
     if len(requests) > 1:
-        rate = (len(requests) - 1) / max(int(start.max() - start.min()) / 1e9, 1e-9)
-        prompt = float(lat.prompt[requests].mean())
-        answer = float(tokens[tokens > 0].mean()) if (tokens > 0).any() else None
-    means = rate, prompt, answer, side.figures["tokens_per_s"]
-    rate, prompt, answer, speed = (None if mean is None or mean != mean else round(mean, 3) for mean in means)
-    return LoadRow(
-        path=path, requests=len(requests), requests_per_s=rate, prompt_tokens=prompt, output_tokens=answer,
-        tokens_per_s=speed,
-    )  # fmt: skip
+        means["requests_per_s"] = (len(requests) - 1) / max(int(start.max() - start.min()) / 1e9, 1e-9)
+        means["prompt_tokens"] = float(lat.prompt[requests].mean())
+        means["output_tokens"] = float(tokens[tokens > 0].mean()) if (tokens > 0).any() else float("nan")
+    known = {name: None if mean != mean else round(mean, 3) for name, mean in means.items()}
+    return LoadRow(path=path, requests=len(requests), **known)
 
 
 def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
     """What of two loads is not alike, or not known."""
-    pairs = {name: (getattr(base, field), getattr(new, field)) for name, field in LOAD.items()}
-    return [
-        name
-        for name, (one, other) in pairs.items()
-        if one is None or other is None or abs(other - one) > ALIKE * max(one, other)
-    ]
+    pairs = ((name, getattr(base, field), getattr(new, field)) for name, field in LOAD.items())
+    return [name for name, *sides in pairs if None in sides or abs(sides[1] - sides[0]) > ALIKE * max(sides)]
 
 
 def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[PartRow]]:

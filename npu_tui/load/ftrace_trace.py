@@ -11,6 +11,7 @@ from npu_tui.load.errors import UNWATCHED, Watcher
 from npu_tui.load.ftrace_beside import load_scheduling
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import TextArgs
+from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.scheduling import IDLE, Spans, State
@@ -36,9 +37,8 @@ def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
     _put(whole, _CPUS, interrupts, [scheduling.sources[source] for source in interrupts.kind.tolist()])
     _put(whole, _CPUS, lost, ["events lost"] * len(lost.owner))
     tasks, number = np.unique(scheduling.states.owner, return_inverse=True)
-    ran = np.zeros(len(tasks), np.int64)
-    is_run = scheduling.states.kind == State.running
-    np.add.at(ran, number[is_run], (scheduling.states.end - scheduling.states.start)[is_run])
+    lasting = np.where(scheduling.states.kind == State.running, scheduling.states.end - scheduling.states.start, 0)
+    ran = summed(number, lasting, len(tasks))
     shown = np.sort(tasks[np.argsort(-ran, kind="stable")[:_MOST_LANES]]).tolist()
     if len(shown) < len(tasks):
         health.warnings.append(message("odd.ftrace_lanes", count=len(tasks) - len(shown), most=_MOST_LANES))

@@ -15,7 +15,7 @@ from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import spans_of
 from npu_tui.load.times import INVALID
 from npu_tui.trace.args import ArgReader, RowArgs
-from npu_tui.trace.arrays import I32, I64, Bools
+from npu_tui.trace.arrays import I32, I64, Bools, distinct
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
 from npu_tui.trace.service import (
@@ -206,7 +206,7 @@ class _Lanes:
         """What each batch is called, by what it computes and how many requests it holds: ``decode 12``."""
         words = ("batch", *Kind.__members__)
         size = np.where((rows.size == UNKNOWN) | (rows.size > _LARGEST), -1, rows.size)
-        keys, where = _distinct((size + 1) * len(words) + rows.kind.astype(np.int64) + 1)
+        keys, where = distinct((size + 1) * len(words) + rows.kind.astype(np.int64) + 1)
         pairs = [divmod(key, len(words)) for key in keys.tolist()]
         names = [f"{words[word]} {size - 1}" if size else words[word] for size, word in pairs]
         return np.array([self._whole.names[name] for name in names], np.int32)[where]
@@ -239,19 +239,10 @@ class _Lanes:
             self._slices(pid, lane, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
 
 
-def _distinct(values: I64) -> tuple[I64, I64]:
-    """The distinct ``values``, ascending, and which of them each is; (n,)."""
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    if low < -1 or high > _LARGEST:
-        return np.unique(values, return_inverse=True)
-    there = np.bincount(values + 1) > 0  # codes and small counts need not be sorted
-    return np.flatnonzero(there) - 1, (np.cumsum(there) - 1)[values + 1]
-
-
 def _few(values: I64) -> tuple[list[int], I64]:
-    """As ``_distinct``; those beyond the most lanes count as the last."""
-    distinct, place = _distinct(values)
-    return distinct[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
+    """As ``distinct``; those beyond the most lanes count as the last."""
+    values, place = distinct(values)
+    return values[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
 
 
 def _common(names: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import names_of, rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, Sheet, Span, attributes, columns, numbers, table
+from npu_tui.trace.text import runs
 
 _OWN = {
     **columns("label", "", "word", "state", "cpu.state"),
@@ -63,13 +64,7 @@ def cpu_time(profile: Profile) -> Sheet:
 
 def cpu_list(culprit: Culprit) -> str:
     """The CPUs where it happened: ``3,8-11``."""
-    runs: list[list[int]] = []
-    for number in culprit.cpus:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs(culprit.cpus))
 
 
 CPU_TIME = table(

@@ -25,7 +25,7 @@ from npu_tui.profile.table import (
     numbers,
     table,
 )
-from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, UNKNOWN, columns_of, minus
+from npu_tui.trace.service import MOMENTS, NUMBERED, TABLES, UNKNOWN, Service, columns_of, minus
 
 _NAMES = {"passes": "pass"}
 _KINDS: dict[str, tuple[Kind, str]] = {"real": ("real", "0..1"), "whole": ("whole", "")}
@@ -39,11 +39,8 @@ _OWN |= columns("whole", "", "id", "batch phase") | columns("whole", "", "count"
 _OWN |= columns("whole", "ns", "time", "p50 p90 p99")
 
 
-def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
+def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
     """The rows of the table ``title`` that touch the part, by time; times are those of the trace."""
-    service = profile.trace.service
-    if service is None:
-        return Sheet(0, {})
     rows, origin = getattr(service, title), np.int64(profile.trace.start_ns)
     moments = {name: minus(getattr(rows, name), origin) for name in rows.__struct_fields__ if name in MOMENTS}
     if title == "requests":
@@ -71,6 +68,15 @@ def _sheet(profile: Profile, title: str, **more: Callable[[Array], Data]) -> She
     return Sheet(len(chosen), data, place=place)
 
 
+def _declared(name: str, make: Callable[[Service, Profile], Sheet], **views: Any) -> Table:
+    """The table ``name`` of a service; others have no row of it."""
+
+    def sheet(profile: Profile) -> Sheet:
+        return Sheet(0, {}) if profile.trace.service is None else make(profile.trace.service, profile)
+
+    return table(name, sheet, own=_OWN, **views)
+
+
 def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
     """The table ``name`` of the rows of ``Service.<title>``."""
     title = title or name
@@ -81,7 +87,7 @@ def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
         columns.insert(columns.index("start") + 1, "end")
     more = {first: numbers} if first else {}
     sql = " ".join([*more, *columns])
-    return table(name, lambda profile: _sheet(profile, title, **more), sql=sql, own=_OWN, **views)
+    return _declared(name, lambda service, profile: _sheet(service, profile, title, **more), sql=sql, **views)
 
 
 REQUESTS = _table(
@@ -113,11 +119,8 @@ TRANSFERS = _table(
 STATUSES = _table("request_status", "statuses")
 
 
-def batch_requests(profile: Profile) -> Sheet:
+def batch_requests(service: Service, profile: Profile) -> Sheet:
     """Who is in each batch."""
-    service = profile.trace.service
-    if service is None:
-        return Sheet(0, {})
     members = service.members
     whole: dict[str, Data] = {
         name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
@@ -125,14 +128,11 @@ def batch_requests(profile: Profile) -> Sheet:
     return Sheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
 
 
-BATCH_REQUESTS = table("batch_requests", batch_requests, sql="batch rid iter phase tokens", own=_OWN)
+BATCH_REQUESTS = _declared("batch_requests", batch_requests, sql="batch rid iter phase tokens")
 
 
-def batch_kinds(profile: Profile) -> Sheet:
+def batch_kinds(service: Service, profile: Profile) -> Sheet:
     """What the passes of each engine take by what they compute, most time first."""
-    service = profile.trace.service
-    if service is None:
-        return Sheet(0, {})
     batches, window = service.batches, profile.window
     length, start = minus(batches.end, batches.start), minus(batches.start, np.int64(profile.trace.start_ns))
     chosen = np.flatnonzero((length != UNKNOWN) & (start >= window.start) & (start < window.end))
@@ -156,7 +156,7 @@ def batch_kinds(profile: Profile) -> Sheet:
     return replace(sheet, lengths=lambda row: length[groups[row]])
 
 
-BATCH_KINDS = table(
+BATCH_KINDS = _declared(
     "batch_kinds",
     batch_kinds,
     sql="dp_rank pass kind calls total requests tokens p50 p90 p99",
@@ -168,7 +168,6 @@ BATCH_KINDS = table(
 
     ``requests`` and ``tokens`` count each pass: a request is in many.
     """,
-    own=_OWN,
 )
 
 SERVICE_TABLES = (

@@ -9,6 +9,7 @@ import numpy as np
 from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, Data, Sheet, coded, columns, numbers, table
+from npu_tui.trace.arrays import summed
 from npu_tui.trace.snapshot import NEVER, Action, DeviceMemory, State
 
 _WHOSE = "device allocator process"
@@ -114,8 +115,7 @@ def segments(profile: Profile) -> Sheet:
 
     def of(device: DeviceMemory) -> dict[str, Array]:
         held, free = device.segments, device.blocks.state == State.inactive
-        unused = np.zeros(len(held), np.int64)
-        np.add.at(unused, device.blocks.segment[free], device.blocks.size[free])
+        unused = summed(device.blocks.segment[free], device.blocks.size[free], len(held))
         return {
             "address": held.address, "size": held.size, "unused": unused, "type": held.small.astype(np.int64),
             "stream": held.stream, "pool": held.pool, "expandable": held.expandable,
@@ -150,8 +150,7 @@ def stacks(profile: Profile) -> Sheet:
         }
         for moment, members in alive.items():
             held[f"{moment}blocks"] = np.bincount(where[members], minlength=len(stack))
-            held[f"{moment}bytes" if moment else "size"] = sizes = np.zeros(len(stack), np.int64)
-            np.add.at(sizes, where[members], lives.size[members])
+            held[f"{moment}bytes" if moment else "size"] = summed(where[members], lives.size[members], len(stack))
         return held
 
     return _sheet(profile, {"file": files, "function": functions, "frames": texts}, of)

@@ -18,7 +18,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import Input, Span
 from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import brief, runs
 
 SEVERITY_MEDIUM = Threshold("severity_medium", 0.03)
 SEVERITY_HIGH = Threshold("severity_high", 0.05)
@@ -121,13 +121,8 @@ def line_of(code: CodeLine) -> Said:
 
 def lines_of(file: str, lines: Sequence[int]) -> Message:
     """Lines of one file: ``main.py:358–361``; a gap of one line is bridged."""
-    parts: list[list[int]] = []
-    for line in sorted(set(lines)):
-        if parts and line - parts[-1][1] <= 2:
-            parts[-1][1] = line
-        else:
-            parts.append([line, line])
-    return message("finding.lines", file=brief(_file(file)), lines=[str(a) if a == b else f"{a}–{b}" for a, b in parts])
+    parts = [str(a) if a == b else f"{a}–{b}" for a, b in runs(lines, gap=2)]
+    return message("finding.lines", file=brief(_file(file)), lines=parts)
 
 
 def _file(path: str) -> str:
@@ -137,17 +132,8 @@ def _file(path: str) -> str:
 def runs_of(numbers: Sequence[int]) -> list[str]:
     """Numbers as texts, runs of three or more as a range: ``0–4``, ``6``, ``7``."""
     parts: list[str] = []
-    ordered = sorted(set(numbers))
-    at = 0
-    while at < len(ordered):
-        last = at
-        while last + 1 < len(ordered) and ordered[last + 1] == ordered[last] + 1:
-            last += 1
-        if last - at >= 2:
-            parts.append(f"{ordered[at]}–{ordered[last]}")
-        else:
-            parts += [str(number) for number in ordered[at : last + 1]]
-        at = last + 1
+    for low, high in runs(numbers):
+        parts += [f"{low}–{high}"] if high - low >= 2 else map(str, range(low, high + 1))
     return parts
 
 

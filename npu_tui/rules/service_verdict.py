@@ -99,12 +99,11 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
         ("SERVICE.SAMPLING", "forward", not len(service.forwards)),
     ]
     missing = [(id_, message(f"service.no_{what}")) for id_, what, holds in without if holds]
-    if not facts.knows_blocks and facts.notable(shares := facts.ttft.share(TTFT.queue_other)):
-        missing.append(("ttft", message("service.reasonless", share=max(shares))))
-    for part in (TTFT.before, TTFT.unrecorded):
+    told = {} if facts.knows_blocks else {TTFT.queue_other: "reasonless"}
+    for part, word in (told | {TTFT.before: "before", TTFT.unrecorded: "unrecorded"}).items():
         shares = facts.ttft.share(part)
         if facts.notable(shares):
-            missing.append(("ttft", message(f"service.{part.name}", share=max(shares))))
+            missing.append(("ttft", message(f"service.{word}", share=max(shares))))
     return missing
 
 

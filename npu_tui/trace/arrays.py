@@ -77,6 +77,13 @@ def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
     return sorted(groups, key=lambda positions: int(positions[0]))
 
 
+def summed(code: npt.NDArray[np.integer], values: I64, count: int) -> I64:
+    """The exact sum of the ``values`` of each of ``count`` codes; (count,)."""
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, code, values)
+    return sums
+
+
 def among(code: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> Bools:
     """Which of ``code`` are among ``wanted``; (n,). ``np.isin``, by a table where ``wanted`` is narrow."""
     least, most = (int(wanted.min()), int(wanted.max())) if len(wanted) else (0, -1)

@@ -16,7 +16,7 @@ from math import comb
 import numpy as np
 from msgspec import Struct, field
 
-from npu_tui.trace.arrays import I8, I32, I64, Bools
+from npu_tui.trace.arrays import I8, I32, I64, Bools, summed
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
@@ -306,10 +306,8 @@ def _chance(count: int, even: int, spread: int) -> float:
 
 def _held(lives: Lives, end: I64, count: int) -> I64:
     """The sum of the sizes of ``lives`` that end at ``end``, after each of ``count`` events."""
-    change = np.zeros(count + 1, np.int64)
-    np.add.at(change, np.maximum(lives.start, 0), lives.size)
-    ended = end < count
-    np.subtract.at(change, np.maximum(end[ended], 0), lives.size[ended])
+    change = summed(np.maximum(lives.start, 0), lives.size, count + 1)
+    change -= summed(np.clip(end, 0, count), lives.size, count + 1)
     held: I64 = np.cumsum(change)[:count]
     return held
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -297,6 +297,15 @@ def share_text(share: float) -> str:
 def percent_text(share: float) -> str:
     """A configured share (0..1), such as a threshold: ``60%``, ``2.5%``."""
     return f"{100 * share:g}%"
+
+
+def runs(numbers: Iterable[int], gap: int = 1) -> list[tuple[int, int]]:
+    """The first and the last of ``numbers`` that follow each other, ascending, none further than ``gap`` apart."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        first = found.pop()[0] if found and number - found[-1][1] <= gap else number
+        found.append((first, number))
+    return found
 
 
 def count_text(count: int) -> str:

@@ -20,7 +20,7 @@ from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
-from npu_tui.trace.text import change_text, time_text
+from npu_tui.trace.text import change_text, runs, time_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, Row, Table
@@ -244,12 +244,7 @@ def _hosts(view: Overview) -> Table:
 
 def _few(ranks: Sequence[int]) -> str:
     """Ranks as people write them: ranges where they follow each other."""
-    parts: list[list[int]] = []
-    for rank in sorted(ranks):
-        if parts and rank == parts[-1][1] + 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
+    parts = runs(ranks)
     words = [f"{low}" if low == high else f"{low}–{high}" for low, high in parts[:6]]
     return " ".join(words) + (" …" if len(parts) > 6 else "")
 
