@@ -44,19 +44,15 @@ def opening_of(command: str):
 
 
 VIEWS = {
-    "opening": [],
-    "zoomed": ["x", "W", "w", "d"],
+    "zoomed with a tab": ["x", "W", "w", "d", "4"],
     "range": ["x", "m", "z", "s"],
     "range by keyboard": ["v", "D", "v"],
     "searched": ["/", "Gelu", "enter", "n"],
     "chain": ["x", "c", "t"],
-    "folded": ["j", "space", "G", "space"],
-    "pinned": ["x", "p", "G", "p", "g", "g"],
-    "hidden": ["x", "H", "j", "H", "i"],
-    "tab": ["x", "4"],
+    "folded and hidden": ["j", "space", "G", "space", "x", "H", "j", "H", "i"],
+    "pinned and the last rows": ["x", "p", "G", "p", "g", "g", "G", "k", "pageup"],
     "no panel": ["q", "0", "G"],
     "namesake": ["x", "}", "b", "f"],
-    "last rows": ["G", "k", "pageup"],
 }
 
 

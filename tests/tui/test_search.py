@@ -63,7 +63,7 @@ WRONG = {
 """What is typed after / and what is told beside it."""
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 15), (200, 50)])
+@pytest.mark.parametrize("size", [(60, 15), (200, 50)])
 async def test_what_is_wrong_leaves_what_is_typed_in_sight(session, size):
     async with opened(session, size) as driver:
         for text, told in WRONG.items():
