@@ -20,7 +20,7 @@ from npu_tui.analysis.service_steps import (
     tokens_of,
     with_idle,
 )
-from npu_tui.trace.arrays import F64, I64, Bools
+from npu_tui.trace.arrays import F64, I64, Bools, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, Service, Spans, minus, plus
 
@@ -209,7 +209,7 @@ def timeline(service: Service) -> Timeline:
     moment = plus(start, ttft)[rid] + _ROUNDING + np.where(ahead != 0, _WHOLE_MS, 0)[steps.engine[step]]
     token = _first_token(steps.end[step], prompt, rid, begin, stop, moment)
     at = np.arange(len(rid))
-    computed = spread((tokens * (prompt & (at <= token[rid])))[:, None], rid, count)[:, 0] if len(rid) else output * 0
+    computed = summed(rid, tokens * (prompt & (at <= token[rid])), count)
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
     last_end = np.where(seen, ends[last], UNKNOWN)
     complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
@@ -469,7 +469,7 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     total, first = np.append(0, np.cumsum(carries)), np.where(token >= 0, step[token], 0)
     end = step[np.where(seen, last, 0)]
     same = seen & (steps.engine[first] == steps.engine[end])
-    present = spread(carries[step[inside]][:, None], rid[inside], len(seen))[:, 0]
+    present = summed(rid[inside], carries[step[inside]], len(seen))
     prompts = np.where(same, total[end + 1] - total[np.minimum(first, end) + 1] - present, 0)
     rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, :6].sum(axis=1), 0)
     parts[:, TPOT.prompts] = np.clip(prompts, 0, np.maximum(rest, 0))

@@ -11,7 +11,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, U64, Bools
+from npu_tui.trace.arrays import I64, U64, Bools, summed
 from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
 Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
@@ -287,7 +287,4 @@ def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
 
 def spread(amounts: I64, of: I64, count: int) -> I64:
     """The sums of the rows of ``amounts`` (n, k) by their group ``of`` (n,), exact: (count, k)."""
-    sums = np.zeros((count, amounts.shape[1]), np.int64)
-    for column in range(amounts.shape[1]):
-        sums[:, column] = np.bincount(of, amounts[:, column], count).astype(np.int64) if len(of) else 0
-    return sums
+    return np.stack([summed(of, column, count) for column in amounts.T], axis=1)

@@ -12,11 +12,11 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
-import orjson
 
 from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import InputError
 from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, Events, scheduling_of
+from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
 
@@ -76,7 +76,7 @@ def _add_cpus(events: Events, rows: list[tuple[int, ...]], cells: sqlite3.Cursor
     for lane, begin, length, slice_name, cell in cells:
         name = as_text(slice_name)
         cpu, task = _CPU.fullmatch(as_text(lane)), _TASK.fullmatch(name)
-        args = _args(cell)
+        args = {key: str(value) for key, value in TextArgs((as_text(cell),)).one(0).items()}
         if cpu is None or not _timed(begin, length) or (task is None and name not in ("irq", "softirq")):
             events.count_odd(message("odd.ftrace_event"), 1)
             continue
@@ -100,11 +100,3 @@ def _add_cpus(events: Events, rows: list[tuple[int, ...]], cells: sqlite3.Cursor
         ran[place] = number, end, ENDS.get(args.get("end_state", "")[:1], GONE)
     for place, (number, until, state) in ran.items():
         rows.append((until, place, number, Event.switch, number, NOBODY, state))
-
-
-def _args(text: object) -> dict[str, str]:
-    try:
-        args = orjson.loads(as_text(text) or "{}")
-    except ValueError:
-        return {}
-    return {key: str(value) for key, value in args.items()} if isinstance(args, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -94,5 +94,5 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
     return replace(placed, threads=threads, processes=processes, unknown=tuple(reasons))
 
 
-def _listed(threads: Iterable[int]) -> list[str]:
-    return [str(thread) for thread in list(threads)[:5]]
+def _listed(threads: list[int]) -> list[str]:
+    return [str(thread) for thread in threads[:5]]

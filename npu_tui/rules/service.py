@@ -143,7 +143,7 @@ class ServiceFacts:
 _WORSE = 1.2
 _CHUNK = 512
 _FEWEST = 100
-_FEWEST_REQUESTS = 10
+FEWEST_REQUESTS = 10
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
@@ -386,7 +386,7 @@ def _transfer(facts: ServiceFacts) -> Draft | None:
     known = (pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN)
     time, tokens = (pulls.end - pulls.start)[known], pulls.tokens[known]
     per, related = 0.0, False
-    if len(time) >= _FEWEST_REQUESTS and len(np.unique(tokens)) > 1:
+    if len(time) >= FEWEST_REQUESTS and len(np.unique(tokens)) > 1:
         per = line_of(tokens, time)[0]
         related = per > 0 and float(np.var(per * tokens) / max(np.var(time), 1.0)) >= _RELATED
     words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}

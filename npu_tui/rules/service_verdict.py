@@ -12,7 +12,7 @@ from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service import SERVICE_RULES, SHARE, Draft, ServiceFacts, ServiceRule
+from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES, SHARE, Draft, ServiceFacts, ServiceRule
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
@@ -23,7 +23,6 @@ _HIGH, _MEDIUM = 0.5, 0.25
 _SHOWN = 3
 _REST = 0.2
 """What another remedy must leave of the gain of a finding, for the finding to be one of its own."""
-_FEWEST_REQUESTS = 10
 _HUNDRED = 100
 
 
@@ -63,11 +62,11 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     """What is wrong with a service."""
     facts = ServiceFacts(found, limits or Thresholds())
     figures = facts.figures
-    if len(facts.ttft.rids) < _FEWEST_REQUESTS:
+    if len(facts.ttft.rids) < FEWEST_REQUESTS:
         service = found.service
         why = message("service.no_requests", count=len(service.batches))
         if len(service.requests):
-            why = message("service.few_requests", count=len(facts.ttft.rids), fewest=_FEWEST_REQUESTS)
+            why = message("service.few_requests", count=len(facts.ttft.rids), fewest=FEWEST_REQUESTS)
         return Judged(found, [], [("requests", why)], figures)
     if not len(found.pair_rid):
         return Judged(found, [], [("requests", message("service.no_batches"))], figures)
