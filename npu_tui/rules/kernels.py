@@ -43,6 +43,7 @@ _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _MOST_PLACES = 10
 _TITLE_LENGTH = 60
 _LISTED = 4
+_ALONE = 0.1
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start."""
 _CLOCK_PERCENTILE = 90.0
@@ -151,7 +152,8 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         if (device := facts.part.slices) is not None:
             busy = np.flatnonzero(device.compute | device.collective)
             removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
-            severity = severity_of(facts, facts.share(length_of(removes)))
+            beside = length_of(removes) < _ALONE * spent  # another stream computes meanwhile: nothing waits for it
+            severity = "info" if beside else severity_of(facts, facts.share(length_of(removes)))
             title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
         names = [timed(name, time) for name, time in times.most_common(_LISTED)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))

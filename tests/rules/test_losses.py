@@ -79,6 +79,16 @@ def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
     assert "; top line train.py:151 (" in words(computing)
 
 
+@pytest.mark.parametrize(("stream", "severity"), [(9, "info"), (2, "high")])
+def test_an_ai_cpu_kernel_that_nothing_waits_for_is_no_alarm(tmp_path: Path, stream: int, severity: str) -> None:
+    writer = even(gap=0.5)
+    for k in range(8):
+        at, cpu = 205.0 + 300 * k if stream == 9 else 3_500.0 + 300 * k, "aclnnHistc_HistcAiCpu_Histc"
+        writer.slice(cpu, DEVICE, stream, at, 250, args={"Task Type": "AI_CPU"})
+    found = {row.id: row for row in writer.profile(tmp_path).findings.findings}
+    assert found["KERNEL.BOUND"].severity == severity
+
+
 def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
     found = measured(ALL["nothing: compiled in two steps"].job)
     (facts,) = found.facts
