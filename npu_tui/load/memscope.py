@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ class _Reading:
         self._stacks: dict[str, int] = {}
         self._texts: list[str] = []
         self._stack_of: dict[tuple[str, str], int] = {}
-        self._odd: dict[Message, int] = {}
+        self._odd = Counter[Message]()
         self._owners: dict[str, int] = {}
 
     def snapshot(self) -> MemorySnapshot:
@@ -81,17 +82,17 @@ class _Reading:
         # The driver does not say of which device it releases memory.
         given = pl.when(pl.col("action") == Action.alloc.value).then("device").forward_fill()
         rows = rows.with_columns(device=pl.coalesce("device", given.over("process", "allocator", "address")))
-        self._count("odd.memscope_device", rows["device"].null_count())
+        self._odd[message("odd.memscope_device")] += rows["device"].null_count()
         whose = "device", "allocator", "process"
         parts = rows.drop_nulls("device").partition_by(whose, maintain_order=True)
-        self._count("odd.memory_event", sum(map(len, parts[_MOST_ALLOCATORS:])))
+        self._odd[message("odd.memory_event")] += sum(map(len, parts[_MOST_ALLOCATORS:]))
         named = sorted((part.select(whose).row(0), place) for place, part in enumerate(parts[:_MOST_ALLOCATORS]))
         devices = [
             self._device(device, allocator, process if several else -1, parts[place])
             for (device, allocator, process), place in named
         ]
         owners = list(self._owners)
-        return MemorySnapshot(str(self._path), self._size, devices, self._texts, self._odd, "memscope_dump", owners)
+        return MemorySnapshot(str(self._path), self._size, devices, self._texts, +self._odd, "memscope_dump", owners)
 
     def _device(self, number: int, allocator: str, process: int, rows: pl.DataFrame) -> DeviceMemory:
         column = {name: rows[name].to_numpy() for name, kind in rows.schema.items() if kind.is_integer()}
@@ -107,7 +108,7 @@ class _Reading:
         # A total below what is used, as in dumps of 2025-04, is no total.
         if (total >= np.maximum(used, device.requested)).all():
             device.counted = total
-        self._count("odd.memscope_used", int(np.count_nonzero((used >= 0) & (used != device.requested))))
+        self._odd[message("odd.memscope_used")] += int(np.count_nonzero((used >= 0) & (used != device.requested)))
         return device
 
     def _pieces(self, cells: Iterator[list[str]]) -> Iterator[pl.DataFrame]:
@@ -158,7 +159,7 @@ class _Reading:
             & pl.col("allocator").str.len_chars().is_between(1, 63) & (at < _MOST_DEVICES).fill_null(~allocates)
         ).fill_null(False)  # fmt: skip
         kept = rows.filter(usable).with_columns(time=pl.when(since < _MICROSECONDS).then(since * 1000).otherwise(since))
-        self._count("odd.memory_event", len(rows) - len(kept))
+        self._odd[message("odd.memory_event")] += len(rows) - len(kept)
         stacks = kept.select(allocates, "python", "native").iter_rows()
         codes = {
             "stack": [self._stack(*texts) if told else -1 for told, *texts in stacks],
@@ -209,10 +210,6 @@ class _Reading:
             self._stack_of[python, native] = known
         return known
 
-    def _count(self, said: str, count: int = 1) -> None:
-        if count:
-            self._odd[message(said)] = self._odd.get(message(said), 0) + count
-
     def _of_csv(self) -> Iterator[list[str]]:
         rows = Rows(self._path)
         header = [name.strip() for name in rows.header]
@@ -223,10 +220,10 @@ class _Reading:
             self._watcher.report(min(done, self._size), self._size)
             for row in parsed_rows(block):
                 if len(row) < len(header):
-                    self._count("odd.memscope_row", int(any(row)))
+                    self._odd[message("odd.memscope_row")] += int(any(row))
                 else:
                     yield ["" if place is None else row[place].strip() for place in places]
-        self._count("odd.memscope_row", rows.short + rows.cut_off)
+        self._odd[message("odd.memscope_row")] += rows.short + rows.cut_off
 
     def _of_database(self) -> Iterator[list[str]]:
         with opened(self._path) as database:
@@ -236,7 +233,7 @@ class _Reading:
             for cells in tables.cells(table, *_WANTED):
                 yield [as_text(cell).strip() for cell in cells]
             if tables.damaged or database.cut:
-                self._count("odd.memscope_page")
+                self._odd[message("odd.memscope_page")] += 1
 
     def _places(self, header: Sequence[str]) -> list[int | None]:
         """Where each of ``_WANTED`` stands in ``header``. Raises ``InputError`` without one that is needed."""

@@ -73,6 +73,21 @@ class _Shape(Struct):
     wait: int = 0
 
 
+class Objects(list[Any]):
+    """What entries refer to, each object once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._index: dict[int, int] = {}
+
+    def number(self, value: Any) -> int:
+        """The index of ``value``, which is added where it is new."""
+        known = self._index.setdefault(id(value), len(self))
+        if known == len(self):
+            self.append(value)
+        return known
+
+
 class Runs:
     """Takes runs of entries from the pickle ``data``, once it knows what they look like."""
 
@@ -82,9 +97,8 @@ class Runs:
         # The eight bytes from every byte on, as one number.
         self._words: U64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
         self._shapes: dict[bytes, _Shape] = {}
-        self._index: dict[int, int] = {}
         self._composed: dict[tuple[int, ...], int] = {}
-        self.objects: list[Any] = []
+        self.objects = Objects()
 
     def learn(self, entry: dict[str, Any], known: dict[str, int]) -> None:
         """Take ``entry`` as what those to come look like; ``known`` are the texts that can be referred to.
@@ -127,19 +141,11 @@ class Runs:
             shape.largest = max(shape.window, shape.largest // 2)
         return run
 
-    def number(self, value: Any) -> int:
-        """The index of ``value`` in ``objects``."""
-        known = self._index.get(id(value))
-        if known is None:
-            known = self._index[id(value)] = len(self.objects)
-            self.objects.append(value)
-        return known
-
     def composed(self, key: tuple[int, ...], make: Callable[[], Any]) -> int:
         """The index of the object that ``key`` stands for, which ``make`` makes the first time."""
         known = self._composed.get(key)
         if known is None:
-            known = self._composed[key] = self.number(make())
+            known = self._composed[key] = self.objects.number(make())
         return known
 
 
@@ -299,12 +305,12 @@ class _Entries:
         runs, value, kind = self._runs, self.value[:, :count].copy(), self.kind[:, :count]
         ends = np.cumsum(self.puts[:count])
         before = self._base + ends - self.puts[:count]
-        added = np.full(int(ends[-1]), runs.number(UNKNOWN), np.int64)
+        added = np.full(int(ends[-1]), runs.objects.number(UNKNOWN), np.int64)
         for column in range(len(value)):
             for code, plain in ((_NONE, None), (_FALSE, False), (_TRUE, True)):
                 here = kind[column] == code
                 if here.any():
-                    value[column, here] = runs.number(plain)
+                    value[column, here] = runs.objects.number(plain)
             for code in (_PAIR, _LIST):
                 here = np.flatnonzero(kind[column] == code)
                 if not len(here):
@@ -322,7 +328,7 @@ class _Entries:
             value[column, within] = added[value[column, within] - self._base]
             if len(outside):
                 numbers, where = np.unique(value[column, outside], return_inverse=True)
-                objects = [runs.number(memo[number]) for number in numbers.tolist()]
+                objects = [runs.objects.number(memo[number]) for number in numbers.tolist()]
                 value[column, outside] = np.array(objects, np.int64)[where]
         memo.extend(map(runs.objects.__getitem__, added.tolist()))
         return value, (kind != _SIGNED) & (kind != _UNSIGNED)

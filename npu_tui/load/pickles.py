@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from npu_tui.load.pickle_runs import UNKNOWN, Runs
+from npu_tui.load.pickle_runs import UNKNOWN, Objects, Runs
 
 _FLOOR = 4 << 20
 _TIMES = 2
@@ -163,7 +163,7 @@ class Unpickler:
         return self._stack[-1]
 
     @property
-    def objects(self) -> list[Any]:
+    def objects(self) -> Objects:
         """What entries of runs refer to, the same object once."""
         return self._runs.objects
 

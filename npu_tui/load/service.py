@@ -119,12 +119,10 @@ class _Reading:
     def __init__(self, folder: Path, watcher: Watcher) -> None:
         self._folder = folder
         self._watcher = watcher
-        self.files: dict[str, int] = {}
         self.odd: list[Message] = []
-        self._databases = [folder / name for name in DATABASES if (folder / name).is_file()]
-        for name in (*(f"{table.FILE}.csv" for table in TABLES.values()), *DATABASES, SPANS):
-            if (folder / name).is_file():
-                self.files[name] = (folder / name).stat().st_size
+        names = (*(f"{table.FILE}.csv" for table in TABLES.values()), *DATABASES, SPANS)
+        self.files = {name: (folder / name).stat().st_size for name in names if (folder / name).is_file()}
+        self._databases = [folder / name for name in DATABASES if name in self.files]
         unread = [name for name in _UNREAD if (folder / name).exists()] + raw_services(folder)[:_MOST_NAMED]
         if unread:
             self.odd.append(message("odd.service_unread", names=unread))

@@ -7,6 +7,7 @@ told apart by the objects that the pickle shares, not by their texts.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.lives import lives_of
 from npu_tui.load.memscope import load_memscope
-from npu_tui.load.pickle_runs import Run
+from npu_tui.load.pickle_runs import Objects, Run
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.load.snapshot_files import is_memscope
 from npu_tui.trace.arrays import I64, Bools
@@ -77,16 +78,16 @@ class _Bomb(Exception):  # noqa: N818 - said as an InputError
 class _Reading:
     """One reading; ``objects`` are what the entries of runs refer to."""
 
-    def __init__(self, objects: list[Any], size: int) -> None:
+    def __init__(self, objects: Objects, size: int) -> None:
         self.objects = objects
         self._entries_left = _LEAST_ENTRIES + size // _ENTRY_BYTES
         self._text_left = _LEAST_TEXT + _TEXT_TIMES * size
-        self._index = {id(value): number for number, value in enumerate(objects)}
         self._stack_of: dict[int, int] = {}
         self._frames: dict[int, str] = {}
         self._stacks: dict[str, int] = {}
         self._pools: dict[Any, int] = {}
-        self._odd: dict[Message, int] = {}
+        self.odd = Counter[Message]()
+        """What could not be used."""
 
     def snapshot(self, path: str, size: int, root: dict[str, Any]) -> MemorySnapshot:
         """The columns of all devices with anything on them."""
@@ -94,7 +95,7 @@ class _Reading:
         segments = _Entries(self, self.listed(root.get("segments", []), _SEGMENT))
         device, there = segments.numbers("device", 0)
         there &= device < _MOST_DEVICES
-        self.count(_SEGMENT, int(np.count_nonzero(~there)))
+        self.odd[_SEGMENT] += int(np.count_nonzero(~there))
         entries = list(segments)
         notes = list(_Entries(self, root.get("external_annotations")))
         devices = []
@@ -111,10 +112,9 @@ class _Reading:
             devices.append(
                 DeviceMemory(number, events, held, blocks, lives, has_segments=told, annotations=annotations)
             )
-        odd = {said: count for said, count in self._odd.items() if count}
         pools = [", ".join(map(str, pool)) for pool in self._pools]
         has_host = bool(root.get("host_segments") or root.get("host_traces"))
-        return MemorySnapshot(path, size, devices, list(self._stacks), odd, pools=pools, has_host=has_host)
+        return MemorySnapshot(path, size, devices, list(self._stacks), +self.odd, pools=pools, has_host=has_host)
 
     def _events(self, entries: _Entries) -> Events:
         action = entries.coded("action", Action.__members__, "odd.memory_action")
@@ -126,7 +126,7 @@ class _Reading:
         placed |= action >= Action.oom  # of these no address is asked
         kept |= action == Action.annotate
         kept &= placed & (action >= 0) & (size < _MOST)
-        self.count(_EVENT, int(np.count_nonzero((action >= 0) & ~kept)))
+        self.odd[_EVENT] += int(np.count_nonzero((action >= 0) & ~kept))
         time, timed = entries.numbers("time_us", 0)
         rows = slice(None) if kept.all() else kept  # a copy of each column is what takes most room
         return Events(
@@ -144,7 +144,7 @@ class _Reading:
         address, placed = segments.numbers("address", -1)
         size, sized = segments.numbers("total_size", 0)
         kept = placed & sized & (size >= 0) & (size < _MOST)
-        self.count(_SEGMENT, int(np.count_nonzero(~kept)))
+        self.odd[_SEGMENT] += int(np.count_nonzero(~kept))
         usable = [entries[row] for row in np.flatnonzero(kept).tolist()]
         found = Segments(
             address=address[kept],
@@ -154,7 +154,7 @@ class _Reading:
             small=np.array([entry.get("segment_type") == "small" for entry in usable], np.bool_),
             expandable=np.array([entry.get("is_expandable") is True for entry in usable], np.bool_),
         )
-        self.count(message("odd.memory_block"), sum(type(entry.get("blocks")) is not list for entry in usable))
+        self.odd[message("odd.memory_block")] += sum(type(entry.get("blocks")) is not list for entry in usable)
         starts = address[kept].tolist()
         taken = [self._blocks(entry.get("blocks"), number, starts[number]) for number, entry in enumerate(usable)]
         columns = np.concatenate([np.zeros((6, 0), np.int64), *taken], axis=1)
@@ -175,7 +175,7 @@ class _Reading:
         requested, asked = blocks.numbers("requested_size", 0)
         requested = np.where(asked & (requested <= size), requested, size)
         kept = (state >= 0) & placed & sized & (size >= 0) & (size < _MOST)
-        self.count(message("odd.memory_block"), int(np.count_nonzero((state >= 0) & ~kept)))
+        self.odd[message("odd.memory_block")] += int(np.count_nonzero((state >= 0) & ~kept))
         stack = blocks.of_objects("frames", self.stack)
         return np.stack((np.full(len(state), segment), address, size, requested, state, stack))[:, kept]
 
@@ -186,7 +186,7 @@ class _Reading:
         for entry in entries:
             name, time = entry.get("name"), entry.get("time_us")
             if type(name) is not str or type(time) is not int or not 0 <= time < 1 << 53:
-                self.count(message("odd.memory_annotation"), 1)
+                self.odd[message("odd.memory_annotation")] += 1
             elif entry.get("stage") == "START":
                 open_at.setdefault(name, []).append(time * 1000)
             elif open_at.get(name):
@@ -199,22 +199,10 @@ class _Reading:
         if self._entries_left < 0:
             raise _Bomb
 
-    def count(self, said: Message, count: int) -> None:
-        """Note ``count`` things that could not be used."""
-        self._odd[said] = self._odd.get(said, 0) + count
-
     def listed(self, value: Any, said: Message) -> list[Any]:
         """``value``, which should be a list; where it is none, that is noted and nothing is in it."""
-        self.count(said, int(type(value) is not list))
+        self.odd[said] += int(type(value) is not list)
         return _listed(value)
-
-    def number(self, value: Any) -> int:
-        """The index of ``value`` in ``objects``."""
-        known = self._index.get(id(value))
-        if known is None:
-            known = self._index[id(value)] = len(self.objects)
-            self.objects.append(value)
-        return known
 
     def _pool(self, number: int) -> int:
         return self._pool_of(self.objects[number])
@@ -247,7 +235,7 @@ class _Reading:
                 if type(name) is str and type(file) is str and type(line) is int:
                     known = f"{file}({line}): {name};"
                 else:
-                    self.count(message("odd.memory_frame"), 1)
+                    self.odd[message("odd.memory_frame")] += 1
             self._frames[id(frame)] = known
         return known
 
@@ -293,7 +281,7 @@ class _Entries:
     def _one(self, value: Any) -> tuple[int, int]:
         if type(value) is int:
             return (value - (1 << 64) * (value >> 63), 1) if 0 <= value < 1 << 64 else (-1, 1)
-        return (0, 0) if value is None else (self._reading.number(value), 2)
+        return (0, 0) if value is None else (self._reading.objects.number(value), 2)
 
     def numbers(self, name: str, otherwise: int) -> tuple[I64, Bools]:
         """A field of whole numbers, and where it is one that is not negative."""
@@ -319,7 +307,7 @@ class _Entries:
             return codes.get(text, -1) if type(text) is str else -1
 
         found = self.of_objects(name, code)
-        self._reading.count(message(odd), int(np.count_nonzero(found < 0)))
+        self._reading.odd[message(odd)] += int(np.count_nonzero(found < 0))
         return found
 
 
