@@ -121,7 +121,8 @@ def prepare(driver: Driver) -> None:
     launch = driver.main.session.profiles[0].starved[3]
     driver.explorer.select(Selected(0, launch.item))
     driver.explorer.set_range(1_000_000, 9_000_000)
-    driver.search("aclnn")
+    if not len(driver.main.finder.hits):  # marking them draws
+        driver.search("aclnn")
 
 
 async def check(driver: Driver, command: Command) -> None:
