@@ -139,9 +139,10 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     explorer.resize(max(width - gutter_width(width), 1), max(room - lanes_top(room), 1), height >= HEADS_FROM)
     lanes = Painter(scene).compose(explorer.rows, explorer.state, width, room).grid
     grid = Grid.blank(height, width, Ink.TEXT, Ink.LANE)
-    whose = say("header.no_rank") if trace.rank is None else say("header.rank", rank=trace.rank)
-    path = shortened(printable(trace.path), max(width - len(whose) - 8, 1), ahead=True)
-    grid.write(0, 1, points(plain_text(f"{whose}  {path}", terminal.glyphs)), Ink.DIM)
+    # Without a rank it may be a service or a snapshot as well.
+    whose = "" if trace.rank is None else f"{say('header.rank', rank=trace.rank)}  "
+    path = shortened(printable(trace.path), max(width - len(whose) - 6, 1), ahead=True)
+    grid.write(0, 1, points(plain_text(whose + path, terminal.glyphs)), Ink.DIM)
     if top > 1:
         grid.write(1, 1, points(plain_text(say("findings.examining"), terminal.glyphs)), Ink.DIM)
     for plane, drawn in ((grid.char, lanes.char), (grid.fg, lanes.fg), (grid.bg, lanes.bg), (grid.attr, lanes.attr)):

@@ -17,7 +17,9 @@ from npu_tui.load.find import find_source
 from npu_tui.load.load import Opening, load
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace, make_rows
+from npu_tui.tui.first_picture import _picture
 from npu_tui.tui.loading import Early, Ended, Loader
+from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.grid import Grid
@@ -142,3 +144,7 @@ def test_the_first_picture_is_drawn_before_the_copy_is_read(tmp_path: Path, monk
     assert happened[-1] == Ended.__name__
     assert Early.__name__ in happened
     assert len(drawn[0].links) == 0  # it is the sketch
+    drawn[0].rank = None  # it may be a service or a snapshot as well
+    head = _picture(drawn[0], Terminal(), 80, 24).partition("\x1b[2;1H")[0]
+    assert "fixtures/healthy" in head
+    assert "single device" not in head
