@@ -3,7 +3,8 @@
     python tests/histories.py --seeds 200
 
 Every shape of noise has a standard deviation of ``--noise`` of the step between runs (1 % by default): normal, with
-heavy tails, skewed, one run in 20 an outlier by 8 of them, and alike from run to run (autocorrelation 0.3).
+heavy tails, skewed, one run in 20 an outlier by 8 of them, alike from run to run (autocorrelation 0.3 and 0.5), and by
+day and night (eight runs a day).
 """
 
 from __future__ import annotations
@@ -45,16 +46,23 @@ def outliers(rng: np.random.Generator, count: int) -> F64:
     return rng.standard_normal(count) + 8 * (rng.random(count) < 0.05)
 
 
-def alike(rng: np.random.Generator, count: int) -> F64:
+def alike(rng: np.random.Generator, count: int, share: float = 0.3) -> F64:
     """Each run is a little like the one before."""
     noise = rng.standard_normal(count)
     for run in range(1, count):
-        noise[run] = 0.3 * noise[run - 1] + np.sqrt(1 - 0.09) * noise[run]
+        noise[run] = share * noise[run - 1] + np.sqrt(1 - share**2) * noise[run]
     return noise
+
+
+def daily(rng: np.random.Generator, count: int) -> F64:
+    """Half of the noise is the hour of the day."""
+    hours = np.sin(2 * np.pi * (np.arange(count) / 8 + rng.random()))
+    return hours + np.sqrt(0.5) * rng.standard_normal(count)
 
 
 NOISES: dict[str, Callable[[np.random.Generator, int], F64]] = {
     "normal": normal, "heavy": heavy, "skewed": skewed, "outliers": outliers, "alike": alike,
+    "more alike": lambda rng, count: alike(rng, count, 0.5), "daily": daily,
 }  # fmt: skip
 
 

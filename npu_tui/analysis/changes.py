@@ -2,7 +2,8 @@
 
 A change is looked for as one place that parts the runs, and as a stretch between two places (binary and circular
 binary segmentation: Olshen and others, 2004), on values whose outliers are drawn in. How often chance would do as well
-is counted over the same values in other orders: no noise is assumed but that its order means nothing.
+is counted over the same values in other orders, and, as runs near each other are often alike, in orders that are as
+much alike as those beside the changes: no other noise is assumed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _RISK = 0.02
 _ORDERS = 999
 _BLOCKS = 20
 """Into how many blocks of runs a longer history is cut for these orders: runs near each other are often alike."""
+_ALIKE, _ALIKE_SPREAD = 0.1, 0.2
+"""How much a run is like the one before (autocorrelation) where few runs tell: about this, give or take."""
 _AT_ONCE = 1 << 21
 """Numbers of one table of permuted sums."""
 _DRAWN_IN = 2.0
@@ -88,6 +91,8 @@ def course(values: F64) -> Course:
     """How the level of ``values`` (n,) runs, all in the order of their runs and above 0."""
     values = np.asarray(values, np.float64)[-MOST:]
     places = _places(values, 0, _RISK)
+    if places:
+        places = _places(values, 0, _RISK, _likeness(values, places))
     drift = _drift(values, places)
     if drift is not None:
         return Course((), drift, None, 0)
@@ -129,7 +134,38 @@ def _drawn_in(values: F64) -> F64:
     return np.clip(values, median - reach, median + reach) - median
 
 
-def _places(values: F64, start: int, risk: float) -> list[int]:
+def _likeness(values: F64, places: list[int]) -> float:
+    """How much a run is like the one before, beside the changes at ``places``: a part each of what few runs tell.
+
+    The levels are means of the same runs, which makes what is left look less alike, by a run a level (Kendall, 1954).
+    """
+    parts = [_drawn_in(part) for part in np.split(values, places)]
+    rest = np.concatenate([part - part.mean() for part in parts])
+    lost = len(parts) / len(values)
+    free = max(1 - 3 * lost, _LEAST_FREE)
+    told = (float(rest[1:] @ rest[:-1]) / max(float(rest @ rest), 1e-300) + lost) / free
+    own, usual = len(values) * free**2, 1 / _ALIKE_SPREAD**2
+    return min(max((own * told + usual * _ALIKE) / (own + usual), 0.0), _MOST_ALIKE)
+
+
+_LEAST_FREE, _MOST_ALIKE = 0.25, 0.9
+
+
+def _orders(drawn: F64, alike: float) -> F64:
+    """``drawn`` in other orders, (orders, n); those that are ``alike`` spread as much as it does."""
+    count = len(drawn)
+    block = np.arange(count) // max(1, count // _BLOCKS)
+    chance = np.random.default_rng(count).random((_ORDERS, block[-1] + 1))
+    series = drawn[np.argsort(chance[:, block], axis=1, kind="stable")]
+    if not alike:
+        return series
+    series -= drawn.mean()
+    for run in range(1, count):
+        series[:, run] = alike * series[:, run - 1] + math.sqrt(1 - alike**2) * series[:, run]
+    return np.asarray(series * (drawn.std() / np.maximum(series.std(axis=1, keepdims=True), 1e-300)))
+
+
+def _places(values: F64, start: int, risk: float, alike: float = 0.0) -> list[int]:
     """Where ``values`` change, each part by itself until chance would do as well; counted from ``start``."""
     count = len(values)
     if count < 2 * FEWEST:
@@ -143,14 +179,8 @@ def _places(values: F64, start: int, risk: float) -> list[int]:
     weight = np.sqrt(length * (count - length) / count)
     sums = np.append(0.0, np.cumsum(drawn))
     score = np.abs(sums[high] - sums[low] - length / count * sums[-1]) / weight
-    block = np.arange(count) // max(1, count // _BLOCKS)
-    orders = np.argsort(np.random.default_rng(count).random((_ORDERS, block[-1] + 1))[:, block], axis=1, kind="stable")
-    chance = np.concatenate(
-        [
-            _best(drawn[part], low, high, weight, edge)
-            for part in np.array_split(orders, math.ceil(_ORDERS * len(low) / _AT_ONCE))
-        ]
-    )
+    parts = np.array_split(_orders(drawn, alike), math.ceil(_ORDERS * len(low) / _AT_ONCE))
+    chance = np.concatenate([_best(part, low, high, weight, edge) for part in parts])
     # A place and a stretch are held against their own chance: there are far more stretches.
     usual = np.maximum(np.quantile(chance, 1 - risk, axis=0), 1e-300)
     found = np.array([score[edge].max(), score[~edge].max(initial=0.0)]) / usual
@@ -159,8 +189,11 @@ def _places(values: F64, start: int, risk: float) -> list[int]:
     as_good = int(((chance / usual).max(1) >= found.max() * (1 - 1e-9)).sum())
     if (1 + as_good) / (1 + _ORDERS) > risk:
         return []
-    parts = [0, *cuts, count]
-    inner = [place for a, b in pairwise(parts) for place in _places(values[a:b], start + a, risk * (b - a) / count)]
+    inner = [
+        place
+        for a, b in pairwise([0, *cuts, count])
+        for place in _places(values[a:b], start + a, risk * (b - a) / count, alike)
+    ]
     return sorted([*(start + cut for cut in cuts), *inner])
 
 

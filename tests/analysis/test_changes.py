@@ -16,6 +16,12 @@ def test_runs_of_one_level_have_no_change(noise: str) -> None:
     assert sum(bool(one.changes) or one.drift is not None for one in told) <= 1
 
 
+def test_runs_that_are_alike_seldom_have_a_change() -> None:
+    """Each of these has one where runs are thought to be independent."""
+    told = [course(history([(20, 1.0)], "alike", 0.01, seed)).changes for seed in (1, 4, 27, 29, 38)]
+    assert sum(map(bool, told)) <= 2
+
+
 @pytest.mark.parametrize("levels", [[(10, 1), (5, 1.03)], [(12, 1), (9, 0.97)], [(8, 1), (6, 1.03), (9, 1)]])
 def test_a_change_of_three_percent_is_found_within_five_runs(levels: Level) -> None:
     for seed in (1, 2, 3):
