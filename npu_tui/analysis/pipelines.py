@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
-from npu_tui.analysis.schedules import BACKWARD, FORWARD, Plan, Schedule, planned
+from npu_tui.analysis.schedules import BACKWARD, FORWARD, Plan, plan_with
 from npu_tui.trace.arrays import F64
 from npu_tui.trace.model import Trace
 
@@ -134,7 +134,8 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     for messages, closing, stages in steps:
         place = messages[0].place
         passes = _passes(messages, closing, place, stages) if 0 <= place < stages else None
-        plan = None if passes is None else _plan_with([kind for kind, _ in passes], place, stages)
+        letters = "".join("FB"[kind] for kind, _ in passes or ())
+        plan = None if passes is None else plan_with([letters if at == place else "" for at in range(stages)])
         if passes is None or plan is None:
             return None
         plans.append(plan)
@@ -217,20 +218,6 @@ def _length(messages: Sequence[_Event], closing: _Event | None) -> int:
         return closing.start + closing.wait - messages[0].start
     last = messages[-1]
     return (last.end if last.kind == "receive" else last.start) - messages[0].start
-
-
-def _plan_with(kinds: list[int], place: int, stages: int) -> Plan | None:
-    """The plan whose stage at ``place`` runs passes of these ``kinds``."""
-    count = kinds.count(FORWARD)
-    if not count:
-        return None
-    names: list[tuple[Schedule, int]] = [("1f1b", 1), ("gpipe", 1)]
-    names += [("interleaved", chunks) for chunks in range(2, count // stages + 1) if not count % (chunks * stages)]
-    for name, chunks in names:
-        plan = planned(name, stages, count // chunks, chunks)
-        if plan is not None and plan.kind[plan.stage == place].tolist() == kinds:
-            return plan
-    return None
 
 
 def _passes(

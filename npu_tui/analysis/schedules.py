@@ -91,11 +91,16 @@ def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:
         names += [("interleaved", chunks) for chunks in range(2, count + 1)]
     if not wraps:
         names += [("1f1b", 1), ("gpipe", 1)]
-    for schedule, chunks in names if count <= _MOST else ():
+    for schedule, chunks in names if 0 < count <= _MOST else ():
         if count % chunks == 0 and (chunks == 1 or count // chunks % stages == 0):
             plan = planned(schedule, stages, count // chunks, chunks)
             if plan is not None and all(own in ("", of_plan) for own, of_plan in zip(kinds, plan.letters, strict=True)):
                 yield plan
+
+
+def plan_with(kinds: Sequence[str]) -> Plan | None:
+    """The plan that some stages tell, ``""`` for others: the simplest one."""
+    return next((plan for wraps in (False, True) for plan in plan_of(kinds, wraps)), None)
 
 
 @lru_cache(maxsize=256)

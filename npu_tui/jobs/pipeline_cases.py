@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.schedules import Plan, plan_of, planned
+from npu_tui.analysis.schedules import Plan, plan_with, planned
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.model import RankProfile, is_message
 
@@ -213,7 +213,7 @@ def partial_pipeline(
         "".join("FB"[back] for back in passes[at].backward.tolist()) if at in told else "" for at in range(stages)
     ]
     of_step = [own[: len(own) // steps] for own in letters]
-    plan = next((plan for wraps in (False, True) for plan in plan_of(of_step, wraps)), None)
+    plan = plan_with(of_step)
     if plan is None or any(own != step * steps for own, step in zip(letters, of_step, strict=True)):
         return None
     time = np.zeros((steps, len(plan.stage)))

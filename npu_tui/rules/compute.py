@@ -92,9 +92,8 @@ def verdict(facts: Facts) -> Draft:
     return Draft("info", title, sentences(detail, *left_out(facts)))
 
 
-_NOTABLE = 0.05
-_MOST_KINDS = 2
-"""Kinds of kernels that say what computing is, each with this share of it."""
+_NOTABLE, _MOST_KINDS = 0.05, 2
+"""Kinds of kernels that say what computing is: each has this share of it, and so many are named."""
 
 
 def computing_is(facts: Facts) -> list[Message]:
