@@ -45,6 +45,18 @@ def test_a_profile_is_complete_when_it_no_longer_changes(tmp_path: Path) -> None
     assert [source.path for source in watch.complete(104)] == [second]
 
 
+@pytest.mark.parametrize("years", [-50, 50])
+def test_the_clock_of_the_machine_may_jump(years: int, tmp_path: Path) -> None:
+    """Files of the future or the past are waited for as others are."""
+    watch, file = Watch(tmp_path, 3), trace_of(put(tmp_path, "a"))
+    now = file.stat().st_mtime_ns
+    os.utime(file, ns=(now, now + years * 31_557_600 * 10**9))
+    assert watch.complete(1) == watch.complete(3.9) == []
+    os.utime(file, ns=(now, now))
+    assert watch.complete(4) == watch.complete(6.9) == []
+    assert [source.path for source in watch.complete(7)] == [file]
+
+
 def test_a_trace_that_is_cut_off_is_waited_for_longer(tmp_path: Path) -> None:
     watch = Watch(tmp_path, 3)
     file = trace_of(put(tmp_path, "a"))
