@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, Piece, opened, row_shapes, written
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, FILE, Piece, opened, row_shapes, sized, written
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import language
 from npu_tui.tui.picture import frames
@@ -53,7 +53,7 @@ def walk(profile: Profile) -> str:
             f'<text x="{CELL_WIDTH}" y="{top + 20}" fill="{_INK}" font-weight="bold">{escape(said[language()])}</text>'
         )
         parts.append(f'<g class="{_name(at, at)}">{text}</g>')
-    return "\n".join([opened(width, height, "npu-tui demo", _rules(spans)), *parts, CLOSED])
+    return "\n".join([opened(f"{FILE} {sized(width, height)}", "npu-tui demo", _rules(spans)), *parts, CLOSED])
 
 
 def _runs(rows: Sequence[list[Piece]]) -> list[tuple[int, int, list[Piece]]]:

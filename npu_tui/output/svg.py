@@ -48,7 +48,7 @@ def screen_shapes(rows: list[list[Piece]]) -> list[Shape]:
 
 def picture_file(picture: Picture, palette: Palette = LIGHT) -> str:
     """``picture`` as a file of its own in the colours of ``palette``."""
-    head = _opened(f'xmlns="http://www.w3.org/2000/svg" {_size(picture)}', picture.title)
+    head = opened(f"{FILE} {sized(picture.width, picture.height)}", picture.title)
     return "\n".join([head, *written(picture.shapes, palette), CLOSED])
 
 
@@ -59,20 +59,26 @@ def page_picture(picture: Picture) -> str:
     light, dark = (_rules(palette, inks) for palette in (LIGHT, DARK))
     rules = f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}" if inks else ""
     if (left := picture.head) is None:
-        return "\n".join([_opened(_size(picture), picture.title, rules), *written(picture.shapes, None), CLOSED])
+        return "\n".join(
+            [opened(sized(picture.width, picture.height), picture.title, rules), *written(picture.shapes, None), CLOSED]
+        )
     all_of_it = f'width="100%" height="{picture.height:g}"'
     box = f'viewBox="{left:g} 0 {picture.width - left:g} {picture.height:g}" preserveAspectRatio="none"'
     words = [shape for shape in picture.shapes if isinstance(shape, Words)]
     return "\n".join([
-        _opened(f'class="bars" style="padding-left:{left:g}px" {all_of_it}', picture.title, rules),
+        opened(f'class="bars" style="padding-left:{left:g}px" {all_of_it}', picture.title, rules),
         f'<g transform="translate(-{left:g})">', *written(words, None), f"</g><svg {all_of_it} {box}>",
         *written((shape for shape in picture.shapes if not isinstance(shape, Words)), None), f"</svg>{CLOSED}",
     ])  # fmt: skip
 
 
-def _size(picture: Picture) -> str:
-    width, height = f"{picture.width:g}", f"{picture.height:g}"
-    return f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+FILE = 'xmlns="http://www.w3.org/2000/svg"'
+"""What a picture begins with that is a file of its own."""
+
+
+def sized(width: float, height: float) -> str:
+    """The attributes of a picture that shows ``width`` x ``height`` pixels."""
+    return f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
 
 
 def _rules(palette: Palette, inks: list[int]) -> str:
@@ -83,7 +89,7 @@ def _rules(palette: Palette, inks: list[int]) -> str:
     )
 
 
-def _opened(look: str, title: str, rules: str = "") -> str:
+def opened(look: str, title: str, rules: str = "") -> str:
     """How a picture with the attributes ``look`` begins, with further ``rules`` of its style."""
     lines = (
         f"<svg {look}>",
