@@ -11,6 +11,7 @@ from textual import events
 from textual._xterm_parser import XTermParser
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.panel import Panel
@@ -159,6 +160,8 @@ class Driver:
     async def settle(self) -> None:
         """Wait until the panel is filled, and paint the screen."""
         await self.filled()
+        if self.app.is_running:
+            Screen._compositor_refresh(self.app.screen)  # without a terminal nobody else has it painted
 
     def rows(self) -> list[str]:
         """The characters on screen."""
