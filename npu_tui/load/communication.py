@@ -71,7 +71,7 @@ class Collective(Struct):
     @property
     def size(self) -> int:
         """About the bytes that it takes."""
-        return ROW * (1 + sum(1 + len(transport.packets) for transport in self.transports.values()))
+        return ROW * (2 + sum(1 + len(transport.packets) for transport in self.transports.values()))
 
 
 def collectives_in(operations: Iterable[Operation]) -> Iterator[Collective]:
