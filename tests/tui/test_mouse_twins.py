@@ -31,7 +31,7 @@ class Twin(NamedTuple):
     mouse: Act
     keys: Act
     alike: Callable[[Driver], Any]
-    size: tuple[int, int] = (120, 30)
+    size: tuple[int, int] = (120, 40)
 
 
 def place_of(driver: Driver) -> Any:
@@ -185,8 +185,7 @@ async def enter_a_row(driver: Driver) -> None:
 UP, DOWN = events.MouseScrollUp, events.MouseScrollDown
 TWINS = (
     Twin("click selects", clicked(of_slice), pressed("enter", at=of_slice), place_of),
-    Twin("double click fits", clicked(of_slice, 2), pressed("enter", "f", at=of_slice), lambda d: d.state.viewport,
-         (120, 40)),
+    Twin("double click fits", clicked(of_slice, 2), pressed("enter", "f", at=of_slice), lambda d: d.state.viewport),
     Twin("click in the gutter folds", clicked(of_gutter), pressed("space", at=lambda d: (LOW, of_gutter(d)[1])),
          lambda d: [(row.name, row.folded) for row in d.explorer.rows]),
     Twin("drag marks a range", dragged(), marked(), lambda d: d.state.range),
@@ -208,11 +207,10 @@ TWINS = (
     Twin("click on the ruler puts the cursor there", click_the_ruler, type_the_ruler, place_of),
     Twin("click on the minimap jumps", click_the_minimap, type_the_time, shows_the_time),
     Twin("click on a flag goes to it", click_the_flag, type_the_flag, lambda d: (place_of(d), d.state.range)),
-    Twin("click on a finding goes to it", click_a_finding, pressed("e"), lambda d: (place_of(d), d.state.range),
-         (120, 40)),
+    Twin("click on a finding goes to it", click_a_finding, pressed("e"), lambda d: (place_of(d), d.state.range)),
     Twin("click on a heading sorts", click_a_heading, sort_by_keys,
-         lambda d: [[str(cell) for cell in row.cells] for row in d.panel.rows], (120, 40)),
-    Twin("click on a row goes there", click_a_row, enter_a_row, place_of, (120, 40)),
+         lambda d: [[str(cell) for cell in row.cells] for row in d.panel.rows]),
+    Twin("click on a row goes there", click_a_row, enter_a_row, place_of),
 )  # fmt: skip
 
 
