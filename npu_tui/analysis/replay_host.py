@@ -204,11 +204,9 @@ def host_points(
     serves[queue_threads] = True
     # A launch of the queue's thread belongs to its entry; other launches are points of their own.
     direct = ~serves[number[launch_lane]] & (number[launch_lane] >= 0)
-    launches = np.stack((launch_time[direct], launch_lane[direct]))[
-        :, np.lexsort((launch_lane[direct], launch_time[direct]))
-    ]
-    new = (np.diff(launches, prepend=-1) != 0).any(axis=0)  # a graph has many tasks
-    launches = launches[:, new]
+    launches = np.stack((launch_time[direct], launch_lane[direct]))
+    launches = launches[:, np.lexsort(launches[::-1])]  # np.unique on an axis takes ten times as long
+    launches = launches[:, (np.diff(launches, prepend=-1) != 0).any(axis=0)]  # a graph has many tasks
     parts = (
         (ENQUEUE, enqueues, slices.end[enqueues], slices.start[enqueues]),
         (DEQUEUE, dequeues, slices.start[dequeues], slices.start[dequeues]),

@@ -137,7 +137,7 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
         lost_unasked_us=_unasked(facts.lost_unasked.sum()),
         ranges=RANGES.records(part, facts=facts),
         code_lines=CODE_LINES.records(part, devices=[facts]),
-        drains=DRAINS.records(part, drains=drains.taken(longest)),
+        drains=DRAINS.records(part, dry=drains.taken(longest)),
         drain_causes=dict(drains.counted()),
         interrupted=int(drains.interrupted.sum()),
         slow_stage=slow_stage(facts.dequeue_idle),

@@ -237,18 +237,18 @@ RANGES = table(
 )
 
 
-def drains(profile: Profile, drains: Drains) -> Sheet:
+def drains(profile: Profile, dry: Drains) -> Sheet:
     """The times without any launch of one device in flight."""
     return Sheet(
-        len(drains),
+        len(dry),
         {
-            "drain_start": numbers(drains.start),
-            "drain_end": numbers(drains.end),
-            "cause": coded(CAUSES, drains.cause),
-            "peak_backlog": numbers(drains.peak_backlog),
-            "interrupted": numbers(drains.interrupted),
-            "before_name": names_of(profile, drains.before),
-            "after_name": names_of(profile, drains.after),
+            "drain_start": numbers(dry.start),
+            "drain_end": numbers(dry.end),
+            "cause": coded(CAUSES, dry.cause),
+            "peak_backlog": numbers(dry.peak_backlog),
+            "interrupted": numbers(dry.interrupted),
+            "before_name": names_of(profile, dry.before),
+            "after_name": names_of(profile, dry.after),
         },
     )
 

@@ -58,7 +58,8 @@ from npu_tui.trace.text import brief
 
 _NEARLY_ALL = 0.8
 _MOST_OF_IT = 0.6
-_HALF = 0.5
+_WORK_SAVES = 0.5
+"""Share of what mending the waits saves: host work that saves as much is taken out before they are priced."""
 _NEGLIGIBLE = 0.01
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
@@ -180,7 +181,7 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     work = host_work(facts)
     if work is not None and work.change is not None:
         gain = facts.freed(work.change, after)
-        if gain is not None and gain >= _HALF * max(freed[0] or 0, 0):
+        if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):
             freed = [facts.freed(change, after | work.change) for change in changes]
     if freed[0] is None:
         return changes[0], None, few[0]
