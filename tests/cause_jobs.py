@@ -250,6 +250,9 @@ CAUSES: dict[str, Cause] = {
     "nothing: a server without requests": Cause(
         (troubled(replace(_DECODE, layers=4, kernel_ns=420_000), request_ns=60_000_000),), same, ()
     ),
+    "nothing: a server without requests, no stacks": Cause(
+        (troubled(replace(_DECODE, layers=4, kernel_ns=420_000, with_stack=False), request_ns=60_000_000),), same, ()
+    ),
     "decode: Python between tokens, few requests": Cause(
         (troubled(replace(_GRAPH, kernel_ns=300_000), between_ns=2_500_000, request_ns=40_000_000),),
         untroubled(between_ns=0),

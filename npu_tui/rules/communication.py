@@ -156,7 +156,8 @@ def _late(facts: Facts, lateness: Late, waited: int) -> Message:
     """For whom the collectives wait."""
     if lateness.peers[0] == UNKNOWN:
         return message("finding.exposed.unseen", waited=waited)
-    return message("finding.exposed.late", ranks=numbers_of(facts, lateness.visible), waited=waited)
+    many = "_ranks" * (len(lateness.visible) > 1)
+    return message(f"finding.exposed.late{many}", ranks=numbers_of(facts, lateness.visible), waited=waited)
 
 
 def _unexplained(facts: Facts, known: bool, share: float, transfers: int) -> tuple[Message, tuple[Message, ...]]:

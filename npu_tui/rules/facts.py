@@ -236,8 +236,8 @@ class Facts(TraceSlices):
     def waits_for_requests(self) -> list[tuple[int, int, int]]:
         """Waits of the launching threads for a request, but between training steps: start, end (host clock) and slice.
 
-        They last as long as a token, or what else repeats. Without a frame that waits, those between steps of an engine
-        have no slice (-1).
+        They last as long as a token, or what else repeats. Those that no frame tells, between steps of an engine, have
+        no slice (-1).
         """
         if self.part.slices is None or (not self.has_engine_steps and self._are_numbered):
             return []
@@ -269,7 +269,10 @@ class Facts(TraceSlices):
         end = busy[1][np.searchsorted(busy[0], until) - 1]
         work = covered_within(*busy, start, until)
         kinds = np.where(work >= _PREFILL * np.median(work), "prefill", "decode").tolist()
-        return start - self.floor, end - self.floor, begin_anew(kinds)
+        # Where frames are recorded none of them waits. Without them a request may come with its keys and values, from
+        # another server that did its prefill.
+        begins = begin_anew(kinds) if self._has_frames else np.ones(len(start), np.bool_)
+        return start - self.floor, end - self.floor, begins
 
     def _calls_within(self, low: int, high: int) -> bool:
         """Whether the host begins anything in the middle of ``[low, high)`` of its clock."""

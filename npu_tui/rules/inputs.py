@@ -190,6 +190,10 @@ class TraceSlices:
         categories = self.trace.categories
         return categories.index("python_function") if "python_function" in categories else len(categories)
 
+    @property
+    def _has_frames(self) -> bool:
+        return self._frames < len(self.trace.categories)
+
     @once
     def _collecting(self) -> Bools:
         return self.names_where(GARBAGE_COLLECTION.__eq__)

@@ -224,9 +224,6 @@ def straggler(facts: Facts) -> Draft | None:
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
     parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
-    if facts.steps:
-        steps = _steps_with(facts, [case.collective for case in lateness.cases])
-        parts.append(message("finding.straggler.steps", seen=steps, all=len(facts.steps)))
     if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
     kind = "wandering" if lateness.wandering else "many" if len(lateness.named) > 1 else "one"
@@ -410,11 +407,6 @@ def _short(facts: Facts, collective: Collective) -> str:
     """The part of the name that differs between siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
     words = facts.trace.name_of(collective.item).split("_")
     return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
-
-
-def _steps_with(facts: Facts, collectives: list[Collective]) -> int:
-    starts = [int(facts.trace.slices.start[collective.item]) for collective in collectives]
-    return sum(any(s.window.start <= at < s.window.end for at in starts) for s in facts.steps if s.window is not None)
 
 
 def _speeds(facts: Facts) -> Said:

@@ -129,19 +129,23 @@ def optimizer(facts: Facts) -> Draft | None:
         removes = facts.lost_span(under)
         launches = int(np.count_nonzero(under))
     lost = facts.share(length_of(removes))
+    each = launches / len(items)
+    if 0 < each <= _FUSED_LAUNCHES:
+        return None
     severity: Severity = "medium" if lost >= facts.limits[SEVERITY_MEDIUM] else "low" if late else "info"
     return Draft(
         severity,
         message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
             "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
-            name=name, count=len(items), time=spent, lost=length_of(removes), launches=launches / len(items),
+            name=name, count=len(items), time=spent, lost=length_of(removes),
+            launches=message("finding.optimizer.launches", launches=each) if launches else "",
         ),
         facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
         (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
-        change=facts.without_calls(items, min(_FUSED_LAUNCHES * len(items) / launches, 1.0)) if launches else None,
+        change=facts.without_calls(items, _FUSED_LAUNCHES / each) if launches else None,
         shown=facts.on_device(facts.span_of(items)),
     )  # fmt: skip
 

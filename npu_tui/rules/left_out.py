@@ -21,7 +21,8 @@ def left_out(facts: Facts) -> list[Message]:
         parts.append(_warm_up(facts))
     if len(facts.unasked[0]):
         time = length_of(facts.unasked)
-        parts.append(message("finding.left_out.unasked", time=time, total=time + facts.total))
+        may = "_may" * (max(item for *_, item in facts.waits_for_requests) < 0)
+        parts.append(message(f"finding.left_out.unasked{may}", time=time, total=time + facts.total))
     bulk = bulk_of(facts.trace)
     if bulk is not None:
         far = _steps_beyond(facts, bulk)

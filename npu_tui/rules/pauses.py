@@ -278,6 +278,7 @@ def unasked(facts: Facts) -> Draft | None:
             message("finding.unasked.title_may", time=time, share=share),
             message("finding.unasked.detail_may", count=len(waits), time=time),
             tuple(Evidence(low + facts.floor, high + facts.floor, None, "", note) for low, high, _ in pauses),
+            advise("serve_load", "pause_record"),
         )
     name = facts.name_of(int(items[np.argmax(facts.length(items))]), 60)
     return Draft(

@@ -84,6 +84,7 @@ CALM = (
     "nothing: parameters one by one",
     "nothing: tensor parallel",
     "nothing: a server without requests",
+    "nothing: a server without requests, no stacks",
     "nothing: pipeline",
     "nothing: pauses of the device",
 )

@@ -94,10 +94,16 @@ def test_other_pauses_are_pauses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefill", [1, 4])
-def test_a_pause_before_a_prefill_may_be_without_requests(tmp_path: Path, prefill: int) -> None:
-    """A pause between equal tokens holds a request up."""
-    rows = by_id(served("", prefill=prefill).profile(tmp_path).findings)
-    assert ("SERVE.IDLE" in rows, "HOST.PAUSE" in rows) == (prefill > 1, prefill == 1)
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_pause_that_no_frame_tells_may_be_without_requests(tmp_path: Path, prefill: int, frames: bool) -> None:
+    """Where frames are recorded, a pause between equal tokens holds a request up."""
+    writer = served("", prefill=prefill)
+    if frames:
+        writer.host("engine.py(98): step", 1_000, 50, "python_function")
+    found = writer.profile(tmp_path).findings
+    rows, idle = by_id(found), prefill > 1 or not frames
+    assert ("SERVE.IDLE" in rows, "HOST.PAUSE" in rows) == (idle, not idle)
+    assert words(found.verdict[0]).startswith("Pauses in which there may be no request are left out") == idle
 
 
 def test_a_wait_for_a_batch_is_none_for_a_request(tmp_path: Path) -> None:

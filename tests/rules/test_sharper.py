@@ -320,13 +320,12 @@ def test_runs_of_elementwise_kernels_are_named() -> None:
 
 
 def test_a_fused_optimizer_counts_where_launches_cost() -> None:
-    bound = check("OPT.FUSED", facts_of(job("slow_python")))
+    bound = check("OPT.FUSED", facts_of(job("optimizer")))
     assert isinstance(bound, Draft)
     assert bound.severity != "info"
     assert bound.change is not None
     assert all(0 < cut.keep <= 1 for cut in bound.change.host)
-    fed = check("OPT.FUSED", facts_of(job("healthy")))
-    assert fed is None or (isinstance(fed, Draft) and fed.severity == "info")
+    assert check("OPT.FUSED", facts_of(job("slow_python"))) is None  # its launches are as few as those of a fused one
 
 
 def test_a_wait_claims_no_pause_behind_it() -> None:
