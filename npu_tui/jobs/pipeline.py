@@ -165,7 +165,9 @@ def _without(job: Staged) -> list[Message]:
         and profile.kind != CLUSTER
         and any(is_message(kind) for _, kind, _ in profile.calls.kinds)
     ]
-    return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8])] if bare else []
+    traced = any(profile.has_trace for profile in job.ranks if profile.rank in bare)
+    hint = message("job.pipeline.no_kernels.traces") if traced else ""
+    return [message("job.pipeline.no_kernels", count=len(bare), ranks=bare[:8], traces=hint)] if bare else []
 
 
 class _Wires:

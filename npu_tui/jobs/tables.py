@@ -219,7 +219,7 @@ GROUPS = _table(
 def clocks(job: Job) -> Sheet:
     """Every rank's device clock minus the lowest rank's."""
     return _sheet(
-        [_clock(job, clock) for clock in job.clocks],
+        [_clock(job, clock) for clock in job.clocks if job.has_profiles],
         "rank role offset low high error method drift_us_per_s edges bends host most_off",
     )
 

@@ -73,9 +73,9 @@ def _touches(profile: Profile, step: EngineStep) -> bool:
     if profile.step is not None and profile.step != step.number:
         return False
     window = step.window
-    if window is None:
-        return profile.window.start <= step.start < profile.window.end
-    return window.end > profile.window.start and window.start < profile.window.end
+    if profile.window.start <= step.start < profile.window.end:  # its work on the device may be much later
+        return True
+    return window is not None and window.end > profile.window.start and window.start < profile.window.end
 
 
 ENGINE_STEPS = table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -86,9 +86,9 @@ def place_of(session: Session) -> Place:
     return "snapshot" if all(trace.snapshot is not None for trace in traces) else "lanes"
 
 
-def footer(place: Place, width: int) -> Text:
-    """The hints of ``place``, as many whole ones as ``width`` columns hold."""
-    return _joined(HINTS[place], width)
+def footer(place: Place, width: int, refused: Collection[str] = ()) -> Text:
+    """The hints of ``place`` but of commands that are ``refused``, as many whole ones as ``width`` columns hold."""
+    return _joined((hint for hint in HINTS[place] if not hint.commands or set(hint.commands) - set(refused)), width)
 
 
 def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
@@ -153,6 +153,7 @@ class StatusLine(Static):
         self._naming: Callable[[int], str] = _nothing
         self._selected = ""
         self._place: Place = "lanes"
+        self._refused: Collection[str] = ()
 
     def on_resize(self) -> None:
         """Show as many keys as fit."""
@@ -190,13 +191,13 @@ class StatusLine(Static):
             line = Text(printable(self._held))
         elif self._selected:
             line = Text(self._selected, style="bold")
-            keys = _joined(HINTS[self._place], width - line.cell_len - len(_GAP))
+            keys = footer(self._place, width - line.cell_len - len(_GAP), self._refused)
             if keys.plain:
                 line.append(_GAP).append_text(keys)
         elif self._leads:
             line = led(self._leads, self.size.width, self._place)
         else:
-            line = footer(self._place, self.size.width)
+            line = footer(self._place, self.size.width, self._refused)
         self.update(line, layout=False)
 
     @property
@@ -213,6 +214,12 @@ class StatusLine(Static):
         """Show the keys that count where the focus is now."""
         if place != self._place:
             self._place = place
+            self._show()
+
+    def refuse(self, commands: Collection[str]) -> None:
+        """Name no key that leads only to ``commands``, which can do nothing as long as the screen shows this."""
+        if commands != self._refused:
+            self._refused = commands
             self._show()
 
     @property

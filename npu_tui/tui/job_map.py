@@ -196,7 +196,12 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
 
 
 def parts_rows(view: Overview) -> tuple[DrawnParts, ...]:
-    """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many."""
+    """What the ranks of the heat map spend a step on; none where files do not tell, or where the ranks are many.
+
+    Neither are there any below stages, which show some of the ranks.
+    """
+    if view.walk is not None:
+        return ()
     by_rank = view.examined.rows
     rows = [by_rank[row.ranks[0]] for row in view.rows if row.kind == "rank" and row.ranks[0] in by_rank]
     if not 0 < len(rows) <= _MOST_PARTS:
@@ -381,7 +386,7 @@ def divided(height: int, rows: int, field: int, fall: int, parts: int) -> tuple[
     if fall and left >= min(rows, _LEAST_MAP) + min(fall, _LEAST_FALL) + 1:
         fall_lines = min(fall, max(left - rows - 1, left * 2 // 5, _LEAST_FALL))
         left -= fall_lines + 1
-    map_lines = max(min(rows, left), min(left, _LEAST_MAP))
+    map_lines = min(rows, left)
     whole = (map_lines, field_lines, fall_lines) == (rows, field, fall)
     return map_lines, field_lines, fall_lines, parts if parts and whole and left - rows > parts else 0
 
@@ -409,7 +414,7 @@ class JobHead(HeadLines):
         """Fill the lines for a terminal of ``width`` columns and ``height`` rows."""
         self.headline.fill([self._headline(view, width - 2)])
         self.verdict.fill(self.verdict_lines(view, width - 2, height >= _DETAIL_FROM))
-        self.facts.fill([self._clock(view, width - 2)])
+        self.facts.fill([self._clock(view, width - 2)] if view.job.has_profiles else [])
 
     def _headline(self, view: Overview, width: int) -> Text:
         job = view.whole.job
@@ -429,11 +434,11 @@ class JobHead(HeadLines):
             facts.append(say("compared.level", level=next(iter(levels))))
         if job.layout is not None:
             facts.append(f"TP {job.layout.tensor} · PP {job.layout.pipeline} · DP {job.layout.data}")
-        if not view.has_traces:
+        if not view.has_traces and job.has_profiles:
             cluster = any(profile.kind == CLUSTER for profile in view.job.ranks)
             facts.append(say("ranks.fact.cluster" if cluster else "ranks.fact.no_traces"))
         titles = {"pipeline": "pipeline.title", "role": "roles.title"}
-        right = say(titles.get(view.axis, f"ranks.metric.{view.metric}"))
+        right = say(titles.get(view.axis, f"ranks.metric.{view.metric}")) if view.has_map else ""
         changes = view.whole.changes
         title = say("ranks.title" if changes is None else "compared.title")
         room = width - cell_count(title) - 2
@@ -482,7 +487,7 @@ class JobHead(HeadLines):
         line = Text(f"{say('ranks.clock')} ", "bold", no_wrap=True, end="")
         roles = view.whole.job.roles
         of_roles = [say(f"ranks.clock.roles.{roles.clock}")] if roles is not None else []
-        parts = clock_parts(view.job) if view.is_whole else [say("ranks.clock.reading")]
+        parts = clock_parts(view.job) if view.is_whole or not view.has_traces else [say("ranks.clock.reading")]
         for number, part in enumerate([*of_roles, *parts]):
             text = ("  ·  " if number else " ") + part
             if line.cell_len + cell_count(text) > width:
@@ -493,8 +498,6 @@ class JobHead(HeadLines):
 
 def clock_parts(job: Job) -> list[str]:
     """The methods with their ±, the drift, ranks that nothing ties to the first, and missing ranks."""
-    if not job.has_profiles:
-        return [say("job.experts.alone")]
     by_method: dict[str, list[float]] = defaultdict(list)
     for clock in job.clocks:
         by_method[clock.method].append(clock.error)

@@ -134,6 +134,11 @@ class Overview:
         """Whether any rank has a timeline to enter."""
         return any(profile.has_trace for profile in self.whole.job.ranks)
 
+    @property
+    def has_map(self) -> bool:
+        """Whether there is anything to draw by rank: dumps of one rank, and placements, have nothing."""
+        return self.job.has_profiles or bool(self.heat.columns)
+
     def _arrange(self, keep: int | None = None) -> None:
         """Make the rows again, with the cursor on rank ``keep``, where it is shown."""
         shown: Axis = "step" if self.walk is not None else self.axis

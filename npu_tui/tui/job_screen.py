@@ -211,7 +211,7 @@ class JobScreen(PanelScreen[JobMap]):
             self.panel.tab = "job_changes"
         elif not examined.job.has_profiles:
             self.panel.tab = "job_experts"
-            if not self.view.heat.columns:  # of one rank there is no map
+            if not self._has_map:
                 self.panel.grow("full")
         self._filled = None
         if self.is_attached:
@@ -219,7 +219,11 @@ class JobScreen(PanelScreen[JobMap]):
 
     def _begin(self) -> None:
         """Show what is there of the job."""
-        self._line.hold("" if self.is_whole else say("ranks.traces.reading"))
+        traced = self.view is None or self.view.has_traces
+        self._line.hold("" if self.is_whole else say("ranks.traces.reading" if traced else "ranks.kernels.reading"))
+        self._line.refuse([*self.why_not(), *([] if self._has_map else ["escape"])])
+        if not self._has_map:
+            self.panel.focus_content()
         self._arrange()
 
     @staticmethod
@@ -287,6 +291,10 @@ class JobScreen(PanelScreen[JobMap]):
             self._filled = wanted
             content = job_table(view, panel.tab)
             panel.show(replace(content, at=None) if same and isinstance(content, Table) else content)
+
+    @property
+    def _has_map(self) -> bool:
+        return self.view is None or self.view.has_map
 
     @property
     def overview(self) -> Overview:
@@ -526,10 +534,10 @@ class JobScreen(PanelScreen[JobMap]):
 
     def escape(self) -> None:
         """Close what is open, else take back what is chosen, else leave for the list of profiles."""
-        if self.panel.is_full:
+        if self.panel.is_full and self._has_map:
             self.panel.grow("normal")
             self.fill()
-        elif self.focused is not self.drawing:
+        elif self.focused is not self.drawing and self._has_map:
             self.set_focus(self.drawing)
         elif self.view is not None and self.view.back():
             self._arrange()
@@ -538,11 +546,13 @@ class JobScreen(PanelScreen[JobMap]):
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
-        view, reasons = self.view, {}
-        if view is not None and not view.has_traces:
-            for command in ("open_rank", "compare_ranks", "extremes"):
-                reasons[command] = say("ranks.fact.no_traces")
-        if view is not None and view.collective < 0:
-            for command in ("collective_previous", "collective_next", "collective_worst"):
-                reasons[command] = say("ranks.collective.none")
-        return reasons
+        view = self.view
+        if view is None:
+            return {}
+        checks = (
+            (view.has_map, "ranks.map.none", "row_up row_down metric axis job_group column_previous column_next"),
+            (view.has_traces, "ranks.fact.no_traces", "open_rank compare_ranks extremes"),
+            (view.collective >= 0, "ranks.collective.none", "collective_previous collective_next collective_worst"),
+            (view.report.findings or not self.is_whole, "ranks.finding.none", "finding_next finding_previous"),
+        )
+        return {command: say(reason) for able, reason, commands in checks if not able for command in commands.split()}

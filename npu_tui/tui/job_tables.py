@@ -20,7 +20,7 @@ from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
-from npu_tui.trace.text import change_text, runs, time_text
+from npu_tui.trace.text import change_text, printable, runs, time_text
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, Row, Table
@@ -214,12 +214,14 @@ def _loads(view: Overview) -> Table:
     if not view.whole.job.loads:
         placed = PLACEMENTS.make(view.whole.job.expert_files.placements)
         return _table(PLACEMENTS, placed, range(placed.rows), lambda row: {}, {})
-    sheet = LOAD_LAYERS.make(view.whole.job.loads)
+    sheet, placements = LOAD_LAYERS.make(view.whole.job.loads), view.whole.job.expert_files.placements
+    placed = GAP.join(say("ranks.loads.placed", file=printable(one.path.name)) for one in placements)
     uneven, swapped, slowest, hot = (sheet.values(name) for name in ("uneven", "swapped", "slowest", "expert_uneven"))
     order = sorted(
         range(sheet.rows), key=lambda row: ((swapped[row] or uneven[row] or 0) - (uneven[row] or 0), -(hot[row] or 0))
     )
-    return _table(LOAD_LAYERS, sheet, order, lambda row: {} if slowest[row] is None else {"rank": slowest[row]}, {})
+    leads = [{} if rank is None else {"rank": rank} for rank in slowest]
+    return _table(LOAD_LAYERS, sheet, order, leads.__getitem__, {}, placed)
 
 
 def _roles(view: Overview) -> Table:
@@ -325,7 +327,7 @@ def _findings(view: Overview) -> Table:
     table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True, spare=("severity",))
     unchecked = [
         JobRow(
-            ("", say("job.not_checked"), "", reason, ""),
+            (say("job.not_checked"), "", "", reason, ""),
             values=("", "", None, reason, ""),
             told=partial(str, reason),
             minor=True,

@@ -138,6 +138,8 @@ class TabLine(Static):
                 return
 
 
+_LOW = 7
+"""Up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge."""
 _TALL = 14
 """From so many rows on the panel has more than one line above its table."""
 _ASIDE_FROM = 110
@@ -421,7 +423,8 @@ class Panel(Vertical):
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
         key = " ".join([keys_label(BY_ID[f"{TAB_COMMAND}{self.tab}"])] * (1 if self.has_focus_within else 2))
         again = say("panel.again", key=key, then=self._content.again) if self._content.again else ""
-        hints = [say(f"panel.columns{size}", count=left + right) for size in ("", ".short")] if left + right else []
+        beyond = left + right if self._told or self.size.height > _LOW else 0
+        hints = [say(f"panel.columns{size}", count=beyond) for size in ("", ".short")] if beyond else []
         width, most = self.app.size.width - 2, 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
 
         def told(hint: str) -> tuple[list[str], int]:

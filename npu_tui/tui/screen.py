@@ -227,6 +227,8 @@ class MainScreen(PanelScreen[Timeline]):
         session = self.session
         session.learn(index, findings)
         self.head.examined += 1
+        if self.head.examined == len(session.profiles) and not any(profile.starved for profile in session.profiles):
+            self._line.refuse(("starved_next",))
         if (
             self.first_run is not None
             and not index

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP
+from npu_tui.trace.kineto import is_of_gpu
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
 from npu_tui.trace.service import SERVICE_PID
 from npu_tui.trace.snapshot import SEGMENTS_PID
@@ -164,6 +165,13 @@ def workers_of(scene: Scene, index: int, layer: Layer) -> list[int]:
     return workers if len(workers) > 1 else []
 
 
+def _layer_name(trace: Trace, layer: Layer) -> str:
+    """What a layer is called; PyTorch's own profiler calls the processes of host and devices all alike: python3."""
+    alike = [other.name for other in trace.layers if other.lanes].count(layer.name) > 1
+    kind = "GPU" if is_of_gpu(trace) else "NPU"
+    return f"{layer.name} {kind} {layer.device}" if alike and layer.device is not None else layer.name
+
+
 def _layer_rows(
     scene: Scene, index: int, layer: Layer, folds: Folds, leaf_rows: LeafRows, heads: bool
 ) -> list[ScreenRow]:
@@ -180,7 +188,7 @@ def _layer_rows(
         return [ScreenRow("counter", index, layer.index, series=first, name=layer.name, foldable=many, folded=many)]
     rows = []
     if heads or folded or not layer.lanes:
-        row = ScreenRow("layer", index, layer.index, name=layer.name, foldable=True, folded=folded)
+        row = ScreenRow("layer", index, layer.index, name=_layer_name(trace, layer), foldable=True, folded=folded)
         if folded and layer.lanes:
             order = tuple(ordered_lanes(scene, index, layer))
             row = replace(row, rows=leaf_rows(index, order), row=0, lanes=order)

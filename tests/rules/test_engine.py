@@ -20,11 +20,13 @@ from measured import profile_at
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
 
 import npu_tui
+from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
 from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
+from npu_tui.profile.parts import Selection
 from npu_tui.profile.selection import NoPartError, part_of
 from npu_tui.strings import words
 from npu_tui.tui.session import make_session
@@ -106,7 +108,13 @@ def copied(writer: Writer, at: float) -> None:
 
 
 def test_what_each_step_did(tmp_path: Path) -> None:
-    rows = ENGINE_STEPS.records(served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path))
+    profile = served((1, 4, 4, 9, 4), eager=(9,)).profile(tmp_path)
+    rows = ENGINE_STEPS.records(profile)
+    # Enter marks the slice of a step on the host, which ends before the device does anything of it.
+    called = [step.start for step in profile.engine.steps]
+    for number, start in enumerate(called):
+        launched = ENGINE_STEPS.records(profile.part(Selection(Window(start, start + 1))))
+        assert number + 1 in [row.ordinal for row in launched]
     assert [(row.kind, row.requests, row.tokens, row.graph) for row in rows] == [
         ("prefill", 1, 900, False), ("decode", 4, 4, True), ("decode", 4, 4, True), ("decode", 9, 9, False),
         ("decode", 4, 4, True),

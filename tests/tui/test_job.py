@@ -135,11 +135,30 @@ async def test_tables_lead_to_ranks_collectives_and_hosts():
 
 async def test_what_has_no_trace_says_so():
     async with overview(job_of(8)) as (_, app):
+        assert "Enter open" not in rows(app)[-1]  # nor is what leads nowhere promised
+        assert "] collective" in rows(app)[-1]
         await press(app, "enter")
         assert "no trace here" in rows(app)[-1]
         await press(app, "?")
         assert isinstance(app.screen, HelpSheet)
         assert "Ranks of a job" in "\n".join(rows(app))
+
+
+async def test_dumps_of_one_rank_are_a_page_of_tables(tmp_path):
+    (tmp_path / "decode_0.csv").write_text("60,40\n10,10\n")
+    (tmp_path / "map_global_deployment.json").write_text(
+        '{"moe_layer_count": 1, "layer_list": [{"layer_id": 0, "device_count": 1, '
+        '"device_list": [{"device_id": 0, "device_expert": [0, 1]}]}]}'
+    )
+    async with overview(Examined(open_job(tmp_path))) as (screen, app):
+        assert "placement beside them: map_global_deployment.json" in "\n".join(rows(app))
+        for tab in "123456":
+            await press(app, tab)
+            assert screen.panel.is_full
+            assert "own excess" not in rows(app)[0]
+        await press(app, "escape", "escape", "8")
+        assert "Enter go there" in rows(app)[-1]
+        assert "map" not in rows(app)[-1]
 
 
 async def test_marks_are_told_and_taken_back():

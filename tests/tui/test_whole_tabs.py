@@ -8,6 +8,7 @@ from pathlib import Path
 
 from driving import opened
 from measured import profile_at
+from rich.cells import cell_len
 
 from npu_tui.analysis.collectives import pair_sums
 from npu_tui.trace.classes import OpClass
@@ -15,7 +16,7 @@ from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.declared import bar, spark
 from npu_tui.tui.tabs.device import link_table
-from npu_tui.tui.tabs.summary import summary
+from npu_tui.tui.tabs.summary import _line, summary
 from npu_tui.tui.tabs.table import Context, Table
 from npu_tui.tui.terminal.colours import class_colour
 
@@ -83,6 +84,13 @@ def test_the_summary_shows_every_step_with_its_split_and_a_line_over_all():
     hues = {value.plain[span.start]: span.style for span in value.spans if span.start < span.end}
     assert hues["█"] == class_colour(OpClass.CUBE)
     assert hues.get("▒", class_colour(OpClass.COMMUNICATION)) == class_colour(OpClass.COMMUNICATION)
+
+
+def test_a_long_name_leaves_room_for_what_is_said_of_it():
+    row = _line("steps", "execute_8192_context_9" * 9, "26.35 ms")
+    assert cell_len(row.cells[1]) < 40
+    assert row.told().startswith("execute_8192_context_9" * 9)
+    assert row.told().endswith("26.35 ms")
 
 
 async def test_a_session_leaves_the_folder_of_a_database_as_it_was(tmp_path):

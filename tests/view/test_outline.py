@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
+from msgspec.structs import replace
 
 from npu_tui.trace.folded_rows import DEEP, flat_rows, leaf_row
 from npu_tui.trace.model import Trace
@@ -36,6 +39,10 @@ COLLECTIVES = [
 def test_layers_stand_in_the_profilers_order_with_counters_last(healthy):
     layers = [row.name for row in shown(scene_of(healthy), default_folds(scene_of(healthy))) if row.kind == "layer"]
     assert layers == ["Python", "CANN", "Ascend Hardware", "HCCL", "Overlap Analysis"]
+    alike = copy(healthy)
+    alike.layers = [replace(layer, name="python3") for layer in healthy.layers]
+    heads = {row.name for row in shown(scene_of(alike), default_folds(scene_of(alike))) if row.kind == "layer"}
+    assert heads == {"python3", f"python3 NPU {healthy.layers[2].device}"}
     counters = [row.name for row in shown(scene_of(healthy), default_folds(scene_of(healthy))) if row.kind == "counter"]
     assert counters == ["AI Core Freq", "HBM", "NPU MEM", "Acc PMU"]
 

@@ -61,7 +61,7 @@ def range_table(now: Context) -> Content:
     hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
     lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
     headings = tuple(say(f"range.{key}") for key in _COLUMNS)
-    return Table(headings, rows, "\n".join(lines), again=_then(now))
+    return Table(headings, rows, "\n".join(lines), again=_then(now), spare=(say("range.avg"),))
 
 
 def _title(now: Context, start: int, end: int) -> str:

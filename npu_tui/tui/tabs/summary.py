@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 
 import numpy as np
@@ -21,7 +22,7 @@ from npu_tui.profile.work_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.text import brief, duration_text, memory_text, share_text, size_text
+from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text, size_text
 from npu_tui.tui.head import subject
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
@@ -32,6 +33,7 @@ _FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.
 _BAR = 12
 _MOST_STEPS = 400
 _LONGEST = 200
+_LONGEST_ITEM = 36
 _CURVE = 90
 _MOST_DIFFERENCES = 5
 _OF_TEXT = ("op_statistic.csv", "api_statistic.csv", "operator_details.csv", "l2_cache.csv")
@@ -65,7 +67,9 @@ def _line(section: str, item: str, value: Text | str = "", more: str = "", place
     """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
     if more:
         value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
-    return Row((say(f"summary.{section}"), brief(item, _LONGEST), value), places)
+    cut = brief(item, _LONGEST_ITEM)
+    told = None if cut == item else partial("{}\n{}".format, printable(item), value)
+    return Row((say(f"summary.{section}"), cut, value), places, told=told)
 
 
 def _head(profile: Profile) -> str:
