@@ -215,13 +215,13 @@ def _loads(view: Overview) -> Table:
         placed = PLACEMENTS.make(view.whole.job.expert_files.placements)
         return _table(PLACEMENTS, placed, range(placed.rows), lambda row: {}, {})
     sheet, placements = LOAD_LAYERS.make(view.whole.job.loads), view.whole.job.expert_files.placements
-    placed = GAP.join(say("ranks.loads.placed", file=printable(one.path.name)) for one in placements)
+    beside = GAP.join(say("ranks.loads.placed", file=printable(one.path.name)) for one in placements)
     uneven, swapped, slowest, hot = (sheet.values(name) for name in ("uneven", "swapped", "slowest", "expert_uneven"))
     order = sorted(
         range(sheet.rows), key=lambda row: ((swapped[row] or uneven[row] or 0) - (uneven[row] or 0), -(hot[row] or 0))
     )
     leads = [{} if rank is None else {"rank": rank} for rank in slowest]
-    return _table(LOAD_LAYERS, sheet, order, leads.__getitem__, {}, placed)
+    return _table(LOAD_LAYERS, sheet, order, leads.__getitem__, {}, beside)
 
 
 def _roles(view: Overview) -> Table:
