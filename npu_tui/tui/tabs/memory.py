@@ -75,7 +75,8 @@ def memory(now: Context) -> Content:
         trace = now.profile.trace
         if trace.service is not None:
             return say("lines.service")
-        return say("memory.none.gpu" if is_kineto(trace) else "memory.none") + say("memory.beside")
+        none = say("memory.none.gpu" if is_kineto(trace) else "memory.none")
+        return say("list.sentences", parts=[none, say("memory.beside")])
     again, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
