@@ -171,6 +171,23 @@ OWN: dict[str, Cause] = {
         _ON_TIME,
         ("COMM.STRAGGLER",),
     ),
+    "own: a slow link": Cause(
+        (troubled(replace(JOB, layers=5, gradient_bytes=24_000_000), slow_link=2, link_slower=12),),
+        untroubled(slow_link=None),
+        ("COMM.LINK",),
+    ),
+    "own: a slow link of eight, reductions that block": Cause(
+        (
+            troubled(
+                replace(JOB, world_size=8, rank=3, gradient_bytes=30_000_000, layers=4, blocking_reductions=True),
+                slow_link=7,
+                link_slower=6,
+            ),
+        ),
+        untroubled(slow_link=None),
+        ("COMM.LINK",),
+        others=("COMM.EXPOSED",),
+    ),
     "own: a late rank of thirty-two": Cause(
         (troubled(replace(JOB, world_size=32, steps=4), late_peer=21, late_peer_ns=11_000_000),),
         _ON_TIME,

@@ -7,8 +7,8 @@ A family is a module with ``RULES``; its thresholds are beside the check that co
 from __future__ import annotations
 
 FAMILIES = (
-    "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "compute", "affinity", "outliers",
-    "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "bandwidth", "transfers", "memory",
-    "config",
+    "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
+    "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "bandwidth", "transfers",
+    "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""

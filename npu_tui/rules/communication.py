@@ -1,26 +1,21 @@
-"""Findings about collectives: a late rank, communication that nothing hides, a long one, links that are used badly.
+"""Findings about collectives: communication that nothing hides, and a long one.
 
-Rules F06 to F08 and F27 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio
+Rules F06 and F07 of the collected diagnosis rules: the signs of a communication bottleneck in the MindStudio
 Insight walk-through, who is late by the waits of the plane tasks, and the communication rules of msprof-analyze's
 advisor (byte alignment, packets, bandwidth contention, retransmission).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache, partial
-
 import numpy as np
-import numpy.typing as npt
 
-from npu_tui.analysis.collectives import Collective, TrafficColumns
-from npu_tui.analysis.communication import ON_CHIP
+from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, peer_at, peers_seen
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, inside, largest, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     STRAGGLER_MS,
     Late,
@@ -33,11 +28,11 @@ from npu_tui.rules.late_ranks import (
     numbers_of,
     unknown_span,
 )
-from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
+from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
-from npu_tui.trace.arrays import I64, Bools, in_groups
-from npu_tui.trace.intervals import covered_within, touches
+from npu_tui.trace.arrays import I64, in_groups
+from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
 
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
@@ -79,7 +74,7 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     items = facts.collectives.item
     rest = without(without(facts.exposed, waiting), filling)
-    cuts = _hidden(facts, _hideable(facts, rest), waiting)
+    cuts = shortened(facts, _hideable(facts, rest), waiting)
     again = reduced_again(facts)
     if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
@@ -192,7 +187,7 @@ _FRACTIONS = 4096
 """Parts of a transfer that are told apart when it is hidden."""
 
 
-def _hidden(facts: Facts, hidden: I64, waiting: Span) -> tuple[TaskCut, ...]:
+def shortened(facts: Facts, hidden: I64, waiting: Span) -> tuple[TaskCut, ...]:
     """The collectives shorter by what is ``hidden`` of each, ns, beside what each is ``waiting``."""
     slices, items = facts.trace.slices, facts.collectives.item
     moved = facts.length(items) - covered_within(*waiting, slices.start[items], slices.end[items])
@@ -325,152 +320,6 @@ def _speed(collective: Collective) -> Message:
     return message("finding.speed", speed=size / time) if time else message("finding.unknown")
 
 
-_TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
-"""What moves the data over each type of link; traces name the link, the rules the transport."""
-
-
-@lru_cache(64)
-def _transport(link_type: str) -> str | None:
-    return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
-
-
-def _is_on(transport: str, link_type: str) -> bool:
-    return _transport(link_type) == transport
-
-
-ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
-SMALL_PACKET_SHARE = Threshold("small_packet_share", 0.2)
-SMALL_PACKET_SDMA_MB = Threshold("small_packet_sdma_mb", 16.0)
-SMALL_PACKET_RDMA_MB = Threshold("small_packet_rdma_mb", 1.0)
-CONTENTION_GB_S = Threshold("contention_gb_s", 14.4)
-RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
-
-
-def link(facts: Facts) -> Draft | None:
-    """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
-    limits, planes = facts.limits, facts.inputs.planes()
-    problems: list[tuple[Severity, Message, Message, list[int]]] = []
-    unaligned, share = _unaligned(facts)
-    if unaligned:
-        matters = _slows(facts, np.array(unaligned))
-        severity: Severity = "info" if not matters else "low" if share < 0.2 else "medium"
-        text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
-        problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
-    for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        carried = planes.over(partial(_is_on, kind)) & (planes.size > 0)
-        small = carried & (planes.size < most * 1e6)
-        many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
-        if many and _slows(facts, planes.item[small]):
-            text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
-            items = planes.item[small].tolist()
-            problems.append(("low", text, message("finding.advice.larger_packets"), items))
-    contended = _contended(facts)
-    if contended and _matters(facts, np.array(contended)):
-        text = message("finding.link.contention", count=len(contended), speed=limits[CONTENTION_GB_S])
-        problems.append(("low", text, message("finding.advice.contention"), contended))
-    if again := _sent_again(facts):
-        text = message("finding.link.again", count=len(again))
-        problems.append(("high", text, message("finding.advice.rdma"), again))
-    return draft_of_links(
-        min((severity for severity, *_ in problems), key=SEVERITIES.index, default="info"),
-        [(text, [facts.place(item, text) for item in items[:5]]) for _, text, _, items in problems],
-        tuple(advice for _, _, advice, _ in problems),
-        shown=facts.span_of(np.unique([item for *_, items in problems for item in items])) if problems else None,
-    )
-
-
-def draft_of_links(
-    severity: Severity,
-    problems: Sequence[tuple[Message, Sequence[Evidence]]],
-    advice: tuple[Message, ...],
-    confidence: Confidence = "high",
-    shown: Span | None = None,
-) -> Draft | None:
-    """One finding about all ``problems``, each with the first places that prove it, and where it is ``shown`` at all.
-
-    None without any.
-    """
-    if not problems:
-        return None
-    first, count = problems[0][0], len(problems)
-    return Draft(
-        severity,
-        message("finding.link.title", first=first) if count == 1 else message("finding.link.titles", count=count),
-        sentences(*(message("finding.link.sentence", text=text) for text, _ in problems)),
-        tuple(place for _, places in problems for place in places),
-        advice,
-        confidence=confidence,
-        shown=shown,
-    )
-
-
-def _matters(facts: Facts, items: I64) -> bool:
-    """Whether the device waits for these transfers, and not for a late rank, long enough to mention it."""
-    lateness = late(facts)
-    slow = without(facts.exposed, lateness.span if lateness is not None else NOTHING)
-    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
-
-
-def _slows(facts: Facts, items: I64) -> bool:
-    """Whether these transfers matter and are slow: fast ones gain nothing by other sizes."""
-    slow = facts.collectives.item[~(_sdma_speeds(facts) >= facts.limits[CONTENTION_GB_S])]
-    starts = facts.trace.slices.start[items]
-    return _matters(facts, items[inside(facts.span_of(slow), starts)])
-
-
-def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
-    """What each collective moves over SDMA in a nanosecond, GB/s; not-a-number where that is nothing; (n,)."""
-    moved = facts.collectives.moved
-    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
-    speeds: npt.NDArray[np.float64] = np.where(time != 0, size / np.where(time, time, 1), np.nan)
-    return speeds
-
-
-def _unaligned(facts: Facts) -> tuple[list[int], float]:
-    """Collectives with transfers off the alignment, and their share of the time of all transfers."""
-    planes = facts.inputs.planes()
-    size = facts.limits[ALIGNMENT_BYTES]
-    moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
-    odd = moving & (planes.size > size) & (planes.size % size != 0)
-    if not odd.any():
-        return [], 0.0
-    starts = np.sort(facts.trace.slices.start[planes.item[odd]])
-    items = facts.collectives.item
-    _, moved = facts.collectives.moved.sums(len(items))
-    begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
-    inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
-    total = int(moved.sum())
-    unaligned: list[int] = items[inside].tolist()
-    return unaligned, int(moved[inside].sum()) / total if total else 0.0
-
-
-def _carried_by(transport: str, moved: TrafficColumns) -> Bools:
-    """Which rows of ``moved`` went over links that ``transport`` serves."""
-    return np.array([_transport(link) == transport for link in moved.links], np.bool_)[moved.link]
-
-
-def _sent_again(facts: Facts) -> list[int]:
-    """Collectives in which RDMA took as long as it waits before it sends again."""
-    every, least = facts.collectives, facts.limits[RETRANSMISSION_MS] * 1e6
-    long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
-    again = np.zeros(len(every), np.bool_)
-    again[every.moved.owner[long]] = True
-    collectives: list[int] = every.item[again & (every.elapsed >= least)].tolist()
-    return collectives
-
-
-def _contended(facts: Facts) -> list[int]:
-    """Slow SDMA collectives during which a matrix multiplication ran."""
-    types, code = facts.kernel_types
-    wanted = np.array(["matmul" in name.lower() for name in types] + [False])
-    products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
-    start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    items = facts.collectives.item[_sdma_speeds(facts) < facts.limits[CONTENTION_GB_S]]
-    low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
-    contended: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
-    return contended
-
-
 _EVERYWHERE = (
     "late_first", "no_sync", "overlap", "accumulate", "shard_overlap", "sequence_parallel", "prefetch_weights",
     "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
@@ -502,29 +351,5 @@ RULES: tuple[Rule, ...] = (
         advice=("check_peer", "level1"),
         pages=(pages.SLOW_RANK, pages.ANALYZE),
         sources=("MindStudio Insight walk-through 1-59",),
-    ),
-    Rule(
-        "COMM.LINK",
-        cls="communication",
-        inputs=("device", "overlap", "planes"),
-        check=link,
-        thresholds=(
-            ALIGNMENT_BYTES,
-            SMALL_PACKET_SHARE,
-            SMALL_PACKET_SDMA_MB,
-            SMALL_PACKET_RDMA_MB,
-            CONTENTION_GB_S,
-            RETRANSMISSION_MS,
-        ),
-        advice=("larger_packets", "contention", "rdma"),
-        pages=(pages.ANALYZE, pages.DDP),
-        change="""\
--bucket = torch.zeros(n, dtype=torch.float16, device="npu")
-+bucket = torch.zeros(-(-n // 256) * 256, dtype=torch.float16, device="npu")
-""",
-        sources=(
-            "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
-            "operator tuning guide 0-31",
-        ),
     ),
 )

@@ -35,7 +35,7 @@ _TOTALS = frozenset(
     f"finding.{name}"
     for name in (
         "allocation.title", "bound.cpu_title", "compile.title", "copy.title", "event.title",
-        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "outlier.title",
+        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "link.slow", "outlier.title",
         "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
         "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
         "sync.title", "sync.title_lines", "vertical.title", "work.title",

@@ -223,7 +223,8 @@ def straggler(facts: Facts) -> Draft | None:
         parts += _in_order(facts, lateness)
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
-    parts.append(message("finding.straggler.transfers", time=transfer, speed=_speeds(facts)))
+    longer = transfer > gain
+    parts.append(message(f"finding.straggler.transfers{'_longer' * longer}", time=transfer, speed=_speeds(facts)))
     if lateness.neighbours:
         parts.append(message("finding.straggler.ring"))
     kind = "wandering" if lateness.wandering else "many" if len(lateness.named) > 1 else "one"
@@ -231,13 +232,15 @@ def straggler(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.experts"))
         advice = [*advise("experts_tokens", "experts_balance", "experts_placement")]
     elif lateness.stages and not unseen:
-        kind, advice = "stage", [*advise("balance_stages", "no_tuning")]
+        kind, advice = "stage", [*advise("balance_stages")]
         parts.append(message("finding.straggler.stage"))
     elif unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
-        kind, advice = "unseen" if unseen else "ring", [*advise("profile_ring", "no_tuning")]
+        kind, advice = "unseen" if unseen else "ring", [*advise("profile_ring")]
     else:
         parts.append(_files_of(facts, worst.peer))
-        advice = [*_advice(facts, lateness, facts.name_of(worst.collective.item)), *advise("no_tuning")]
+        advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
+    if not longer and not is_uneven(facts, lateness):
+        advice += advise("no_tuning")
     words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
     return Draft(
         severity_of(facts, share),

@@ -12,7 +12,8 @@ import numpy as np
 from npu_tui.analysis.collectives import Transfer
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.communication import (
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.links import (
     ALIGNMENT_BYTES,
     CONTENTION_GB_S,
     SMALL_PACKET_RDMA_MB,
@@ -20,7 +21,6 @@ from npu_tui.rules.communication import (
     SMALL_PACKET_SHARE,
     draft_of_links,
 )
-from npu_tui.rules.facts import Facts
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule, advise, timed
 from npu_tui.trace.message import Message, message

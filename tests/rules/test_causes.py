@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cause import troubled
 from causes import ALL, outcome
 from jobs import facts_of, job, measured, rule
 from situations import Trouble
@@ -55,6 +56,7 @@ TRIED = (
     "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
     "own: Level0, metrics",
+    "own: a slow link of eight, reductions that block",
     "uneven: blocking copies, no call that waits",
     "uneven: busy CPU",
     "uneven: a checkpoint now and then",
@@ -146,6 +148,17 @@ def test_what_is_said_of_late_ranks() -> None:
     assert words(many.title).startswith("Ranks 2 and 3 are late")
     assert "the late rank is not visible from here" in words(ring.title)
     assert ring.confidence == "low"
+
+
+def test_a_slow_link_is_named_with_its_speed() -> None:
+    job = ALL["own: a slow link"].job[0]
+    for late in (None, 2):
+        findings = measured(troubled(job, late_peer=late, late_peer_ns=2_000_000)).findings.findings
+        assert findings[0].id == "COMM.LINK"
+        assert words(findings[0].title).startswith("The link to rank 2 is slow (1.")
+        assert "aligned" not in words(findings[0].detail)  # the sizes are those of the quick links
+        tuned = [row.id for row in findings for advice in row.advice if "bucket size" in words(advice)]
+        assert not tuned  # transfers take longer than the waits
 
 
 def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:

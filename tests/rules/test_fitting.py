@@ -12,7 +12,7 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules import affinity, communication
+from npu_tui.rules import affinity, links
 from npu_tui.rules import find as finding
 from npu_tui.rules.dispatch import stage_advice
 from npu_tui.rules.facts import Facts
@@ -171,7 +171,7 @@ def test_the_verdict_has_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) 
     [("HCCS", "SDMA"), ("HCCS_SW", "SDMA"), ("PCIE", "SDMA"), ("SIO", "SDMA"), ("ROCE", "RDMA"), ("ON_CHIP", None)],
 )
 def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) -> None:
-    assert communication._transport(link_type) == transport
+    assert links._transport(link_type) == transport
 
 
 @pytest.mark.parametrize(

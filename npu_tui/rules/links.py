@@ -1,0 +1,343 @@
+"""Findings about links between ranks: one that is slower than the others, and links that are used badly.
+
+Rule F27 of the collected diagnosis rules (byte alignment, packets, bandwidth contention, retransmission) and the links
+of one rank beside each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.analysis.collectives import TrafficColumns, ranks_of_group
+from npu_tui.analysis.communication import ON_CHIP
+from npu_tui.analysis.lateness import peer_at
+from npu_tui.analysis.replay import Change
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.communication import shortened
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, without
+from npu_tui.rules.late_ranks import late, number_of
+from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
+from npu_tui.trace.arrays import F64, I64, Bools, in_groups
+from npu_tui.trace.intervals import touches, union
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.transfers import groups_of
+
+_TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
+"""What moves the data over each type of link; traces name the link, the rules the transport."""
+
+
+@lru_cache(64)
+def _transport(link_type: str) -> str | None:
+    return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
+
+
+def _is_on(transport: str, link_type: str) -> bool:
+    return _transport(link_type) == transport
+
+
+ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
+SMALL_PACKET_SHARE = Threshold("small_packet_share", 0.2)
+SMALL_PACKET_SDMA_MB = Threshold("small_packet_sdma_mb", 16.0)
+SMALL_PACKET_RDMA_MB = Threshold("small_packet_rdma_mb", 1.0)
+CONTENTION_GB_S = Threshold("contention_gb_s", 14.4)
+RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
+
+_LARGE = 1_000_000
+"""Smaller transfers are bound by latency, which says nothing of a link; bytes."""
+_SLOWER, _MOSTLY = 0.8, 0.75
+"""A link is slow that carries less than this share of what the others do, in this share of its transfers."""
+_FEWEST_TRANSFERS, _FEWEST_PEERS = 4, 3
+
+
+class _Transfers(Struct, frozen=True):
+    """Large transfers with other ranks: of the collective ``owner`` with the ``peer`` of a ``group`` (its lane); (n,).
+
+    ``kind`` is equal for the same group and type of link, ``usual`` the median speed in its collective, bytes/ns.
+    """
+
+    owner: I64
+    group: I64
+    peer: I64
+    kind: I64
+    size: I64
+    time: I64
+    end: I64
+    usual: F64
+
+    @property
+    def speed(self) -> F64:
+        return self.size / np.maximum(self.time, 1)
+
+
+def _transfers(facts: Facts) -> _Transfers:
+    slices, every, planes = facts.trace.slices, facts.collectives.item, facts.inputs.planes()
+    remote = (planes.target_rank >= 0) & (planes.target_rank != planes.source_rank)
+    rows = np.flatnonzero(remote & (planes.size >= _LARGE) & planes.over(lambda name: _transport(name) is not None))
+    group_of = np.full(len(facts.trace.lanes), -1, np.int64)
+    for lane_of_group, lanes in groups_of(facts.trace):
+        group_of[[lane.index for lane in lanes]] = lane_of_group.index
+    item = planes.item[rows]
+    group, start = group_of[slices.lane[item]], slices.start[item]
+    # Plane tasks name no collective: those that start while it runs belong to it.
+    apart = facts.trace.end + 1
+    key = slices.lane[every].astype(np.int64) * apart + slices.start[every]
+    order = np.append(np.argsort(key, kind="stable"), 0)
+    owner = order[np.searchsorted(key[order[:-1]], group * apart + start, "right") - 1]
+    around = every[owner] if len(every) else item[:0]
+    inside_it = (slices.lane[around] == group[: len(around)]) & (slices.start[around] <= start[: len(around)])
+    known = np.flatnonzero(inside_it & (start[: len(around)] < slices.end[around]))
+    rows, item, owner, group = rows[known], item[known], owner[known], group[known]
+    size, time = planes.size[rows], facts.length(item)
+    usual = np.zeros(len(rows))
+    for members in in_groups(owner * len(planes.links) + planes.link[rows]):
+        usual[members] = float(np.median(size[members] / np.maximum(time[members], 1)))
+    kind = group * len(planes.links) + planes.link[rows]
+    peer = planes.target_rank[rows].astype(np.int64)
+    return _Transfers(owner, group, peer, kind, size, time, slices.end[item], usual)
+
+
+class SlowLink(Struct, frozen=True):
+    """The link with ``peer``: its ``speed`` and the ``usual`` one of others in the same collectives, GB/s.
+
+    The collectives ``owner`` of the window end later for it, by ``saved`` ns; (n,) each.
+    """
+
+    peer: int | Message
+    speed: float
+    usual: float
+    owner: I64
+    saved: I64
+
+
+def slow_links(facts: Facts) -> list[SlowLink]:
+    """The links that are slower than the others of their kind in the same group, the one that costs most first."""
+    every, moved = facts.collectives, _transfers(facts)
+    below = moved.speed < _SLOWER * moved.usual
+    ranks = int(moved.peer.max(initial=0)) + 1
+    links = in_groups(moved.kind * ranks + moved.peer)
+    peers = Counter(int(moved.kind[members[0]]) for members in links)
+    slow = [
+        members
+        for members in links
+        if peers[int(moved.kind[members[0]])] >= _FEWEST_PEERS
+        and len(members) >= _FEWEST_TRANSFERS
+        and below[members].mean() >= _MOSTLY
+    ]
+    if not slow:
+        return []
+    others = np.ones(len(moved.owner), np.bool_)
+    others[np.concatenate(slow)] = False
+    in_time = facts.trace.slices.start[every.item].copy()
+    np.maximum.at(in_time, moved.owner[others], moved.end[others])
+    found = []
+    for members in slow:
+        owner, last, excess = moved.owner[members], in_time.copy(), np.zeros(len(every))
+        np.maximum.at(last, owner, moved.end[members])
+        longer = 1.0 - moved.speed[members] / moved.usual[members]
+        np.add.at(excess, owner, moved.time[members] * longer.clip(0.0))
+        saved = np.minimum(excess.astype(np.int64), last - in_time)
+        speed = float(moved.size[members].sum() / moved.time[members].sum())
+        usual = float(np.median(moved.speed[others & (moved.kind == moved.kind[members[0]])]))
+        peer = _peer(facts, int(moved.group[members[0]]), int(moved.peer[members[0]]), int(every.group[owner[0]]))
+        owner = np.unique(owner)
+        found.append(SlowLink(peer, speed, usual, owner, saved[owner]))
+    return sorted(found, key=lambda each: -int(each.saved.sum()))
+
+
+def _peer(facts: Facts, lane: int, place: int, group: int) -> int | Message:
+    """The number of the rank at ``place`` of the group with this ``lane``."""
+    ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
+    return number_of(facts, peer_at(group, ranks[place] if place < len(ranks) else place))
+
+
+def link(facts: Facts) -> Draft | None:
+    """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
+    limits, planes = facts.limits, facts.inputs.planes()
+    problems: list[tuple[Severity, Message, Message, list[int]]] = []
+    slow = slow_links(facts)
+    removes, change = _without_slow(facts, slow)
+    for each in slow:
+        words = {"rank": each.peer, "count": len(each.owner), "time": int(each.saved.sum())}
+        text = message("finding.link.slow_ends", **words)
+        severity = severity_of(facts, facts.share(length_of(removes))) if words["time"] else "info"
+        items = facts.collectives.item[each.owner].tolist()
+        problems.append((severity, text, message("finding.advice.slow_link"), items))
+    # What is slow for one link gains nothing by other sizes.
+    slower = np.array([item for *_, items in problems for item in items], np.int64)
+    unaligned, share = _unaligned(facts)
+    matters = _slows(facts, np.array(unaligned, np.int64), slower)
+    if unaligned and (matters or not slow):
+        severity = "info" if not matters else "low" if share < 0.2 else "medium"
+        text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
+        problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
+    for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
+        carried = planes.over(partial(_is_on, kind)) & (planes.size > 0)
+        small = carried & (planes.size < most * 1e6)
+        many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
+        if many and _slows(facts, planes.item[small], slower):
+            text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
+            items = planes.item[small].tolist()
+            problems.append(("low", text, message("finding.advice.larger_packets"), items))
+    contended = np.setdiff1d(_contended(facts), slower).tolist()
+    if contended and _matters(facts, np.array(contended)):
+        text = message("finding.link.contention", count=len(contended), speed=limits[CONTENTION_GB_S])
+        problems.append(("low", text, message("finding.advice.contention"), contended))
+    if again := _sent_again(facts):
+        text = message("finding.link.again", count=len(again))
+        problems.append(("high", text, message("finding.advice.rdma"), again))
+    found = draft_of_links(
+        min((severity for severity, *_ in problems), key=SEVERITIES.index, default="info"),
+        [(text, [facts.place(item, text) for item in items[:5]]) for _, text, _, items in problems],
+        tuple(advice for _, _, advice, _ in problems),
+        shown=facts.span_of(np.unique([item for *_, items in problems for item in items])) if problems else None,
+    )
+    if found is None or not slow:
+        return found
+    words = {"rank": slow[0].peer, "time": length_of(removes)}
+    title = message("finding.link.slow", speed=slow[0].speed, usual=slow[0].usual, **words)
+    advice = (*(found.advice or ()), message("finding.advice.links_of_job", rank=slow[0].peer))
+    return replace(found, title=title, advice=advice, removes=removes, change=change, reach="cause")
+
+
+def _without_slow(facts: Facts, slow: Sequence[SlowLink]) -> tuple[Span, Change]:
+    """The exposed time that slow links cost, and the run in which they are as fast as the others."""
+    every = facts.collectives
+    saved = np.zeros(len(every), np.int64)
+    for each in slow:
+        saved[each.owner] = np.maximum(saved[each.owner], each.saved)
+    lateness = late(facts)
+    end = facts.trace.slices.end[every.item]
+    removes = both(facts.exposed, union(end - saved, end))
+    return removes, Change(tasks=shortened(facts, saved, lateness.span if lateness is not None else NOTHING))
+
+
+def draft_of_links(
+    severity: Severity,
+    problems: Sequence[tuple[Message, Sequence[Evidence]]],
+    advice: tuple[Message, ...],
+    confidence: Confidence = "high",
+    shown: Span | None = None,
+) -> Draft | None:
+    """One finding about all ``problems``, each with the first places that prove it, and where it is ``shown`` at all.
+
+    None without any.
+    """
+    if not problems:
+        return None
+    first, count = problems[0][0], len(problems)
+    return Draft(
+        severity,
+        message("finding.link.title", first=first) if count == 1 else message("finding.link.titles", count=count),
+        sentences(*(message("finding.link.sentence", text=text) for text, _ in problems)),
+        tuple(place for _, places in problems for place in places),
+        advice,
+        confidence=confidence,
+        shown=shown,
+    )
+
+
+def _matters(facts: Facts, items: I64) -> bool:
+    """Whether the device waits for these transfers, and not for a late rank, long enough to mention it."""
+    lateness = late(facts)
+    slow = without(facts.exposed, lateness.span if lateness is not None else NOTHING)
+    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
+
+
+def _slows(facts: Facts, items: I64, other: I64) -> bool:
+    """Whether these transfers, but for ``other`` collectives, matter and are slow: fast ones need no other sizes."""
+    slow = np.setdiff1d(facts.collectives.item[~(_sdma_speeds(facts) >= facts.limits[CONTENTION_GB_S])], other)
+    starts = facts.trace.slices.start[items]
+    return _matters(facts, items[inside(facts.span_of(slow), starts)])
+
+
+def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
+    """What each collective moves over SDMA in a nanosecond, GB/s; not-a-number where that is nothing; (n,)."""
+    moved = facts.collectives.moved
+    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
+    speeds: npt.NDArray[np.float64] = np.where(time != 0, size / np.where(time, time, 1), np.nan)
+    return speeds
+
+
+def _unaligned(facts: Facts) -> tuple[list[int], float]:
+    """Collectives with transfers off the alignment, and their share of the time of all transfers."""
+    planes = facts.inputs.planes()
+    size = facts.limits[ALIGNMENT_BYTES]
+    moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
+    odd = moving & (planes.size > size) & (planes.size % size != 0)
+    if not odd.any():
+        return [], 0.0
+    starts = np.sort(facts.trace.slices.start[planes.item[odd]])
+    items = facts.collectives.item
+    _, moved = facts.collectives.moved.sums(len(items))
+    begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
+    inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
+    total = int(moved.sum())
+    unaligned: list[int] = items[inside].tolist()
+    return unaligned, int(moved[inside].sum()) / total if total else 0.0
+
+
+def _carried_by(transport: str, moved: TrafficColumns) -> Bools:
+    """Which rows of ``moved`` went over links that ``transport`` serves."""
+    return np.array([_transport(link) == transport for link in moved.links], np.bool_)[moved.link]
+
+
+def _sent_again(facts: Facts) -> list[int]:
+    """Collectives in which RDMA took as long as it waits before it sends again."""
+    every, least = facts.collectives, facts.limits[RETRANSMISSION_MS] * 1e6
+    long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
+    again = np.zeros(len(every), np.bool_)
+    again[every.moved.owner[long]] = True
+    collectives: list[int] = every.item[again & (every.elapsed >= least)].tolist()
+    return collectives
+
+
+def _contended(facts: Facts) -> list[int]:
+    """Slow SDMA collectives during which a matrix multiplication ran."""
+    types, code = facts.kernel_types
+    wanted = np.array(["matmul" in name.lower() for name in types] + [False])
+    products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
+    start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
+    items = facts.collectives.item[_sdma_speeds(facts) < facts.limits[CONTENTION_GB_S]]
+    low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
+    contended: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
+    return contended
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "COMM.LINK",
+        cls="communication",
+        inputs=("device", "overlap", "planes"),
+        check=link,
+        thresholds=(
+            ALIGNMENT_BYTES,
+            SMALL_PACKET_SHARE,
+            SMALL_PACKET_SDMA_MB,
+            SMALL_PACKET_RDMA_MB,
+            CONTENTION_GB_S,
+            RETRANSMISSION_MS,
+            SEVERITY_MEDIUM,
+            SEVERITY_HIGH,
+        ),
+        advice=("slow_link", "larger_packets", "contention", "rdma"),
+        pages=(pages.ANALYZE, pages.DDP),
+        change="""\
+-bucket = torch.zeros(n, dtype=torch.float16, device="npu")
++bucket = torch.zeros(-(-n // 256) * 256, dtype=torch.float16, device="npu")
+""",
+        sources=(
+            "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
+            "operator tuning guide 0-31",
+        ),
+    ),
+)
