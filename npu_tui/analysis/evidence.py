@@ -28,6 +28,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
 
 _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
     **dict.fromkeys(("odd.db_texts", "odd.untold"), _SLICES),
+    **dict.fromkeys(("odd.clock_ahead", "odd.clock_behind"), _BOTH),
     **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
     **dict.fromkeys(("odd.db_views", "odd.db_tasks"), _BOTH),
     "odd.db_connections": _LINKS,

@@ -32,6 +32,7 @@ class Circumstances(Struct, frozen=True):
     collectives: frozenset[str]
     start_ns: int
     end_ns: int
+    clock_jump: Message | None = None
 
 
 class Setting(Struct, frozen=True):
@@ -90,6 +91,10 @@ def comparability(
         lacking = _sides(base.device, new.device) if base.traced and new.traced else _sides(base.traced, new.traced)
         notes.append(message(code, side=lacking))
         return Comparability("incomparable", notes, skipped, config, operations, kernels)
+    for side, jump in (("base", base.clock_jump), ("new", new.clock_jump)):
+        if jump is not None:
+            notes.append(message("compare.note.clock_jump", side=side, why=jump))
+            return Comparability("incomparable", notes, skipped, config, operations, kernels)
     if not (base.traced and new.traced):
         notes.append(message("compare.note.tables", side=_sides(base.traced, new.traced)))
     shares = [share for share in (operations, kernels) if share is not None]

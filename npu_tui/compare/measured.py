@@ -327,6 +327,7 @@ class Side:
             frozenset(names),
             trace.start_ns,
             trace.start_ns + trace.end,
+            profile.clock_jump,
         )
 
 

@@ -200,13 +200,16 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
         "source.device": source.device is None,
         "source.profiler_level": source.profiler_level is None,
     }
-    words = {"overlap.before": {"count": len(before), "all": every}}
+    args = {"overlap.before": {"count": len(before), "all": every}}
     # A service, or a recording of the scheduler, without a profile of the NPU beside it misses one thing: that.
     is_alone = source.kind in ALONE and not parts
     missing = [source.kind] if is_alone else [id for id, holds in applies.items() if holds]
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
-    return [NotChecked(id=id, reason=say(reasons[id], **words.get(id, {}))) for id in missing]
+    said = {id: say(reasons[id], **args.get(id, {})) for id in missing}
+    if profile.clock_jump is not None and "dispatch" in said:
+        said["dispatch"] = words(profile.clock_jump)
+    return [NotChecked(id=id, reason=reason) for id, reason in said.items()]
 
 
 def report(part: Profile) -> Report:

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
+from npu_tui.analysis.clock_jump import clock_jump
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, device_slices
 from npu_tui.analysis.kernels import KernelTable
@@ -208,8 +209,16 @@ class Profile(Parted):
 
     @shared
     def dispatch(self) -> list[Dispatch]:
-        """The classed launches of every device that has any."""
-        return dispatch(self.trace, self.device_slices, self.thresholds)
+        """The classed launches of every device that has any; none where a clock jumps."""
+        return [] if self.clock_jump else dispatch(self.trace, self.device_slices, self.thresholds)
+
+    @shared
+    def clock_jump(self) -> Message | None:
+        """That the clock of the host jumps against the device's; None if it does not."""
+        jump = clock_jump(self.trace, self.device_slices)
+        if jump is None:
+            return None
+        return message("odd.clock_ahead" if jump.by > 0 else "odd.clock_behind", at=jump.at, by=abs(jump.by))
 
     @shared
     def starved(self) -> list[StarvedLaunch]:
@@ -501,9 +510,9 @@ class Profile(Parted):
             return service_findings(self.judged, self.trace)
         self.compute_ahead()
         if len(self.trace.slices) < _LARGE:
-            return find(self._judged, 1)
+            return find(self._judged, 1, self.clock_jump)
         with heap.kept():
-            return find(self._judged, self.threads)
+            return find(self._judged, self.threads, self.clock_jump)
 
     def compute_ahead(self) -> None:
         """Start what the findings wait for longest in a thread of its own, where the trace is large enough.
@@ -528,7 +537,7 @@ class Profile(Parted):
         """Titles of findings above info by id, and the rules without an answer; raises as ``collectives``."""
         from npu_tui.rules.find import titles
 
-        return titles(self._judged)
+        return titles([] if self.clock_jump else self._judged)
 
     # What else is asked of a trace.
 
@@ -543,7 +552,7 @@ class Profile(Parted):
         from npu_tui.analysis.health import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
-        odd = [*self.left_out]
+        odd = [*self.left_out, *filter(None, [self.clock_jump])]
         if cpu is not None and not isinstance(cpu, Message):
             odd += [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
         return replace(health, warnings=health.warnings + odd)

@@ -31,14 +31,15 @@ THRESHOLDS: tuple[AnyThreshold, ...] = tuple(
 """Every number that findings depend on, each once: what a user can set in the table ``[thresholds]``."""
 
 
-def find(devices: Sequence[Facts], threads: int = 1) -> Findings:
+def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = None) -> Findings:
     """The findings of all ``devices`` of one trace; of several devices the one counts that loses most to a finding.
 
-    ``threads`` of them run the rules, which are independent of each other.
+    ``threads`` of them run the rules, which are independent of each other. What makes the trace ``unsafe`` to judge is
+    told instead.
     """
-    if not devices:
-        missing = message("finding.needs.device")
-        return Findings((), tuple((rule.id, missing) for rule in RULES), (message("finding.verdict.no_device"),))
+    if not devices or unsafe is not None:
+        why, said = message("finding.needs.device"), message("finding.verdict.no_device")
+        return Findings((), tuple((rule.id, unsafe or why) for rule in RULES), (unsafe or said,))
     judged = [_of_device(facts, threads) for facts in devices]
     if len(judged) == 1:
         (only,) = judged

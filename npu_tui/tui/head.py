@@ -344,7 +344,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
         parts = [[Text(about, style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
-    elif not devices:
+    elif not devices and profile.clock_jump is None:  # the verdict tells of it
         parts.append([Text(say("header.no_dispatch" if session.whole else "header.loading"), style="dim")])
     for device in profile.overlaps if with_shares else []:
         if device.total:

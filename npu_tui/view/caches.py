@@ -48,6 +48,8 @@ class SceneCache:
         """The minimap of a trace over a viewport of its clock."""
         self.losses = cache(lambda trace: LossIndex(scene.losses[trace]))
         """The lost time of a trace."""
+        self.classed = cache(lambda trace: bool(scene.link_classes[trace].shape.any()))
+        """Whether any launch of a trace could be judged: without one its lost time is unknown, not 0."""
         self.gutter_row = lru_cache(_MOST_GUTTER_ROWS)(gutter_row)
         self._curve = cache(self._make_curve)
         self._steps = cache(self._times_of_steps)

@@ -171,7 +171,7 @@ class TopRows(Struct):
         if lost is not None:
             x = left.write(lost[0], 1, points(say("frame.lost")), Ink.DIM)
             ink = Ink.ALERT if lost[2] else Ink.TEXT
-            if self.scene.measured:
+            if lost[1] or (self.scene.measured and self.cache.classed(self.trace)):
                 left.write(lost[0], x + 1, points(duration_text(lost[1], 3, gap="")), ink)
         category, key = self.state.link_category, f"category.{self.state.link_category}"
         category = say(key) if knows(key) else drawable(category)
