@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span", "moment", "length", "list"]
+Kind = Literal["text", "label", "shapes", "whole", "real", "time", "span", "moment", "length", "date", "requests"]
 """``time`` is int64 ns since 1970, ``span`` int64 ns, both from us in the file; ``moment`` is int64 ns since 1970 from
-a date or ms, ``length`` int64 ns from ms; ``label`` is one of few texts, dictionary-coded; ``shapes`` is text on one
-line, ``list`` text as it stands."""
+a date or ms, ``length`` int64 ns from ms; ``date`` is a moment from a date alone, as if its zone were UTC; ``label`` is
+one of few texts, dictionary-coded; ``shapes`` is text on one line; ``requests`` is how many requests a list names."""
 
 _NOT_A_WORD = re.compile(r"[^0-9a-z]+")
+
+
+MISSING = ("", "N/A", "NA", "<NA>", "NaN", "nan", "n/a", "None", "null", "-")
+"""What writers put where there is no value."""
 
 
 class Column(Struct, frozen=True):
@@ -396,6 +400,7 @@ class Reading(Struct, frozen=True):
     ``headings`` are the columns that the file has, by their names in the frame; ``not_numbers`` counts, by column, the
     cells that should be numbers and are none (null in the frame). ``why`` is what the system or the parser says of an
     unreadable file. ``short`` counts rows that were left out, as they are many and lack most cells.
+    ``requests`` are those of a column of that kind, one after the other.
     """
 
     name: str
@@ -405,6 +410,7 @@ class Reading(Struct, frozen=True):
     not_numbers: dict[str, int] | None = None
     why: str = ""
     short: int = 0
+    requests: pl.DataFrame | None = None
 
     @property
     def messages(self) -> list[Message]:

@@ -26,7 +26,8 @@ from npu_tui.load.communication import (
     start_ns,
 )
 from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file
-from npu_tui.load.csv_table import Blocks, parsed_rows, read_table
+from npu_tui.load.csv_rows import Blocks, parsed_rows
+from npu_tui.load.csv_table import read_table
 from npu_tui.load.documents import TOTALS, fits, members_of, read_document, read_operations
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once

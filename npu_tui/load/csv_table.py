@@ -6,166 +6,39 @@ quotes over several lines; rows are too short, too long or cut off; some are GBK
 
 from __future__ import annotations
 
-import codecs
-import csv
-import errno
-import io
-import itertools
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from npu_tui.load.companion_schema import Column, Kind, Reading, Schema, column_name, find_file, reason
+from npu_tui.load.companion_schema import MISSING, Column, Kind, Reading, Schema, State, column_name, find_file, reason
+from npu_tui.load.csv_rows import Blocks, ahead, parsed_rows
+from npu_tui.load.request_lists import REQUESTS, requests_of
 from npu_tui.load.times import INVALID, parse_times
-from npu_tui.trace.side_file import open_regular
+from npu_tui.native.columns import NO_VALUE, CsvColumns, csv_columns
+from npu_tui.native.layout import (
+    CSV_DATE,
+    CSV_LEFT_OUT,
+    CSV_MICROSECONDS,
+    CSV_MILLISECONDS,
+    CSV_REAL,
+    CSV_REQUESTS,
+    CSV_TEXT,
+    CSV_WHOLE,
+)
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
     import polars as pl
 
-
-BLOCK = 4 << 20
-"""Bytes read at a time."""
-
-_LONGEST_ROW = 1 << 20
-_MOST_COLUMNS = 1_000
-"""Of a header; with all PMU counters kernel_details.csv has about 100."""
-
-_BLANK = b" \t\r\n\0"
-_FILLED = re.compile(rb"[^ \t\r\n\0]")
-
-
-class Blocks:
-    """Iterates over the rows of ``path`` as UTF-8, some megabytes at a time; the header is no row.
-
-    Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
-    last cell is, as it may be shorter than it was. ``short`` counts rows left out of blocks with less than half a byte
-    a cell: each cell would take memory for nothing. Raises ``OSError`` if the file cannot be read or has no header.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.header: list[str] = []
-        self.cut_off = False
-        self.is_blank = False
-        self.short = 0
-        self._stream = io.BufferedReader(open_regular(path))
-        self._rest = b""
-        self._chinese = False
-        first = next(self._whole_rows(), b"")
-        if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            self._stream.close()
-            raise OSError(errno.EILSEQ, "its text is UTF-16, not UTF-8", str(path))
-        first = first.removeprefix(codecs.BOM_UTF8)
-        self.is_blank = not first.strip(_BLANK)
-        end = _row_end(first)
-        if end > _LONGEST_ROW or (columns := first.count(b",", 0, end) + 1) > _MOST_COLUMNS:
-            what = f"its first row has {end:,} bytes" if end > _LONGEST_ROW else f"{columns:,} columns"
-            self._stream.close()
-            raise OSError(errno.EFBIG, what, str(path))
-        self.header = next(iter(parsed_rows(self._text(first[:end]))), [])
-        self._first = first[end:]
-
-    def __iter__(self) -> Iterator[bytes]:
-        with self._stream:
-            for block in itertools.chain((self._first,), self._whole_rows()):
-                block = self._filled(block)
-                if _FILLED.search(block):
-                    yield self._text(block)
-
-    def _filled(self, data: bytes) -> bytes:
-        """``data`` without its short rows, if there are so many of them: each cell costs memory, whatever is in it."""
-        if data.count(b"\n") * len(self.header) <= 2 * len(data):
-            return data
-        rows = data.split(b"\n")
-        kept = [row for row in rows if len(row) + 1 >= len(self.header)]
-        self.short += sum(map(bool, map(bytes.strip, rows))) - len(kept)
-        return b"".join(row + b"\n" for row in kept)
-
-    def _whole_rows(self) -> Iterator[bytes]:
-        """The bytes of whole rows."""
-        while data := self._stream.read(BLOCK):
-            data = self._rest + data
-            end = _last_row_end(data)
-            self._rest = data[end:]
-            if end:
-                yield data[:end]
-            elif len(data) > _LONGEST_ROW:
-                break
-        last, self._rest = self._rest, b""
-        if len(last) > _LONGEST_ROW:
-            self.cut_off = True  # a quote without a partner makes one cell of all that follows
-        elif last.strip(_BLANK):
-            yield self._last_rows(last)
-
-    def _last_rows(self, data: bytes) -> bytes:
-        """What is left at the end of the file, which has no line end of its own."""
-        self.cut_off = True
-        if data.count(b'"') % 2:
-            return b""
-        rows = list(parsed_rows(self._text(data)))
-        if not self.header or not rows or len(rows[-1]) < len(self.header):
-            return data if not self.header else b""
-        out = io.StringIO()
-        csv.writer(out).writerows([*rows[:-1], [*rows[-1][:-1], ""]])
-        return out.getvalue().encode()
-
-    def _text(self, data: bytes) -> bytes:
-        """``data`` in UTF-8: what is not is GBK, the encoding of many a host."""
-        if not self._chinese:
-            try:
-                data.decode()
-                return data
-            except UnicodeDecodeError as error:
-                if self.cut_off and error.start >= len(data) - 3:
-                    return data.decode(errors="ignore").encode()
-                self._chinese = True
-        return data.decode("gb18030", "replace").encode()
-
-
-def _row_end(data: bytes) -> int:
-    """Where the first row ends."""
-    at = -1
-    quotes = 0
-    while (end := data.find(b"\n", at + 1)) >= 0:
-        quotes += data.count(b'"', at + 1, end)
-        if quotes % 2 == 0:
-            return end + 1
-        at = end
-    return len(data)
-
-
-def _last_row_end(data: bytes) -> int:
-    """Where the last whole row of ``data`` ends, which begins with a row; 0 if none does."""
-    is_open = data.count(b'"') % 2
-    end = len(data)
-    while (at := data.rfind(b"\n", 0, end)) >= 0:
-        is_open = (is_open + data.count(b'"', at, end)) % 2
-        if not is_open:
-            return at + 1
-        end = at
-    return 0
-
-
-def parsed_rows(text: bytes) -> Iterator[list[str]]:
-    """The rows of ``text`` by Python's own reader, which stops at nothing."""
-    csv.field_size_limit(_LONGEST_ROW)
-    rows = csv.reader(io.StringIO(text.decode(errors="replace").replace("\0", ""), newline=""))
-    while True:
-        try:
-            yield next(rows)
-        except StopIteration:
-            return
-        except csv.Error:
-            continue
-
-
-MISSING = ("", "N/A", "NA", "<NA>", "NaN", "nan", "n/a", "None", "null", "-")
-"""What writers put where there is no value."""
-
+_COMPILED = {
+    "whole": CSV_WHOLE, "real": CSV_REAL, "moment": CSV_MILLISECONDS, "length": CSV_MILLISECONDS,
+    "time": CSV_MICROSECONDS, "span": CSV_MICROSECONDS, "date": CSV_DATE,
+    "text": CSV_TEXT, "label": CSV_TEXT, "shapes": CSV_TEXT, "requests": CSV_REQUESTS,
+}  # fmt: skip
+"""Kinds of columns as the compiled loop knows them."""
 _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
 
 
@@ -185,48 +58,11 @@ def read_table(folder: Path, schema: Schema) -> Reading:
             return Reading(name, "cut_off", empty_frame(schema))
         if not typed.is_of_kind:
             return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
-        if not (schema.only and _took_all(typed, path, blocks.header)):
-            for block in _ahead(blocks):
-                typed.add(_cells(block, blocks.header, typed.wanted))
+        for block in ahead(blocks):
+            typed.add(block)
     except OSError as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
     return typed.reading(name, blocks.cut_off, blocks.short)
-
-
-def _took_all(typed: _Typed, path: Path, header: Sequence[str]) -> bool:
-    """Whether ``typed`` could take in the whole file at once: in half the time, but only where nothing in it is odd."""
-    import polars as pl
-
-    lines, size, data = 0, 0, b""
-    with open_regular(path) as stream:
-        while block := stream.read(BLOCK):
-            lines, size, data = lines + block.count(b"\n"), size + len(block), block
-    if not data.endswith(b"\n") or lines * len(header) > 2 * size:
-        return False
-    names = [f"{number}" for number in range(len(header))]
-    try:
-        cells = pl.read_csv(
-            path,
-            has_header=False,
-            skip_lines=1,
-            columns=list(typed.wanted),
-            schema=dict.fromkeys(names, pl.String) | typed.direct,
-            null_values=list(MISSING),
-            truncate_ragged_lines=True,
-        )
-    except (pl.exceptions.PolarsError, ValueError):
-        return False
-    return len(cells) == lines - 1 and typed.add_usual(cells)  # else a cell has several lines
-
-
-def _ahead(blocks: Blocks) -> Iterator[bytes]:
-    """``blocks``, the next of which is read while one is worked on."""
-    with ThreadPoolExecutor(1) as reader:
-        pieces = iter(blocks)
-        coming = reader.submit(next, pieces, None)
-        while (block := coming.result()) is not None:
-            coming = reader.submit(next, pieces, None)
-            yield block
 
 
 def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]) -> Reading:
@@ -235,8 +71,12 @@ def table_of_columns(schema: Schema, name: str, columns: Mapping[str, pl.Series]
 
     if not set(schema.key) <= columns.keys():
         return Reading(name, "empty", empty_frame(schema))
-    frame = _completed(pl.DataFrame(dict(columns)), schema)
-    return Reading(name, "read" if len(frame) else "empty", frame, tuple(columns) if len(frame) else ())
+    lists = [column.name for column in schema.columns if column.kind == "requests" and column.name in columns]
+    counts, requests = requests_of(columns[lists[0]]) if lists else (None, None)
+    typed = dict(columns) if counts is None else {**columns, lists[0]: counts}
+    frame = _completed(pl.DataFrame(typed), schema)
+    headings = tuple(columns) if len(frame) else ()
+    return Reading(name, "read" if len(frame) else "empty", frame, headings, requests=requests)
 
 
 def table_of_cells(
@@ -250,7 +90,7 @@ def table_of_cells(
         return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
     for columns in pieces:
         wanted = {f"{number}": pl.Series(columns[number], dtype=pl.String) for number in typed.wanted}
-        typed.add(pl.DataFrame(wanted))
+        typed.add_texts(pl.DataFrame(wanted))
     return typed.reading(name, cut_off=False, short=0)
 
 
@@ -292,7 +132,7 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def _type_of(kind: Kind) -> Any:
     import polars as pl
 
-    types = {"text": pl.String, "shapes": pl.String, "list": pl.String, "label": pl.Categorical, "real": pl.Float64}
+    types = {"text": pl.String, "shapes": pl.String, "label": pl.Categorical, "real": pl.Float64}
     return types.get(kind, pl.Int64)
 
 
@@ -308,10 +148,11 @@ def _is_usual(values: pl.Series, kind: Kind) -> bool:
     """Whether ``values`` are finite, and times of today's ms or lengths in ms and no others."""
     if values.dtype.is_float():
         return bool(values.is_finite().all())
-    if values.dtype.is_decimal():
-        low, high = values.min(), values.max()
+    if kind in ("moment", "length"):
+        whole = values.to_physical()  # ns
+        low, high = cast(int | None, whole.min()), cast(int, whole.max())
         least = _LATEST_S if kind == "moment" else -_LATEST_MS
-        return low is None or bool(low > least and high < _LATEST_MS)  # type: ignore[operator]
+        return low is None or (low > least * 10**6 and high < _LATEST_MS * 10**6)
     return True
 
 
@@ -329,6 +170,7 @@ class _Typed:
         self._schema = schema
         self._lost: dict[str, int] = {}
         self._frames: list[pl.DataFrame] = []
+        self._requests: list[pl.DataFrame] = []
         known = schema.by_heading()
         self._columns: list[Column] = []
         self._of_schema = {column.name for column in schema.columns}
@@ -352,6 +194,8 @@ class _Typed:
         self._known = taken & self._of_schema
         self.is_of_kind = set(schema.key) <= taken and bool(self._known)
         self._header = header
+        places = zip(self.wanted, self._columns, strict=True)
+        self._lists = next((place for place, column in places if column.kind == "requests"), None)
 
     @property
     def odd(self) -> str:
@@ -362,73 +206,107 @@ class _Typed:
         lacking = [heading for heading in keys if column_name(heading) not in map(column_name, self._header)]
         return f"no column {', '.join(lacking)}"
 
-    @property
-    def direct(self) -> dict[str, Any]:
-        """The types that columns of numbers are read as, by the place of each in the header; times are ms."""
+    def add(self, block: bytes) -> None:
+        """Take in the rows of ``block``: columns without an odd cell by the compiled loop, the others as texts."""
+        kinds = [CSV_LEFT_OUT] * len(self._header)
+        for place, column in zip(self.wanted, self._columns, strict=True):
+            if column.name in self._of_schema:  # others may be numbers, of which no two are alike
+                kinds[place] = _COMPILED.get(column.kind, CSV_LEFT_OUT)
+        found = csv_columns(block, kinds, MISSING)
+        columns = {} if found is None else self._typed(found)
+        left = [place for place in self.wanted if place not in columns]
+        cells = _cells(block, self._header, left) if left else None
+        if found is not None and cells is not None and len(cells) != found.rows:
+            columns, cells = {}, _cells(block, self._header, self.wanted)
+        if found is not None and self._lists in columns:
+            self._requests.append(_requests(found))
+        self._put(columns, cells)
+
+    def add_texts(self, cells: pl.DataFrame) -> None:
+        """Take in rows of texts, whose columns are those of the header."""
+        self._put({}, cells)
+
+    def _typed(self, found: CsvColumns) -> dict[int, pl.Series]:
+        """The columns of ``found``, but for those that need a second look."""
         import polars as pl
 
-        ms = pl.Decimal(38, 6)
-        kinds: dict[str, Any] = {"whole": pl.Int64, "real": pl.Float64, "moment": ms, "length": ms}
-        pairs = zip(self.wanted, self._columns, strict=True)
-        return {f"{number}": kinds[column.kind] for number, column in pairs if column.kind in kinds}
+        typed = {}
+        texts = _cleaned(found.texts)
+        kinds = {"text": texts, "label": texts.cast(pl.Categorical), "shapes": _one_line(texts)}
+        for place, column in zip(self.wanted, self._columns, strict=True):
+            if (values := found.values.get(place)) is None:
+                continue
+            if column.kind in kinds:
+                series = kinds[column.kind].extend_constant(None, 1)
+                typed[place] = series.gather(np.where(values == NO_VALUE, len(texts), values - 1))
+                continue
+            series = _known(values, np.float64 if column.kind == "real" else np.int64)
+            if _is_usual(series, column.kind):
+                typed[place] = series
+        return typed
 
-    def add_usual(self, cells: pl.DataFrame) -> bool:
-        """Take in rows whose numbers are read already; False, and none is taken, where a cell needs a second look."""
+    def _put(self, typed: dict[int, pl.Series], cells: pl.DataFrame | None) -> None:
+        """Take in rows of columns that are ``typed``, by their places, and of others as texts."""
         import polars as pl
 
-        frame = []
-        for name, column in zip(cells.columns, self._columns, strict=True):
-            values = cells[name].cast(pl.Categorical) if column.kind == "label" else cells[name]
-            if column.kind in ("label", "text"):
-                texts = values.unique().cast(pl.String)
-                if (texts != texts.str.strip_chars()).any():
-                    return False
-            elif not _is_usual(values, column.kind):
-                return False
-            frame.append(_finished(values).alias(column.name))
-        self._put(pl.DataFrame(frame))
-        return True
-
-    def _put(self, frame: pl.DataFrame) -> None:
-        import polars as pl
-
+        columns, numbers = {}, {}
+        of_texts = {} if cells is None else self._of_texts(cells)
+        for place, column in zip(self.wanted, self._columns, strict=True):
+            columns[column.name] = typed[place] if place in typed else of_texts[f"{place}"]
+            if column.kind == "date" and place not in typed and cells is not None:
+                numbers[column.name.removesuffix("_date")] = _undated(cells[f"{place}"])
+        for name, moments in numbers.items():
+            if moments.null_count() < len(moments):
+                columns[name] = columns[name].fill_null(moments) if name in columns else moments
+        frame = pl.DataFrame(columns)
         blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
         self._frames.append(frame.filter(~blank) if blank.any() else frame)
 
-    def add(self, cells: pl.DataFrame) -> None:
-        """Take in rows of texts, whose columns are those of the header."""
+    def _of_texts(self, cells: pl.DataFrame) -> dict[str, pl.Series]:
+        """The columns of ``cells``, which are named by their places, in their types."""
         import polars as pl
 
         # All columns at once, on all cores: first those that hold nothing but numbers, then the others.
-        direct = {name: pl.col(name).cast(kind, strict=False) for name, kind in self.direct.items()}
-        kind_of = dict(zip(cells.columns, (column.kind for column in self._columns), strict=True))
-        plain = {
-            name: values
-            for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
-            if _are_all(values, cells[name]) and _is_usual(values, kind_of[name])
+        pairs = zip(self.wanted, self._columns, strict=True)
+        column_of = {f"{place}": column for place, column in pairs if f"{place}" in cells.columns}
+        ms = pl.Decimal(38, 6)
+        numbers: dict[str, Any] = {"whole": pl.Int64, "real": pl.Float64, "moment": ms, "length": ms}
+        direct = {
+            name: pl.col(name).cast(numbers[column.kind], strict=False)
+            for name, column in column_of.items()
+            if column.kind in numbers
         }
-        as_it_stands = [
-            name for name, column in zip(cells.columns, self._columns, strict=True) if column.kind == "list"
-        ]
+        plain = {
+            name: _finished(values)
+            for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
+            if _are_all(values, cells[name]) and _is_usual(values, column_of[name].kind)
+        }
+        as_it_stands = [name for name, column in column_of.items() if column.kind == "requests"]
         texts = (pl.col(name).str.strip_chars() for name in cells.columns if name not in {*plain, *as_it_stands})
         cells = cells.with_columns(pl.when(~text.is_in(MISSING)).then(text) for text in texts)
-        typed = [
-            (_finished(plain[name]) if name in plain else self._converted(column, cells[name])).alias(column.name)
-            for name, column in zip(cells.columns, self._columns, strict=True)
-        ]
-        self._put(pl.DataFrame(typed))
+        return {
+            name: plain[name] if name in plain else self._converted(column, cells[name])
+            for name, column in column_of.items()
+        }
 
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
         import polars as pl
 
-        if column.kind in ("text", "list"):
+        if column.kind == "text":
             return text
         values: pl.Series
+        if column.kind == "date":
+            values = moments_of(text.set(~_dated(text), None))
+            return values
+        if column.kind == "requests":
+            values, requests = requests_of(text)
+            self._requests.append(requests)
+            return values
         if column.kind == "label":
             values = text.cast(pl.Categorical)
             return values
         if column.kind == "shapes":
-            values = text.str.replace_all(r'["\r\n]', "").str.strip_chars()
+            values = _one_line(text)
             return values
         if column.kind == "real":
             values = text.cast(pl.Float64, strict=False)
@@ -452,11 +330,13 @@ class _Typed:
         if not self._frames:
             return Reading(name, "cut_off" if cut_off else "empty", empty_frame(self._schema), short=short)
         # Not copied into one piece, which would take as much memory again.
-        frame = _completed(pl.concat(self._frames), self._schema)
+        frame = _completed(pl.concat(self._frames, how="diagonal"), self._schema)
         if self._schema.measured:
             frame = frame.with_columns(self._measured(frame))
         headings = tuple(column.name for column in self._columns)
-        return Reading(name, "cut_off" if cut_off else "read", frame, headings, self._lost or None, short=short)
+        state: State = "cut_off" if cut_off else "read"
+        requests = pl.concat(self._requests) if self._requests else None
+        return Reading(name, state, frame, headings, self._lost or None, short=short, requests=requests)
 
     def _measured(self, frame: pl.DataFrame) -> list[pl.Series]:
         """The columns that are not of the schema and hold numbers only."""
@@ -465,6 +345,36 @@ class _Typed:
         columns = (frame[name] for name in set(frame.columns) - self._of_schema)
         numbers = ((column, column.cast(pl.Float64, strict=False)) for column in columns)
         return [number for column, number in numbers if number.null_count() == column.null_count()]
+
+
+def _requests(found: CsvColumns) -> pl.DataFrame:
+    """The requests of batches, as ``requests_of`` gives them."""
+    import polars as pl
+
+    rid, *numbers = found.requests.T
+    columns = (pl.Series(found.texts, dtype=pl.String).gather(rid - 1), *map(_known, numbers))
+    return pl.DataFrame(dict(zip(REQUESTS, columns, strict=True)))
+
+
+def _known(values: I64, kind: Any = np.int64) -> pl.Series:
+    """``values``, the bits of numbers of ``kind``, null where there are none."""
+    import polars as pl
+
+    unknown, series = values == NO_VALUE, pl.Series(np.ascontiguousarray(values).view(kind))
+    return series.set(pl.Series(unknown), None) if unknown.any() else series
+
+
+def _cleaned(texts: list[str]) -> pl.Series:
+    """``texts`` of cells without quotes and blanks around them, null for those that stand for no value."""
+    import polars as pl
+
+    series = pl.Series(texts, dtype=pl.String)
+    series = series.str.replace(r'^"((?s:.*))"$', "$1").str.replace_all('""', '"', literal=True).str.strip_chars()
+    return series.set(series.is_in(MISSING), None)
+
+
+def _one_line(texts: pl.Series) -> pl.Series:
+    return texts.str.replace_all(r'["\r\n]', "").str.strip_chars()
 
 
 def nanoseconds_of(text: pl.Series) -> pl.Series:
@@ -501,7 +411,18 @@ _LATEST_MS = 4 * 10**12
 _LATEST_S = _LATEST_MS // 1000
 _USUAL_DATE = "%Y-%m-%d %H:%M:%S:%6f"
 _DATES = "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"
-DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
+_DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
+
+
+def _dated(text: pl.Series) -> pl.Series:
+    """Which cells are dates."""
+    return text.str.contains(_DATED).fill_null(False)
+
+
+def _undated(text: pl.Series) -> pl.Series:
+    """The moments of cells that stand among dates and count since 1970."""
+    text = text.str.strip_chars()
+    return moments_of(text.set(_dated(text) | text.is_in(MISSING), None))
 
 
 def moments_of(text: pl.Series) -> pl.Series:
@@ -515,7 +436,7 @@ def moments_of(text: pl.Series) -> pl.Series:
     if values.null_count() > text.null_count():  # the other ways take ten times as long
         values = values.fill_null(text.str.strptime(pl.Datetime("ns"), _USUAL_DATE, strict=False).cast(pl.Int64))
     if values.null_count() > text.null_count():
-        dated = text.str.contains(DATED).fill_null(False)
+        dated = _dated(text)
         dates = text.set(~dated, None).str.replace("T", " ", literal=True).str.replace(r":(\d+)$", ".$1")
         # The seconds are the last after a colon where no fraction follows them: 08:53:20 has become 08:53.20.
         dates = dates.str.replace(r" (\d\d:\d\d)\.(\d\d)$", " $1:$2")

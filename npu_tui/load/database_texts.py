@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.load.csv_table import MISSING
+from npu_tui.load.companion_schema import MISSING
 from npu_tui.load.database_rows import ABSENT, Tables
 from npu_tui.load.json_columns import Codes
 from npu_tui.trace.arrays import I32, I64, U64

@@ -36,6 +36,7 @@ from npu_tui.native.layout import (
     NUMBER,
     PADDING,
     PLAIN,
+    POWERS,
     REGION,
     SAMPLE_TIME,
     SLICE_TIME,
@@ -93,25 +94,6 @@ _SKIPPED = {
 }
 
 
-def _powers() -> Array:
-    """For up to 18 decimals: the power of a fifth in 128 bits and that of ten as a float, three words each; (19, 3).
-
-    The fifths are rounded up and their highest bit is set, as the method of Eisel and Lemire wants them
-    (https://arxiv.org/abs/2101.11408).
-    """
-    table = np.zeros((19, 3), np.uint64)
-    for decimals in range(19):
-        five = 5**decimals
-        bits = (five - 1).bit_length()
-        fifth = min((1 << (bits + 127)) // five + 1, (1 << 128) - 1)
-        table[decimals, 0], table[decimals, 1] = fifth >> 64, fifth & ((1 << 64) - 1)
-        table[decimals, 2] = np.float64(10.0**decimals).view(np.uint64)
-    return table
-
-
-_POWERS = _powers()
-
-
 class Memory:
     """What one scanner and the library share: plain numbers (``get``, ``put``) and ``arrays`` by their names.
 
@@ -124,7 +106,7 @@ class Memory:
         self._range_bytes = range_bytes
         self._maps = 0
         self._share("buffer", np.zeros(buffer_bytes + PADDING, np.uint8))
-        self._share("powers", _POWERS)
+        self._share("powers", POWERS)
         self._share("rare", np.zeros(3 * _SET_ASIDE, np.int64))
         self._share("inexact", np.zeros(4 * _SET_ASIDE, np.int64))
         self.put("rare_room", _SET_ASIDE)

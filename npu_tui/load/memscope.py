@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npu_tui.load.csv_table import Blocks as Rows
-from npu_tui.load.csv_table import parsed_rows
+from npu_tui.load.csv_rows import Blocks as Rows
+from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher

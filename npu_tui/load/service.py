@@ -19,13 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.companion_schema import Column, Reading, Schema, reason
-from npu_tui.load.csv_table import DATED, MISSING, moments_of, read_table, table_of_cells, table_of_columns
+from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.raw import raw_services
 from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.service_spans import tables_of_events
+from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
@@ -67,12 +68,12 @@ def _schema(table: type[Rows]) -> Schema:
     """The columns of the file of ``table``."""
     columns = []
     for name, (kind, _, *known) in columns_of(table).items():
-        for headings, column, of in zip(known, (name, f"{name}_date"), (kind, "list"), strict=False):
+        for headings, column, of in zip(known, (name, f"{name}_date"), (kind, "date"), strict=False):
             columns += [Column(column, cast(Any, of), tuple(headings.split(" | ")))] if headings else []
     if "end" in table.__struct_fields__:
         columns.append(Column("duration", "length", ("during_time(ms)", "during_time")))
     if table.FILE == "batch":
-        columns.append(Column("members", "list", ("res_list",)))
+        columns.append(Column("members", "requests", ("res_list",)))
     return Schema(table.FILE, tuple(columns), (), only=True)
 
 
@@ -90,17 +91,18 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
         read = dict(zip(TABLES, readers.map(reading.table, SCHEMAS.values()), strict=True))
     for _, odd in read.values():
         reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
-    frames = {name: frame for name, (frame, _) in read.items()}
-    frames |= reading.of_events([name for name in ("requests", "batches") if not len(frames[name])])
+    tables_read = {name: table for name, (table, _) in read.items()}
+    tables_read |= reading.of_events([name for name in ("requests", "batches") if not len(tables_read[name].frame)])
+    frames = {name: table.frame for name, table in tables_read.items()}
     clock = _clock(list(frames.values()))
     codes = _Codes({}, {}, clock.shift, {})
     tables = {name: codes.filled(table, frames[name]) for name, table in TABLES.items()}
     rows: dict[str, Any] = {name: rows for name, (rows, _) in tables.items()}
-    members, order = frames["batches"]["members"], tables["batches"][1]
+    counts, requests, order = frames["batches"]["members"], tables_read["batches"].requests, tables["batches"][1]
     service = Service(
         path=str(folder), files=reading.files, clock=clock, rids=list(codes.rids), texts=list(codes.texts),
         odd=reading.odd, read_spans=_no_spans,
-        read_members=lambda: _members(members, order, codes.rids, service),
+        read_members=lambda: _members(counts, requests, order, codes.rids, service),
         **rows,
     )  # fmt: skip
     for (table, column), count in codes.impossible.items():
@@ -128,7 +130,7 @@ class _Reading:
             self.odd.append(message("odd.service_unread", names=unread))
         self._total, self._done = sum(self.files.values()), 0
 
-    def table(self, schema: Schema) -> tuple[pl.DataFrame, list[Message]]:
+    def table(self, schema: Schema) -> tuple[Reading, list[Message]]:
         """The rows of ``schema``, null for what is not there, and what is to be said of them."""
         reading, odd = read_table(self._folder, schema), list[Message]()
         self._done += self.files.get(reading.name, 0)
@@ -148,9 +150,9 @@ class _Reading:
             odd.append(message("companion.empty", name=reading.name))
         elif reading.state != "missing":
             odd += reading.messages
-        return reading.frame, odd
+        return reading, odd
 
-    def of_events(self, missing: list[str]) -> dict[str, pl.DataFrame]:
+    def of_events(self, missing: list[str]) -> dict[str, Reading]:
         """The tables ``missing`` as far as the file of events tells them."""
         if not missing or SPANS not in self.files:
             return {}
@@ -159,7 +161,7 @@ class _Reading:
         except OSError as error:
             self.odd.append(message("companion.unreadable", name=SPANS, why=reason(error)))
             return {}
-        return {name: table_of_columns(SCHEMAS[name], SPANS, tables[name]).frame for name in missing}
+        return {name: table_of_columns(SCHEMAS[name], SPANS, tables[name]) for name in missing}
 
 
 def _table_in(path: Path, schema: Schema) -> Reading | None:
@@ -186,14 +188,12 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
     dated = False
     for frame in frames:
         for name in (column for column in frame.columns if column.endswith("_date")):
-            dates = frame[name]
             plain = name.removesuffix("_date")
             if plain in frame.columns:
                 both = frame.lazy().select(plain, name).drop_nulls().head(_COMPARED).collect()
-                apart = (moments_of(both[name]) - both[plain]).drop_nulls().to_numpy()
-                if len(apart):
-                    return Clock(whole_quarters(int(np.median(apart))))
-            dated = dated or bool(dates.str.contains(DATED).any())
+                if len(both):
+                    return Clock(whole_quarters(int(np.median((both[name] - both[plain]).to_numpy()))))
+            dated = dated or frame[name].null_count() < len(frame)
     return Clock(_ASSUMED, "assumed") if dated else Clock()
 
 
@@ -249,15 +249,8 @@ class _Codes(Struct):
     def _moments(self, frame: pl.DataFrame, name: str) -> I64:
         """Moments from ms since 1970, where they are known, else from dates."""
         moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
-        dates = frame[f"{name}_date"]
-        missing = np.flatnonzero((moments == UNKNOWN) & dates.is_not_null().to_numpy())
-        if len(missing):
-            texts = dates[missing]
-            of_dates = _numbers(moments_of(texts))
-            zoned = texts.str.contains(DATED).to_numpy() & (of_dates != UNKNOWN)
-            of_dates[zoned] -= self.shift
-            moments[missing] = of_dates
-        return moments
+        dates = _numbers(frame[f"{name}_date"])
+        return np.where((moments == UNKNOWN) & (dates != UNKNOWN), dates - self.shift, moments)
 
     def _kinds(self, columns: dict[str, Any]) -> I8:
         """What batches compute, by their type, without one by how many requests are in which phase."""
@@ -301,45 +294,18 @@ def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
     return coded
 
 
-_MEMBER = r"\{[^{}]*\}"
-_RID = r"""['"]?\b(?:rid|req_id|request_id|id)['"]?\s*[:=]\s*['"]?([^'",{}\[\]]*[^'",{}\[\]\s])"""
-_NUMBERS = (
-    r"""['"]?\b(?:iter|iter_size)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
-    r"""['"]?\b(?:type|batch_type)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
-    r"""['"]?\b(?:num_scheduled_tokens|scheduled_tokens|tokens)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
-)
-_USUAL = (
-    r"""^\{['"]rid['"]: ['"]?([^'",{}]+)['"]?, ['"]iter['"]: (\d{1,15}), ['"]type['"]: (\d{1,15})"""
-    r"""(?:, ['"]num_scheduled_tokens['"]: (\d{1,15}))?[^{}]*\}$"""
-)
-"""What nearly all writers write: the other patterns take four times as long."""
-_PLAIN = r"""[^\[\]\(\)'",\s]+"""
-"""A request in a list of nothing but their names."""
-
-
-def _members(texts: pl.Series, order: I64, codes: dict[str, int], service: Service) -> Members:
-    """The requests in ``texts``, the lists of a row each, of the batches in ``order``."""
-    import polars as pl
-
-    parts = []
-    for first in range(0, max(len(order), 1), _ROWS):
-        some = texts[order[first : first + _ROWS]].fill_null("")
-        objects = some.str.contains("{", literal=True)
-        lists = some.str.extract_all(_MEMBER)
-        if not objects.all():
-            plain = some.set(objects | some.str.strip_chars().is_in(MISSING), "")
-            lists = lists.zip_with(objects, plain.str.extract_all(_PLAIN))
-        counts = lists.list.len().to_numpy().astype(np.int64)
-        batch = first + np.repeat(np.arange(len(some)), counts)
-        entries = lists.explode(empty_as_null=False, keep_nulls=False)
-        rid, *numbers = entries.str.extract_groups(_USUAL).struct.unnest()
-        if len(odd := entries.filter(rid.is_null())):
-            places, named = rid.is_null().arg_true(), odd.str.contains("{", literal=True)
-            rid = rid.scatter(places, odd.str.extract(_RID).zip_with(named, odd))
-            found = (odd.str.extract(pattern).set(~named, None) for pattern in _NUMBERS)
-            numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
-        whole = (_numbers(column.cast(pl.Int64, strict=False)) for column in numbers)
-        parts.append((batch, _coded(rid, codes), *whole))
+def _members(
+    counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: dict[str, int], service: Service
+) -> Members:
+    """The ``requests`` of batches, of which each row has ``counts``, of the batches in ``order``."""
+    if requests is None:
+        nothing = np.zeros(0, np.int64)
+        return Members(np.zeros(len(order) + 1, np.int64), nothing, nothing.astype(np.int32), nothing, nothing, nothing)
+    count = counts.fill_null(0).to_numpy()
+    first = np.cumsum(count) - count
+    count = count[order]
+    place = spread(first[order], count)
+    rid, *numbers = (_coded(requests["rid"], codes), *(_numbers(requests[name]) for name in requests.columns[1:]))
     service.rids[:] = codes
-    batch, *columns = map(np.concatenate, zip(*parts, strict=True))
-    return Members(np.searchsorted(batch, np.arange(len(order) + 1)), batch, *columns)
+    offset = np.append(0, np.cumsum(count))
+    return Members(offset, np.repeat(np.arange(len(order)), count), rid[place], *(column[place] for column in numbers))

@@ -46,6 +46,8 @@ _CONSTANTS = (
     "MORE", "WRONG", "GROW", "DONE", "TEXT", "THREAD_WORDS", "SERIES_WORDS", "PLAIN", "NAMED",
     "SLICE_TIME", "DURATION", "VALUE", "SAMPLE_TIME", "LINK_TIME", "MOST_VALUES", "ENTITIES_PER_EVENT",
     "CHOSEN_ABSENT", "CHOSEN_NUMBER", "CHOSEN_TEXT", "CHOSEN_UNREAD",
+    "CSV_LEFT_OUT", "CSV_WHOLE", "CSV_REAL", "CSV_MILLISECONDS", "CSV_MICROSECONDS", "CSV_DATE", "CSV_TEXT",
+    "CSV_REQUESTS",
 )  # fmt: skip
 _ARRAYS = {"phase_s": ("phase_ends", 3), f"known_{layout.DICTIONARIES[0]}": ("known", len(layout.DICTIONARIES))}
 """Numbers that C knows as an array: the first one's name, that of the array, and how many they are."""
@@ -58,6 +60,7 @@ def header() -> str:
     lines += _struct("State", layout.REGION, layout.NUMBER)
     lines += _struct("Chosen", layout.CHOSEN_REGION, layout.CHOSEN_WORD)
     lines += _struct("CellPlan", layout.CELL_REGION, layout.CELL_WORD)
+    lines += _struct("CsvPlan", layout.CSV_REGION, layout.CSV_WORD)
     lines += [f"enum {{ {', '.join(name.upper() for name in layout.DICTIONARIES)} }};", ""]
     lines += [f"#define {name} {getattr(layout, name)}" for name in _CONSTANTS]
     return "\n".join([*lines, "", "#endif", ""])

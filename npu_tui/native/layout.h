@@ -121,6 +121,22 @@ typedef struct {
     int64_t drop;
 } CellPlan;
 
+typedef struct {
+    Region text;
+    Region kinds;
+    Region values;
+    Region missing;
+    Region powers;
+    Region slots;
+    Region entries;
+    Region lists;
+    int64_t size;
+    int64_t columns;
+    int64_t rows;
+    int64_t texts;
+    int64_t listed;
+} CsvPlan;
+
 enum { THREADS, NAMES, CATEGORIES, TASK_TYPES, STACKS, SERIES, LINK_CATEGORIES, LINK_TEXTS };
 
 #define MORE 0
@@ -143,5 +159,13 @@ enum { THREADS, NAMES, CATEGORIES, TASK_TYPES, STACKS, SERIES, LINK_CATEGORIES, 
 #define CHOSEN_NUMBER 1
 #define CHOSEN_TEXT 2
 #define CHOSEN_UNREAD 3
+#define CSV_LEFT_OUT 0
+#define CSV_WHOLE 1
+#define CSV_REAL 2
+#define CSV_MILLISECONDS 3
+#define CSV_MICROSECONDS 4
+#define CSV_DATE 5
+#define CSV_TEXT 6
+#define CSV_REQUESTS 7
 
 #endif

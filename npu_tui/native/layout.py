@@ -7,6 +7,11 @@ stops at the first access outside the region that is meant. ``header`` gives the
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+
 DICTIONARIES = (
     "threads", "names", "categories", "task_types", "stacks", "series", "link_categories", "link_texts",
 )  # fmt: skip
@@ -95,3 +100,40 @@ CELL_REGION = {name: 2 * i for i, name in enumerate(_CELL_REGIONS)}
 
 CELL_WORD = {name: 2 * len(_CELL_REGIONS) + i for i, name in enumerate(_CELL_WORDS)}
 """The plain numbers after the regions: rows wanted, columns, levels, and the bits and the drop of the keys."""
+
+_CSV_REGIONS = "text", "kinds", "values", "missing", "powers", "slots", "entries", "lists"
+_CSV_WORDS = "size", "columns", "rows", "texts", "listed"
+
+CSV_REGION = {name: 2 * i for i, name in enumerate(_CSV_REGIONS)}
+"""The plan of the columns of a CSV file: whole rows of ``text``, the kind of each column (one byte), ``values`` (int64)
+of the first column, then those of the next, and the words of up to eight bytes that stand for no value.
+
+``slots`` (int32, a power of two of them) lead to ``entries`` of two words, offset and length of each text. ``lists``
+have four words for each request of a batch: the number of its name, iteration, phase, tokens.
+"""
+
+CSV_WORD = {name: 2 * len(_CSV_REGIONS) + i for i, name in enumerate(_CSV_WORDS)}
+"""The plain numbers after the regions: bytes of text, columns, room for rows, texts and requests so far."""
+
+CSV_LEFT_OUT, CSV_WHOLE, CSV_REAL, CSV_MILLISECONDS, CSV_MICROSECONDS, CSV_DATE, CSV_TEXT, CSV_REQUESTS = range(8)
+"""What the cells of a column are; times become ns, texts the number of the text from 1 on, and the
+requests of a batch how many they are."""
+
+
+def powers() -> U64:
+    """For up to 18 decimals: the power of a fifth in 128 bits and that of ten as a float, three words each; (19, 3).
+
+    The fifths are rounded up and their highest bit is set, as the method of Eisel and Lemire wants them
+    (https://arxiv.org/abs/2101.11408).
+    """
+    table = np.zeros((19, 3), np.uint64)
+    for decimals in range(19):
+        five = 5**decimals
+        bits = (five - 1).bit_length()
+        fifth = min((1 << (bits + 127)) // five + 1, (1 << 128) - 1)
+        table[decimals, 0], table[decimals, 1] = fifth >> 64, fifth & ((1 << 64) - 1)
+        table[decimals, 2] = np.float64(10.0**decimals).view(np.uint64)
+    return table
+
+
+POWERS = powers()

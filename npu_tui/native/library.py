@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
     "crossing": "aanan", "passing": "aaaanana", "count_until": "anana", "united": "aanaa", "shared": "aanaanaa",
-    "covered": "aaanaaannaa", "cells": "an",
+    "covered": "aaanaaannaa", "csv_columns": "a", "cells": "an",
 }  # fmt: skip
 """The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""
 _HOLDING = frozenset({"cells"})
@@ -59,6 +59,7 @@ class Library(Struct, frozen=True):
     united: Any
     shared: Any
     covered: Any
+    csv_columns: Any
     cells: Any
 
 

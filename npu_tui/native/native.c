@@ -2,6 +2,7 @@
 
 #include "args.c"
 #include "cells.c"
+#include "columns.c"
 #include "replay.c"
 #include "rows.c"
 #include "scan.c"

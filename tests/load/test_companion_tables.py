@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from npu_tui.load import csv_table as csv_blocks
+from npu_tui.load import csv_rows as csv_blocks
 from npu_tui.load import documents
 from npu_tui.load.communication import (
     communication_bandwidth,

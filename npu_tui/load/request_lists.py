@@ -1,0 +1,53 @@
+"""The requests of batches as ``res_list`` of msServiceProfiler names them, in whatever way its versions write lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npu_tui.load.companion_schema import MISSING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MEMBER = r"\{[^{}]*\}"
+_RID = r"""['"]?\b(?:rid|req_id|request_id|id)['"]?\s*[:=]\s*['"]?([^'",{}\[\]]*[^'",{}\[\]\s])"""
+_NUMBERS = (
+    r"""['"]?\b(?:iter|iter_size)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+    r"""['"]?\b(?:type|batch_type)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+    r"""['"]?\b(?:num_scheduled_tokens|scheduled_tokens|tokens)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
+)
+_USUAL = (
+    r"""^\{['"]rid['"]: ['"]?([^'",{}]+)['"]?, ['"]iter['"]: (\d{1,15}), ['"]type['"]: (\d{1,15})"""
+    r"""(?:, ['"]num_scheduled_tokens['"]: (\d{1,15}))?[^{}]*\}$"""
+)
+"""What nearly all writers write: the other patterns take four times as long."""
+_PLAIN = r"""[^\[\]\(\)'",\s]+"""
+"""A request in a list of nothing but their names."""
+
+
+def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+    """How many requests each of ``texts`` names, null where there is no list, and these one after the other.
+
+    A request has its name, ``rid``, and whole numbers, null where they are not told: ``iter``, ``phase``, ``tokens``.
+    """
+    import polars as pl
+
+    texts = texts.set(texts.str.strip_chars().is_in(MISSING), None)
+    named = texts.str.contains("{", literal=True).fill_null(True)
+    lists = texts.str.extract_all(_MEMBER)
+    if not named.all():
+        lists = lists.zip_with(named, texts.set(named, None).str.extract_all(_PLAIN))
+    entries = lists.explode(empty_as_null=False, keep_nulls=False)
+    rid, *numbers = entries.str.extract_groups(_USUAL).struct.unnest()
+    if len(odd := entries.filter(rid.is_null())):
+        places, named = rid.is_null().arg_true(), odd.str.contains("{", literal=True)
+        rid = rid.scatter(places, odd.str.extract(_RID).zip_with(named, odd))
+        found = (odd.str.extract(pattern).set(~named, None) for pattern in _NUMBERS)
+        numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
+    whole = (column.cast(pl.Int64, strict=False) for column in numbers)
+    columns = dict(zip(REQUESTS, (rid, *whole), strict=True))
+    return lists.list.len().cast(pl.Int64).set(texts.is_null(), None), pl.DataFrame(columns)
+
+
+REQUESTS = "rid", "iter", "phase", "tokens"
+"""The columns of requests."""
