@@ -61,6 +61,18 @@ OWN: dict[str, Cause] = {
         changed(slow_lines=()),
         ("HOST.WORK",),
     ),
+    "own: decode, sampling in many short operations": Cause(
+        (
+            troubled(
+                replace(_DECODE, kernel_ns=150_000, with_stack=False),
+                sort_ns=1_200_000,
+                sort_parts=14,
+            ),
+        ),
+        untroubled(sort_ns=0),
+        ("HOST.WORK",),
+        others=("SYNC.HOST", *DISPATCH),
+    ),
     "own: decode, allocation": Cause(
         (troubled(replace(_DECODE, kernel_ns=150_000), allocation_ns=900_000),),
         untroubled(allocation_ns=0),
@@ -170,6 +182,18 @@ OWN: dict[str, Cause] = {
         ),
         _ON_TIME,
         ("COMM.STRAGGLER",),
+    ),
+    "own: gradients in one bucket": Cause(
+        (replace(JOB, layers=5, gradient_bytes=50_000_000, one_bucket=True),),
+        changed(one_bucket=False),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
+    ),
+    "own: gradients in one bucket, accumulation": Cause(
+        (replace(JOB, layers=6, gradient_bytes=90_000_000, one_bucket=True, uneven=Uneven(micro_steps=2)),),
+        changed(one_bucket=False),
+        ("COMM.EXPOSED",),
+        others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
     ),
     "own: a slow link": Cause(
         (troubled(replace(JOB, layers=5, gradient_bytes=24_000_000), slow_link=2, link_slower=12),),

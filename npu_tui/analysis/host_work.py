@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +13,7 @@ from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import of_trace
 
 _LEAST_NS = 500_000
@@ -35,6 +37,7 @@ def launch_times(trace: Trace) -> I64:
 def idle_work(trace: Trace) -> I64:
     """Operations and frames of Python of 500 us or more without a launch or a wait inside, none inside another.
 
+    Shorter operations count where they take as long together between two launches, such as those that augment images.
     They are on threads that launch, by start. A step, and a frame in which another thread launches, such as
     ``loss.backward()``, have launches inside. Fetching a batch, garbage collection and calls of CANN, such as those
     that take memory or compile, have findings of their own.
@@ -66,9 +69,31 @@ def idle_work(trace: Trace) -> I64:
     is_frame = slices.category[items] == frames
     operations, framed = _outermost(trace, items[~is_frame]), _outermost(trace, items[is_frame])
     told = _is_mostly(trace, operations, framed, _MOST)
-    work = _outermost(trace, np.sort(np.concatenate((operations, framed[~told]))))
+    framed = framed[~told]
+    short = _short(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
+    short = short[~_is_mostly(trace, elsewhere, short, _ELSEWHERE)]
+    work = _outermost(trace, np.unique(np.concatenate((operations, framed, short))))
     result: I64 = work[np.argsort(slices.start[work], kind="stable")]
     return result
+
+
+def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:
+    """Operations on ``lanes`` that take 500 us together between two ``events``, none of which lies in ``framed``."""
+    slices, found = trace.slices, [np.zeros(0, np.int64)]
+    code = trace.categories.index("cpu_op") if "cpu_op" in trace.categories else -1
+    long = np.flatnonzero(np.diff(events) >= _LEAST_NS)
+    told = union(slices.start[framed], slices.end[framed])
+    for lane in lanes:
+        begun = slices.start[lane.first : lane.last]
+        first, last = (lane.first + np.searchsorted(begun, edge) for edge in (events[long], events[long + 1]))
+        for low, high, until in zip(first.tolist(), last.tolist(), events[long + 1].tolist(), strict=True):
+            items = np.arange(low, high)[(slices.category[low:high] == code) & (slices.end[low:high] <= until)]
+            items = _outermost(trace, items)
+            items = items[[not _has_finding(trace.name_of(item)) for item in items.tolist()]]
+            time = slices.end[items] - slices.start[items]
+            if time.sum() >= _LEAST_NS > time.max():
+                found.append(items[covered_within(*told, slices.start[items], slices.end[items]) == 0])
+    return np.concatenate(found)
 
 
 def _has_finding(name: str) -> bool:

@@ -29,7 +29,7 @@ from npu_tui.rules.late_ranks import (
     unknown_span,
 )
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again
+from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import I64, in_groups
 from npu_tui.trace.intervals import covered_within
@@ -72,6 +72,8 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message(f"finding.exposed.unknown{'_gpu' * facts.on_gpu}"))
     if length_of(filling):
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
+    if late_ones := unsplit(facts):
+        parts.append(message("finding.exposed.unsplit", count=late_ones[0].buckets))
     items = facts.collectives.item
     rest = without(without(facts.exposed, waiting), filling)
     cuts = shortened(facts, _hideable(facts, rest), waiting)
@@ -224,6 +226,13 @@ def _hideable(facts: Facts, rest: Span) -> I64:
         fits[:-1] += _fitting(reduced[:-1][::-1], between[::-1])[::-1]
         most = int(between.sum())
         hidden[order[rows]] += fits if fits.sum() <= most else fits * most // fits.sum()
+    for late_ones in unsplit(facts):
+        rows = late_ones.reductions
+        needed = covered_within(*rest, slices.start[collectives.item[rows]], slices.end[collectives.item[rows]])
+        room = int(covered_within(*free, np.array([late_ones.begin]), np.array([late_ones.end]))[0])
+        # Either the first bucket, which needs its part of the pass, or the last one goes along with nothing.
+        most = min(int(needed.sum()), room) * (late_ones.buckets - 1) // late_ones.buckets
+        hidden[rows] = np.maximum(hidden[rows], needed * most // max(int(needed.sum()), 1))
     return hidden
 
 

@@ -11,12 +11,13 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import covered_before, covered_within
 
 Purpose = Literal["gradients", "shards", "tensor", "weights", "experts", "pipeline", "other"]
@@ -43,6 +44,9 @@ _DIRECTLY_NS = 50_000
 _SERIAL_SHARE = 0.1
 """A collective that less computing than this goes along with is waited for: the next operator needs its result."""
 _FEWEST_A_STEP = 2
+_BUCKET = 25 * 2**20
+"""Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
+_MANY = 1_000_000
 _NOTABLE = 0.25
 """Of the sums of tensor parallelism at least this share stands behind a product: others stand behind its bias."""
 
@@ -169,6 +173,45 @@ def reduced_again(facts: Facts) -> I64:
         if step[rows[-1]] == step[following[0]] and size[rows].all() and (sorted(size[rows]) == sorted(size[following]))
     ]
     found: I64 = every.item[chosen[np.concatenate(again)]] if again else chosen[:0]
+    return found
+
+
+class Unsplit(Struct, frozen=True):
+    """The ``reductions`` of a step, in ``facts.collectives``, that begin when the pass backward has ended.
+
+    The pass takes from ``begin`` to ``end``, ns. In so many ``buckets`` they would go along with it.
+    """
+
+    reductions: I64
+    begin: int
+    end: int
+    buckets: int
+
+
+@once_per_device
+def unsplit(facts: Facts) -> list[Unsplit]:
+    """The steps that reduce all gradients after the pass backward; a bucket is as large as usual, or one parameter."""
+    starts, every = facts.trace.slices.start, facts.collectives
+    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (every.size > 0))
+    steps = np.sort(facts.repetitions)
+    passes = facts.kernels[_of_backward(facts)]
+    added = facts.named(("python", "other"), lambda name: name.endswith("AccumulateGrad"))
+    parameters = len(added) // facts.count or _MANY
+    found = []
+    for members in in_groups(np.searchsorted(steps, starts[every.item[rows]], "right")):
+        reductions = rows[members]
+        begin = starts[every.item[reductions]]
+        step = int(np.searchsorted(steps, begin[0], "right"))
+        kernels = passes[np.searchsorted(steps, starts[passes], "right") == step]
+        size = int(every.size[reductions].sum())
+        buckets = min(round(size / _BUCKET), parameters)
+        if buckets < 2 or not len(kernels) or starts[kernels[-1]] > begin.min():
+            continue
+        # Of several passes backward the last one counts: forward passes lie between them.
+        at = np.searchsorted(starts[facts.kernels], starts[kernels])
+        cuts = np.flatnonzero(np.diff(at) > max(_NOTABLE * len(at), 1))
+        first = kernels[int(cuts[-1]) + 1 if len(cuts) else 0]
+        found.append(Unsplit(reductions, int(starts[first]), int(begin.min()), buckets))
     return found
 
 

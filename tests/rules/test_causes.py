@@ -56,6 +56,8 @@ TRIED = (
     "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
     "own: Level0, metrics",
+    "own: decode, sampling in many short operations",
+    "own: gradients in one bucket",
     "own: a slow link of eight, reductions that block",
     "uneven: blocking copies, no call that waits",
     "uneven: busy CPU",
