@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.health import TraceHealth
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.service import UNKNOWN
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.service_latency import Timeline
 
 Evidence = Literal["slices", "links", "files"]
 """``files`` are those beside the trace."""
@@ -27,7 +32,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
 """What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""
 
 _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
-    **dict.fromkeys(("odd.db_texts", "odd.untold"), _SLICES),
+    **dict.fromkeys(("odd.db_texts", "odd.untold", "odd.half_told"), _SLICES),
     **dict.fromkeys(("odd.clock_ahead", "odd.clock_behind"), _BOTH),
     **dict.fromkeys(("odd.devices", "odd.db_locked", "odd.db_written", "odd.db_tables", "odd.db_tables_more"), _BOTH),
     **dict.fromkeys(("odd.db_views", "odd.db_tasks"), _BOTH),
@@ -41,6 +46,28 @@ _FILES = ("companion.cut_off", "companion.cut_short", "companion.unreadable", "c
 
 _PHASES = frozenset("NODSTpFcVva()=,n")
 """Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
+
+
+def half_told(found: Timeline) -> int:
+    """Requests of a service that one table lacks though another one has them, as where its last rows were not written.
+
+    One has ended with tokens, but no batches of all of them; or it was in batches, yet not in the first or the last of
+    its engine, and is no request. Where no request is in both, tables have other names for them.
+    """
+    requests, latencies, steps = found.service.requests, found.latencies, found.steps
+    named = requests.rid >= 0
+    told, ended = np.zeros((2, len(latencies.start)), np.bool_)
+    told[requests.rid[named]] = True
+    ended[requests.rid[named & (requests.end != UNKNOWN)]] = True
+    seen = latencies.first >= 0
+    if not (told & seen).any():
+        return 0
+    unread = ended & (latencies.tokens > 1)
+    unread[latencies.decoded] = False
+    edge = np.append(True, np.diff(steps.engine) != 0)
+    inside = ~edge[latencies.first] & ~np.append(edge[1:], True)[latencies.last]
+    return int(np.count_nonzero(unread | (seen & ~told & inside)))
+
 
 UNKNOWN_SHARE = 1.0
 """The share of what nobody can count: as much as there is."""

@@ -549,12 +549,16 @@ class Profile(Parted):
     @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
+        from npu_tui.analysis.evidence import half_told
         from npu_tui.analysis.health import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
         odd = [*self.left_out, *filter(None, [self.clock_jump])]
         if cpu is not None and not isinstance(cpu, Message):
             odd += [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
+        if self.judged is not None and (count := half_told(self.judged.found)):
+            every = len(self.judged.found.latencies.start)
+            odd.append(message("odd.half_told", count=count, all=every, share=count / every))
         return replace(health, warnings=health.warnings + odd)
 
     @shared

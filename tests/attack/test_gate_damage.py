@@ -81,6 +81,12 @@ def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
     assert attack(kind, range(2), 1) == (2, [])
 
 
+@pytest.mark.parametrize(("kind", "number"), [("ttft", 5), ("tpot", 5), ("tpot", 9)])
+def test_rows_that_were_never_written_make_no_gate_pass(kind: str, number: int) -> None:
+    """The file ends with a whole row: only the other files know of requests that are gone."""
+    assert attack(kind, range(number, number + 1), 37) == (1, [])
+
+
 def test_a_cut_makes_neither_side_pass(slow: Path, tmp_path: Path) -> None:
     cut = tmp_path / "trace_view.json"
     whole = (slow / TRACE).read_bytes()
