@@ -58,7 +58,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     if rows:
         blocks.append(_clock(rows))
     if report.not_checked:
-        blocks += [Heading(say("job.not_checked")), Items(tuple(report.not_checked))]
+        blocks += [Heading(say("report.not_checked")), Items(tuple(report.not_checked))]
     blocks.append(Code((f"npu-tui {shlex.quote(report.source.path)}",)))
     return Document(f"npu-tui: {report.source.path}", blocks)
 
