@@ -82,17 +82,19 @@ def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64
     slices, found = trace.slices, [np.zeros(0, np.int64)]
     code = trace.categories.index("cpu_op") if "cpu_op" in trace.categories else -1
     long = np.flatnonzero(np.diff(events) >= _LEAST_NS)
+    other = np.array([*map(_has_finding, trace.names), False])
     told = union(slices.start[framed], slices.end[framed])
     for lane in lanes:
         begun = slices.start[lane.first : lane.last]
         first, last = (lane.first + np.searchsorted(begun, edge) for edge in (events[long], events[long + 1]))
-        for low, high, until in zip(first.tolist(), last.tolist(), events[long + 1].tolist(), strict=True):
-            items = np.arange(low, high)[(slices.category[low:high] == code) & (slices.end[low:high] <= until)]
-            items = _outermost(trace, items)
-            items = items[[not _has_finding(trace.name_of(item)) for item in items.tolist()]]
-            time = slices.end[items] - slices.start[items]
-            if time.sum() >= _LEAST_NS > time.max():
-                found.append(items[covered_within(*told, slices.start[items], slices.end[items]) == 0])
+        gap = np.repeat(np.arange(len(long)), last - first)
+        items = np.arange(len(gap)) + np.repeat(last - np.cumsum(last - first), last - first)
+        inside = (slices.category[items] == code) & (slices.end[items] <= events[long + 1][gap])
+        outer = _outermost(trace, items[inside])
+        gap = gap[inside][np.searchsorted(items[inside], outer)]
+        time = np.where(other[slices.name[outer]], 0, slices.end[outer] - slices.start[outer])
+        chosen = outer[(time > 0) & (np.bincount(gap, time, len(long))[gap] >= _LEAST_NS)]
+        found.append(chosen[covered_within(*told, slices.start[chosen], slices.end[chosen]) == 0])
     return np.concatenate(found)
 
 
