@@ -195,6 +195,9 @@ OWN: dict[str, Cause] = {
         ("COMM.EXPOSED",),
         others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
     ),
+    "own: chains of elementwise kernels": Cause(
+        (replace(CALM, chain=12, layers=3, kernel_ns=260_000),), changed(chain=1), ("OP.AFFINITY_KERNEL",)
+    ),
     "own: a slow link": Cause(
         (troubled(replace(JOB, layers=5, gradient_bytes=24_000_000), slow_link=2, link_slower=12),),
         untroubled(slow_link=None),

@@ -420,7 +420,7 @@ def test_one_is_told_as_one():
         "launches|slices|links|kernels|collectives|events|rows|lanes|gaps|bubbles|checks|copies|hits|calls|files|steps"
     )
     several = {
-        "finding.bound.dynamic_title", "finding.bound.dynamic", "finding.small.run", "finding.small.run_at",
+        "finding.bound.dynamic_title", "finding.bound.dynamic",
         "finding.profiler.detail", "finding.steps.some", "job.slow.always", "job.slow.once", "job.sizes.title",
         "diff.line", "diff.line_earlier", "range.copy",
     }  # fmt: skip

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
@@ -49,7 +50,8 @@ class Saving:
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
-    begin and end.
+    begin and end, ``spare`` the kernels that would not run: all of a run but the longest, which takes as long as one
+    that does the work of all.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,7 @@ class Saving:
         self.exact = False
         self.places: list[tuple[int, int, str]] = []
         self.spans: list[Span] = []
+        self.spare: list[I64] = []
 
     def add(self, span: Span, time: int, saves: int, exact: bool) -> int:
         """Count the runs of ``span``, which take ``time`` ns on the device.
@@ -274,11 +277,22 @@ def _add(
         ends = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
         span = slices.start[ends[0]], np.maximum(slices.end[ends[1]], slices.start[ends[0]] + 1)
         room = row.add(span, int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
+        row.spare.append(_spare(items, time[:-1], matched.first[members], matched.last[members]))
         for first, last in zip(
             matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
         ):
             words = " → ".join(names[name] for name in code[first:last].tolist())
             row.places.append((int(items[first]), int(items[last - 1]), words))
+
+
+def _spare(items: I64, time: I64, first: I64, last: I64) -> I64:
+    """Those of ``items`` in the runs from ``first`` to ``last`` but the one of most ``time`` in each run."""
+    count = last - first
+    at = np.arange(int(count.sum())) + np.repeat(last - np.cumsum(count), count)
+    # Of several that are equally long the first one stays.
+    order = time[at] * len(at) - np.arange(len(at))
+    longest = np.maximum.reduceat(order, np.cumsum(count) - count) if len(at) else order
+    return items[at[order < np.repeat(longest, count)]]
 
 
 def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
@@ -314,9 +328,13 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
         api=rows[0][0],
         more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
     )
-    weight = float(saves)
+    weight, removes, change = float(saves), None, None
     if rows[0][0] == CHAIN and severity != "info":
         chains = savings[CHAIN]
+        spare = np.concatenate(chains.spare)
+        calls = np.unique(operation_of(facts.trace, spare))
+        removes, weight = facts.span_of(spare), 0.0
+        change = Change(tasks=(TaskCut(spare),)) | facts.without_calls(calls[calls >= 0])
         words = {"share": facts.share(chains.time), "count": chains.count, "api": CHAIN}
         title = message("finding.affinity.chain", **words)
         severity = "medium" if facts.share(chains.saves) >= facts.limits[SEVERITY_HIGH] else severity
@@ -335,6 +353,8 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
     parts = [message(f"finding.affinity.{kind}", runs=runs)] if runs else []
     if IN_PLACE in savings:
         parts.append(_in_place(facts, savings[IN_PLACE].count))
+    if change is not None:
+        parts.append(message("finding.affinity.as_long"))
     if lines:
         parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices
@@ -355,8 +375,10 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
             *(message("finding.advice.use", api=api) for api, _ in rows[:4]),
             message("finding.advice.check_numbers", share=min(time / computing, 1.0) if computing else 0.0),
         ),
+        removes=removes,
         weight=weight,
         confidence="medium" if exact else "low",
+        change=change,
         code_lines=lines,
         shown=together(*(span for _, saving in rows for span in saving.spans)),
     )

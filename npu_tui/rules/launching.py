@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -19,13 +18,10 @@ from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, line_of, sentences, severity_of
-from npu_tui.rules.sequences import ELEMENTWISE
-from npu_tui.trace.arrays import I64
-from npu_tui.trace.message import Said, message
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, severity_of
+from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
-_SHORTEST_RUN = 10
 _FUSED_LAUNCHES = 4
 """Launches that a step of a fused optimizer still makes."""
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
@@ -78,38 +74,14 @@ def small(facts: Facts) -> Draft | None:
     return Draft(
         "low",
         message("finding.small.title", share=share, least=limits[SMALL_KERNEL_US] * 1000),
-        sentences(
-            message(
-                "finding.small.detail",
-                count=int(np.count_nonzero(short)), all=len(kernels), median=median, interval=interval,
-                lost=length_of(removes), types=most,
-            ),
-            longest_run(facts, types, code),
+        message(
+            "finding.small.detail",
+            count=int(np.count_nonzero(short)), all=len(kernels), median=median, interval=interval,
+            lost=length_of(removes), types=most,
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
     )  # fmt: skip
-
-
-def longest_run(facts: Facts, types: list[str], code: I64) -> Said:
-    """The most elementwise kernels that follow each other, such as ``x + 1`` and ``x * 2``, with their lines."""
-    plain = np.isin(types, ELEMENTWISE)[code]
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], plain, [False])).astype(np.int8)))
-    if not len(edges):
-        return ""
-    low, high = edges[::2], edges[1::2]
-    at = int(np.argmax(high - low))
-    first, last = int(low[at]), int(high[at])
-    if last - first < _SHORTEST_RUN:
-        return ""
-    names = list(dict.fromkeys(types[k] for k in code[first:last].tolist()))[:4]
-    stacks = stack_of(facts.trace, operation_of(facts.trace, facts.kernels[first:last]))
-    by_kernel = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
-    lines = [line for line in dict.fromkeys(by_kernel) if line is not None][:2]
-    if not lines:
-        return message("finding.small.run", count=last - first, types=names)
-    named = [line_of(line) for line in lines]
-    return message("finding.small.run_at", count=last - first, types=names, lines=named)
 
 
 def optimizer(facts: Facts) -> Draft | None:

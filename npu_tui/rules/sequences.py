@@ -54,7 +54,7 @@ _BREAKER = "the reshape or transpose moved out from between: it keeps the two fr
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
 
-IN_PLACE = "the activation in place (relu_, sigmoid_, tanh_)"
+IN_PLACE = "activations in place (relu_, sigmoid_, tanh_)"
 """What saves memory and no time."""
 
 #: Runs of top-level ``aten`` operations, without their prefix.

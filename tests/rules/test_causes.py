@@ -56,6 +56,7 @@ TRIED = (
     "uneven: accumulation that reduces in each pass",
     "uneven: AI CPU in the backward pass",
     "own: Level0, metrics",
+    "own: chains of elementwise kernels",
     "own: decode, sampling in many short operations",
     "own: gradients in one bucket",
     "own: a slow link of eight, reductions that block",

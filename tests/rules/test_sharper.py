@@ -22,7 +22,6 @@ from npu_tui.profile.parts import WHOLE_TRACE, select_step
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.ladder import steps_of
-from npu_tui.rules.launching import longest_run
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.outliers import _compared
 from npu_tui.rules.rule import Draft
@@ -306,17 +305,6 @@ def test_memory_that_the_program_gives_back_is_told() -> None:
     assert isinstance(draft, Draft)
     assert "empty_cache" in words(draft.detail)
     assert "empty_cache" in words(draft.advice[0])
-
-
-def test_runs_of_elementwise_kernels_are_named() -> None:
-    facts = facts_of(job("slow_python"))
-    count = len(facts.kernels)
-    code = np.zeros(count, np.int64)
-    code[count // 2] = 1
-    said = words(longest_run(facts, ["Add", "MatMulV2"], code))
-    assert f"Up to {max(count // 2, count - count // 2 - 1)} elementwise kernels" in said
-    assert "Add" in said
-    assert not longest_run(facts, ["MatMulV2", "Add"], code)  # one alone is no run
 
 
 def test_a_fused_optimizer_counts_where_launches_cost() -> None:
