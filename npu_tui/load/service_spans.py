@@ -68,15 +68,11 @@ class TextArgs(RowArgs, frozen=True, eq=False):
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """The args of a row; none where they cannot be read."""
-        try:
-            args = orjson.loads(self.texts[ordinal])
-        except (orjson.JSONDecodeError, IndexError):
-            return {}
-        return args if isinstance(args, dict) else {}
+        return _object(self.texts[ordinal]) if ordinal < len(self.texts) else {}
 
 
 def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]]:
-    """Take in what the table ``slice`` of the database at ``path`` holds; what is in the way is said."""
+    """Take in the tables ``slice`` and ``counter`` of the database at ``path``; what is in the way is said."""
     rows: list[tuple[int, int, int, int, int]] = []
     texts: list[str] = []
     odd: list[Message] = []
@@ -96,12 +92,36 @@ def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]
                 times = (start, start + length) if timed else (INVALID, INVALID)
                 rows.append((*times, thread, whole.names[as_text(name)], whole.categories[as_text(category)]))
                 texts.append(as_text(args))
+            _add_counters(whole, tables)
     except InputError as error:
         odd.append(error.message)
     start, end, thread, name, category = np.array(rows, np.int64).reshape(-1, 5).T
     codes = (column.astype(np.int32) for column in (name, category))
     whole.slices(whole.count + np.arange(len(rows)), thread.astype(np.int32), start, end, *codes)
     return TextArgs(texts), odd
+
+
+def _add_counters(whole: WholeColumns, tables: Tables) -> None:
+    """Take in the samples of the table ``counter``, a curve for each number in its args."""
+    curves = dict[tuple[int, str, str], list[tuple[int, float]]]()
+    for name, pid, time, args in tables.cells(tables.find("counter"), "name", "pid", "timestamp", "args"):
+        if not isinstance(time, int) or not 0 < time < 1 << 62:
+            continue
+        for key, value in _object(as_text(args)).items():
+            if isinstance(value, int | float):
+                curves.setdefault((_place(pid), as_text(name), key), []).append((time, float(value)))
+    for (pid, name, key), samples in curves.items():
+        times, values = zip(*samples, strict=True)
+        whole.samples(pid, name, key, "", np.array(times), np.array(values))
+
+
+def _object(text: str) -> dict[str, Any]:
+    """What ``text`` says as an object of JSON, nothing where it is none."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _place(cell: Any) -> int:

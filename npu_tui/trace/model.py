@@ -176,7 +176,7 @@ class Chunks(Struct, frozen=True):
     """Where the events are stored: each chunk is ``length`` bytes of complete events, separated by commas.
 
     ``file`` indexes ``Trace.files``, ``offset`` is in bytes, ``first_event`` the ordinal of the chunk's first event
-    over all files. The events of a database are rows: ``ingest.database.whole`` says what a chunk of them is.
+    over all files. The events of a database are rows: ``load.database_args`` says what a chunk of them is.
     """
 
     file: I32

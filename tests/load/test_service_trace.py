@@ -107,6 +107,15 @@ def test_found(split: Path, tmp_path: Path) -> None:
     assert not list(sources_below(tmp_path))
 
 
+def curves(trace: Trace) -> dict[tuple[str, str], list[float]]:
+    """The values of the curves by name and key."""
+    counters, offset = trace.counters, trace.counters.offset
+    return {
+        (series.name, series.key): counters.value[offset[number] : offset[number + 1]].tolist()
+        for number, series in enumerate(counters.series)
+    }
+
+
 def test_spans(split: Path, trace: Trace, tmp_path: Path) -> None:
     """Instants are spans too, with the request that they are about; profiler.db alone says the same, in ns."""
     service = trace.service
@@ -124,6 +133,7 @@ def test_spans(split: Path, trace: Trace, tmp_path: Path) -> None:
     assert other.service is not None
     assert len(other.slices) == len(trace.slices)
     assert len(other.service.spans) == len(spans)
+    assert curves(other) == curves(trace)
     text = [service.text(code) for code in spans.name.tolist()]
     assert [other.service.text(code) for code in other.service.spans.name.tolist()] == text
     assert np.abs(other.service.spans.start - spans.start).max() <= 250  # us as a float of today
