@@ -227,7 +227,8 @@ def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSit
     least = facts.limits[SYNC_SHARE] * facts.total
     if site is not None and (gain := length_of(both(site.span, removes))) >= least:
         advice.append(message("finding.advice.metrics", gain=gain / facts.count))
-    if (gain := length_of(compiling)) >= least:
+    freed = facts.freed(facts.without_calls(compile_calls(facts))) if len(compiling[0]) else 0
+    if (gain := length_of(compiling) if freed is None else min(length_of(compiling), freed)) >= least:
         advice.append(message("finding.advice.jit_compile_gain", gain=gain / facts.count))
     rest = [text for text in stage_advice(facts) if not (advice and text == message("finding.advice.jit_compile"))]
     return (*advice, *rest)
@@ -494,6 +495,7 @@ RULES: tuple[Rule, ...] = (
             "MindStudio Insight: Host Bound",
         ),
         reach="place",
+        replayed=True,
     ),
     Rule(
         "DISPATCH.FREE",

@@ -61,6 +61,7 @@ _MOST_OF_IT = 0.6
 _WORK_SAVES = 0.5
 """Share of what mending the waits saves: host work that saves as much is taken out before they are priced."""
 _NEGLIGIBLE = 0.01
+_COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
 _LOADER = "dataloader"
@@ -120,7 +121,8 @@ def sync_host(facts: Facts) -> Draft | None:
         parts.append(message("finding.sync.blocking", share=share_blocking))
     elif silent := _silence_after(facts, waits, lost):
         parts.append(message("finding.sync.silent", time=silent))
-    advice: tuple[Message, ...] = advise("inference" if facts.is_serving else "metrics_rarely", "non_blocking")
+    read = "inference" if facts.is_serving else "metrics_rarely"
+    advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, "non_blocking")))
     if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
@@ -137,6 +139,12 @@ def sync_host(facts: Facts) -> Draft | None:
         # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
         reach="place" if few and facts.has_engine_steps and not blocking else None,
     )
+
+
+def _copies(facts: Facts, waits: I64) -> bool:
+    """Whether most of ``waits`` are for copies of tensors, not for values."""
+    copying = facts.span_of(facts.named(("python", "other"), _COPYING.__contains__))
+    return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
 
 
 def _silence_after(facts: Facts, waits: I64, lost: int) -> float:
@@ -387,8 +395,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=sync_host,
         thresholds=(SYNC_SHARE, SYNC_UNPROVEN, SYNC_BLOCKING, SYNC_LONG_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("metrics_rarely", "non_blocking", "launch_blocking", "inference"),
-        gpu=("metrics_rarely", "non_blocking"),
+        advice=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking", "inference"),
+        gpu=("metrics_rarely", "copy_back", "non_blocking"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:

@@ -171,6 +171,12 @@ def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:
     assert words(lead.detail).endswith("so what fixing it saves is unknown.")
 
 
+def test_waits_for_copies_are_advised_as_such() -> None:
+    for name, copies in (("uneven: a copy to the host", True), ("waits: metrics", False)):
+        waits = next(row for row in measured(ALL[name].job).findings.findings if row.id == "SYNC.HOST")
+        assert [".item()" in words(row) for row in waits.advice] == [not copies, False]
+
+
 def test_host_work_is_named_with_its_line_and_offered() -> None:
     sorting = measured(replace(ALL["host: sorting before the backward pass"].job[0], paired=True))
     lead = sorting.findings.findings[0]
