@@ -1,4 +1,4 @@
-"""Runs searches beside the screen, so that no key waits for them; the newest one wins."""
+"""Runs searches beside the screen, so that no key waits for them; the newest one wins. Its hits are marked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.session import NO_HITS, Bools, Hits, Session, make_hits
+from npu_tui.view.explorer import Explorer
 
 _NUMBERS = count()
 """Every search has its own, so that none is taken for one of another session."""
@@ -196,3 +198,47 @@ class Finder:
                     yield make_hits(search.text, self._scene, [mask.copy() for mask in masks], share)
         if go_on():
             yield make_hits(search.text, self._scene, masks)
+
+
+class Searching:
+    """Asks in ``prompt`` what ``finder`` is to look for, and marks its hits in ``explorer``.
+
+    ``told`` is called whenever they have changed, with whether the search has ended after it was entered.
+    """
+
+    def __init__(self, prompt: Prompt, explorer: Explorer, finder: Finder, told: Callable[[bool], None]) -> None:
+        self._prompt = prompt
+        self._explorer = explorer
+        self._finder = finder
+        self._told = told
+        self._is_entered = False
+
+    def ask(self) -> None:
+        """Ask what to look for."""
+        self._finder.prepare()
+        self._prompt.open("search", hint=say("search.hint"))
+
+    def typed(self, text: str) -> None:
+        """Count the hits of ``text`` while it is typed."""
+        self._finder.begin(text)
+        if not self._finder.running:
+            self.show()
+
+    def entered(self, text: str) -> None:
+        """Look for ``text``, and go to the first hit as soon as there is one."""
+        self._finder.finish(text)
+        self._is_entered = True
+        self.show()
+
+    def mark(self) -> None:
+        """Mark the hits where they are now."""
+        self._explorer.state.hits, self._explorer.state.hit_masks = self._finder.hits.starts, self._finder.hits.masks
+
+    def show(self) -> None:
+        """Mark the hits and count them in the prompt."""
+        self.mark()
+        if self._prompt.is_open:
+            self._prompt.answer(self._finder.answer())
+        ended = not self._prompt.is_open and self._is_entered and (len(self._finder.hits) or not self._finder.running)
+        self._is_entered = self._is_entered and not ended
+        self._told(bool(ended))

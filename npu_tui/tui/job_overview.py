@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import numpy as np
 from msgspec import Struct
 
@@ -10,9 +13,13 @@ from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.opening import Progress, is_kept, open_job, open_steps, reads_traces
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_sources
 from npu_tui.output.job_compare import compared_jobs
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.strings import say
+from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
 from npu_tui.tui.job_roles import RoleWalk
@@ -48,6 +55,38 @@ class Examined:
             part.source = HeatSource(part.job, compared)
         self.rows = {row.rank: row for row in self.report.rank_table}
         self.clocks = {row.rank: row for row in self.report.clock}
+
+
+GoesOn = Callable[[], bool]
+
+
+def examined_jobs(
+    path: Path, traces: bool | None, progress: Progress, goes_on: GoesOn
+) -> Iterator[tuple[Examined, bool]]:
+    """The job at ``path``, once or twice: by the files beside its traces, then with the traces where they are read.
+
+    With each, whether nothing more comes. ``traces`` is as in ``open_job``. Raises ``InputError``.
+    """
+    if is_kept(path):
+        yield Examined(open_job(path, progress=progress)), True
+        return
+    sources = find_sources(path)
+    job = open_job(path, False, progress, beside_only=True)
+    bare = any(profile.has_trace and not profile.calls for profile in job.ranks)
+    wanted = reads_traces(sources) if traces is None else traces
+    more = bare or wanted  # without traces the tables of kernels tell more
+    yield Examined(job), not more
+    if more and goes_on():
+        yield Examined(open_job(path, traces)), True
+
+
+def compared_job(base: Path, path: Path, progress: Progress) -> Examined:
+    """The job at ``path`` against that at ``base``, by the files beside the traces. Raises ``InputError``."""
+    before, job = open_steps(base, progress), open_steps(path, progress)
+    compared = JobComparison(before, job)
+    if not compared.is_comparable:
+        raise InputError(message("against.no_steps", base=str(base), new=str(path)))
+    return Examined(job, compared)
 
 
 class Overview:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -13,23 +13,19 @@ from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.blame import Blamed
 from npu_tui.jobs.model import CLUSTER
-from npu_tui.jobs.opening import Progress, is_kept, open_job, open_steps, reads_traces
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import find_sources
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.message import message as text
 from npu_tui.trace.text import printable
-from npu_tui.tui.commands import BY_ID, JOB_KEYS, Where
+from npu_tui.tui.commands import BY_ID, Where
 from npu_tui.tui.footer import Place
-from npu_tui.tui.job_map import JobHead, JobMap, natural_lines
-from npu_tui.tui.job_overview import Examined, Overview, Scope
-from npu_tui.tui.job_tables import RARE_TABS, JobRow, counts, job_table
-from npu_tui.tui.panel import Panel
+from npu_tui.tui.job_head import JobHead
+from npu_tui.tui.job_map import JobMap, natural_lines
+from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
+from npu_tui.tui.job_tables import JobPanel, JobRow, counts, job_table
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
@@ -38,62 +34,6 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.terminal import Terminal
-
-_LEAST = 6
-_USUAL = ((45, 13), (36, 11), (30, 9))
-
-
-class JobPanel(Panel):
-    """A panel with as much height as is left over."""
-
-    FIRST = "job_ranks"
-    SHOWN_FROM = 20
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._counts = {tab: 0 for tab in JOB_KEYS if tab not in RARE_TABS}  # until the job is read
-
-    def share(self, height: int, above: int, more: int = 0) -> None:
-        """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
-
-        A picture of ``more`` rows is shown as well if that leaves enough.
-        """
-        least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
-        left = height - above - 1
-        self.fit(height, max(least, left - more if left - more >= least else left))
-
-
-GoesOn = Callable[[], bool]
-
-
-def examined_jobs(
-    path: Path, traces: bool | None, progress: Progress, goes_on: GoesOn
-) -> Iterator[tuple[Examined, bool]]:
-    """The job at ``path``, once or twice: by the files beside its traces, then with the traces where they are read.
-
-    With each, whether nothing more comes. ``traces`` is as in ``open_job``. Raises ``InputError``.
-    """
-    if is_kept(path):
-        yield Examined(open_job(path, progress=progress)), True
-        return
-    sources = find_sources(path)
-    job = open_job(path, False, progress, beside_only=True)
-    bare = any(profile.has_trace and not profile.calls for profile in job.ranks)
-    wanted = reads_traces(sources) if traces is None else traces
-    more = bare or wanted  # without traces the tables of kernels tell more
-    yield Examined(job), not more
-    if more and goes_on():
-        yield Examined(open_job(path, traces)), True
-
-
-def compared_job(base: Path, path: Path, progress: Progress) -> Examined:
-    """The job at ``path`` against that at ``base``, by the files beside the traces. Raises ``InputError``."""
-    before, job = open_steps(base, progress), open_steps(path, progress)
-    compared = JobComparison(before, job)
-    if not compared.is_comparable:
-        raise InputError(text("against.no_steps", base=str(base), new=str(path)))
-    return Examined(job, compared)
-
 
 _MOST_STACKED = 16
 """Timelines that are opened together at most."""

@@ -21,7 +21,9 @@ from npu_tui.profile.table import Record, Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
 from npu_tui.trace.text import change_text, printable, runs, time_text
+from npu_tui.tui.commands import JOB_KEYS
 from npu_tui.tui.job_overview import Overview, Scope
+from npu_tui.tui.panel import Panel
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, Row, Table
 from npu_tui.tui.terminal.colours import ALERT
@@ -36,6 +38,30 @@ _MOST_TOLD = 4
 """Changes that are told above the ranks."""
 
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
+
+
+_LEAST = 6
+_USUAL = ((45, 13), (36, 11), (30, 9))
+
+
+class JobPanel(Panel):
+    """A panel with as much height as is left over."""
+
+    FIRST = "job_ranks"
+    SHOWN_FROM = 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts = {tab: 0 for tab in JOB_KEYS if tab not in RARE_TABS}  # until the job is read
+
+    def share(self, height: int, above: int, more: int = 0) -> None:
+        """Take what a terminal of ``height`` rows has left below a head and pictures of ``above`` rows.
+
+        A picture of ``more`` rows is shown as well if that leaves enough.
+        """
+        least = next((rows for from_, rows in _USUAL if height >= from_), _LEAST)
+        left = height - above - 1
+        self.fit(height, max(least, left - more if left - more >= least else left))
 
 
 class JobRow(Row, frozen=True):

@@ -20,9 +20,10 @@ from npu_tui.tui.contents import record
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, screen_bindings
-from npu_tui.tui.panel import Filtering, Panel, TabLine
+from npu_tui.tui.panel import Filtering, Panel
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
+from npu_tui.tui.tab_line import TabLine
 from npu_tui.tui.tabs.table import Row, Table, as_csv, as_text
 from npu_tui.tui.terminal.internals import SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut

@@ -20,13 +20,13 @@ from npu_tui.strings import say, words
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.finder import Finder
+from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of
 from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
-from npu_tui.tui.panel import Panel, TabLine
+from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
@@ -36,6 +36,7 @@ from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import copy_text, copy_view, open_code
+from npu_tui.tui.tab_line import TabLine
 from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
@@ -91,7 +92,6 @@ class MainScreen(PanelScreen[Timeline]):
         self._panel_timer: Timer | None = None
         if seen is not None:
             self.first_run = FirstRun(seen)
-        self._go_to_hit = False
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
@@ -100,19 +100,16 @@ class MainScreen(PanelScreen[Timeline]):
     def _explore(self) -> None:
         """Make what belongs to the session on screen."""
         session, explorer, prompt = self.session, self.explorer, self.prompt
-        self.finder = Finder(session, self._work, self.call_later, self._show_hits)
+        self.finder = Finder(session, self._work, self.call_later, lambda: self.searching.show())
         self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
         self.walk = Walk(session, explorer, self.contents, self.finder)
+        self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
         self.sides = Sides(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         self.supposing = Supposing(
-            prompt,
-            explorer,
-            session.profiles,
-            self._work,
-            partial(self.call_later, self._show_supposed),
+            prompt, explorer, session.profiles, self._work, partial(self.call_later, self._show_supposed),
             lambda: self.app.size.width,
-        )
+        )  # fmt: skip
         self.querying = Querying(prompt, self.contents.ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
         supposed = self.supposing.begin
@@ -169,7 +166,7 @@ class MainScreen(PanelScreen[Timeline]):
         failed = start_at(self.explorer, start)
         if start.search:
             self.finder.finish(start.search)
-            self._show_hits()
+            self.searching.show()
         if failed:
             self.tell(say("open.failed", option=failed))
         self.drawing.changed()
@@ -179,10 +176,7 @@ class MainScreen(PanelScreen[Timeline]):
         before, finder, owed = self.explorer, self.finder, self.contents.owed
         self.contents.computing = None  # what a thread still makes of the trace before is not shown
         shift = before.scene.traces[0].start_ns - session.scene.traces[0].start_ns
-        self.session, self.explorer = (
-            session,
-            Explorer(session.scene, before.state.viewport.width, 20),
-        )
+        self.session, self.explorer = session, Explorer(session.scene, before.state.viewport.width, 20)
         take_over(before, self.explorer)
         self.drawing.show_scene(self.explorer, session.painter)
         self.marks.move_to(self.explorer, shift)
@@ -383,9 +377,7 @@ class MainScreen(PanelScreen[Timeline]):
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         """Count the hits, or show what may be meant, while typing."""
         if event.kind == "search":
-            self.finder.begin(event.text)
-            if not self.finder.running:
-                self._show_hits()
+            self.searching.typed(event.text)
         elif event.kind in ("command", "sql"):
             (self.asking if event.kind == "command" else self.querying).complete(event.text)
         else:
@@ -404,29 +396,20 @@ class MainScreen(PanelScreen[Timeline]):
     def obey(self, kind: Kind, text: str) -> None:
         """Go to the first hit, do what was asked, or keep the flag."""
         if kind == "search":
-            self.finder.finish(text)
-            self._go_to_hit = True
-            self._show_hits()
+            self.searching.entered(text)
         elif kind in ("command", "flag"):
             self._tell_moved(self.asking.obey(text) if kind == "command" else self.marks.name(text))
         else:
             (self.supposing.begin if kind == "whatif" else self.querying.ask)(text)
 
-    def _show_hits(self) -> None:
-        """Mark the hits, count them in the prompt, and after it go to the first one."""
-        finder = self.finder
-        self.explorer.state.hits = finder.hits.starts
-        self.explorer.state.hit_masks = finder.hits.masks
+    def _leave_search(self, ended: bool) -> None:
+        """Draw the hits; once the search has ``ended`` go to the first one, or say that there is none."""
         self.drawing.changed()
-        if self.prompt.is_open:
-            self.prompt.answer(finder.answer())
-        elif self._go_to_hit and (len(finder.hits) or not finder.running):
-            self._go_to_hit = False
-            if len(finder.hits):
-                self.run_command("hit_next")
-                self.contents.open_tab("search", unfold=False)
-            else:
-                self.tell(finder.words())
+        if ended and len(self.finder.hits):
+            self.run_command("hit_next")
+            self.contents.open_tab("search", unfold=False)
+        elif ended:
+            self.tell(self.finder.words())
 
     def on_timeline_pointed(self, event: Timeline.Pointed) -> None:
         """Go to the finding or flag that was clicked above the lanes, else put the cursor there."""
@@ -435,8 +418,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def ask_search(self) -> None:
         """Ask what to look for."""
-        self.finder.prepare()
-        self.prompt.open("search", hint=say("search.hint"))
+        self.searching.ask()
 
     # --- panel
 
@@ -489,7 +471,7 @@ class MainScreen(PanelScreen[Timeline]):
         if self._offsets != self.session.scene.offsets:
             self._offsets = [*self.session.scene.offsets]
             self.finder.shifted()
-            self.explorer.state.hits = self.finder.hits.starts
+            self.searching.mark()
             self.marks.mark()
             self.drawing.changed()
 

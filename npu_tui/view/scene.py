@@ -476,9 +476,8 @@ class Scene(Struct):
         return Viewport.around(0, max(self.end - self.start, 1), max(width, 1)).shifted(self.start)
 
     def __contains__(self, selected: Selected) -> bool:
-        if not 0 <= selected.trace < len(self.traces):
-            return False
-        return 0 <= selected.item < len(self.traces[selected.trace].slices)
+        there = 0 <= selected.trace < len(self.traces)
+        return there and 0 <= selected.item < len(self.traces[selected.trace].slices)
 
     def steps(self, only: int | None = None) -> list[tuple[int, int, Selected]]:
         """Start, end (ns on the scene's clock) and slice of the steps of all traces, or of ``only`` one; by start."""
@@ -486,13 +485,10 @@ class Scene(Struct):
         for index, trace in enumerate(self.traces):
             for lane in trace.lanes:
                 if lane.derived and only in (None, index):
-                    rows_of_lane = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
-                    times = (
-                        self.to_scene(index, trace.rows.start[rows_of_lane]).tolist(),
-                        self.to_scene(index, trace.rows.end[rows_of_lane]).tolist(),
-                        trace.rows.item[rows_of_lane].tolist(),
-                    )
-                    steps += [(start, end, Selected(index, item)) for start, end, item in zip(*times, strict=True)]
+                    own = slice(*trace.rows.offset[[lane.first_row, lane.first_row + lane.rows]].tolist())
+                    times = (self.to_scene(index, time[own]).tolist() for time in (trace.rows.start, trace.rows.end))
+                    items = (Selected(index, item) for item in trace.rows.item[own].tolist())
+                    steps += zip(*times, items, strict=True)
         return sorted(steps, key=lambda step: step[0])
 
     def step_at(self, when: int, only: int | None = None) -> tuple[int, int] | None:

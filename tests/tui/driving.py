@@ -126,7 +126,7 @@ class Driver:
     def search(self, text: str) -> None:
         """Have the hits of ``text`` on screen, without the prompt."""
         self.main.finder.finish(text)
-        self.main._show_hits()
+        self.main.searching.show()
 
     async def idle(self) -> None:
         """Wait until every message is handled and the screen is laid out."""

@@ -36,7 +36,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import change_text, duration_text, memory_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
-from npu_tui.tui.job_map import JobHead
+from npu_tui.tui.job_head import JobHead
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import job_table
 from npu_tui.tui.ranks import ComparedHead, compared_session

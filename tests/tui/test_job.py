@@ -25,8 +25,8 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
 from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job_overview import Examined
-from npu_tui.tui.job_screen import JobScreen, examined_jobs
+from npu_tui.tui.job_overview import Examined, examined_jobs
+from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of

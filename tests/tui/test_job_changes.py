@@ -14,8 +14,8 @@ from job_pairs import pair
 
 from npu_tui.jobs.against import JobComparison
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.job_overview import Examined
-from npu_tui.tui.job_screen import JobScreen, compared_job
+from npu_tui.tui.job_overview import Examined, compared_job
+from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.screen import MainScreen
 
 FOLDER = Path(__file__).resolve().parent / "golden_job"

@@ -7,7 +7,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.footer import StatusLine
-from npu_tui.tui.panel import TabLine
+from npu_tui.tui.tab_line import TabLine
 from npu_tui.view.scene import Selected
 
 
