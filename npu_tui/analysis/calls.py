@@ -22,6 +22,9 @@ BLOCKING_OPERATIONS = frozenset(
 )
 """Operations of the framework that wait for the device, such as ``loss.item()``, which copies one number back."""
 
+BLOCKING_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+"""Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
+
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 _BLOCKING = re.compile(

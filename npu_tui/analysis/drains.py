@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls, is_memory_call
+from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, blocking_calls, is_memory_call
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
@@ -60,8 +60,10 @@ _INTERRUPTED_FROM = 3
 """Launches in flight that make a filled queue."""
 _BEFORE_NS = 2_000_000
 """How long before a drain device work may have run that explains it."""
-_LONG_SYNC_NS = 100_000
-"""A shorter blocking operation did not wait."""
+_READ_NS = 20_000
+"""A shorter operation that reads a value found it on the host."""
+_BLOCKING_COPY_NS = 200_000
+"""A shorter operation that copies need not have waited for the end of the copy."""
 _LONG_HEAD_NS = 1_000_000
 """A shorter collective or event wait does not block its stream for long enough."""
 _GOOD_PART, _MOST = 0.25, 0.5
@@ -167,7 +169,10 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     issued = _issued(trace, link)
     waiting_calls = blocking_calls(trace)
     waiting_operations = named_on(trace, ("python", "other"), BLOCKING_OPERATIONS.__contains__)
-    waiting_operations = waiting_operations[length(waiting_operations) > _LONG_SYNC_NS]
+    waiting_operations = waiting_operations[length(waiting_operations) > _READ_NS]
+    if not len(waiting_calls):  # level 0
+        copying = named_on(trace, ("python", "other"), BLOCKING_COPIES.__contains__)
+        waiting_operations = np.union1d(waiting_operations, copying[length(copying) > _BLOCKING_COPY_NS])
     returned = np.sort(np.concatenate((slices.end[waiting_calls], slices.end[waiting_operations])))
     low = np.searchsorted(returned, host_start, "right")
     waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low

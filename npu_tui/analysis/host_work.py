@@ -70,7 +70,9 @@ def idle_work(trace: Trace) -> I64:
     operations, framed = _outermost(trace, items[~is_frame]), _outermost(trace, items[is_frame])
     told = _is_mostly(trace, operations, framed, _MOST)
     framed = framed[~told]
-    short = _short(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
+    short = np.zeros(0, np.int64)
+    if "cpu_op" in trace.categories:
+        short = _short(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
     short = short[~_is_mostly(trace, elsewhere, short, _ELSEWHERE)]
     work = _outermost(trace, np.unique(np.concatenate((operations, framed, short))))
     result: I64 = work[np.argsort(slices.start[work], kind="stable")]
@@ -78,24 +80,22 @@ def idle_work(trace: Trace) -> I64:
 
 
 def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:
-    """Operations on ``lanes`` that take 500 us together between two ``events``, none of which lies in ``framed``."""
-    slices, found = trace.slices, [np.zeros(0, np.int64)]
-    code = trace.categories.index("cpu_op") if "cpu_op" in trace.categories else -1
-    long = np.flatnonzero(np.diff(events) >= _LEAST_NS)
-    other = np.array([*map(_has_finding, trace.names), False])
+    """Operations on ``lanes`` that take 500 us together between two ``events``, none of which lies in ``framed``.
+
+    Those inside another operation, such as ``aten::t`` of a linear, prepare its launch.
+    """
+    slices = trace.slices
+    items = named_in(trace, lanes, lambda name: "::" in name or name.startswith("Optimizer."))
+    items = _outermost(trace, items[slices.category[items] == trace.categories.index("cpu_op")])
+    event = np.searchsorted(events, slices.start[items], "right")
+    items, event = (each[(event > 0) & (event < len(events))] for each in (items, event))
+    quiet = slices.end[items] <= events[event]
+    items, event = items[quiet], event[quiet]
+    time = slices.end[items] - slices.start[items]
+    items = items[np.bincount(event, time, len(events))[event] >= _LEAST_NS]
     told = union(slices.start[framed], slices.end[framed])
-    for lane in lanes:
-        begun = slices.start[lane.first : lane.last]
-        first, last = (lane.first + np.searchsorted(begun, edge) for edge in (events[long], events[long + 1]))
-        gap = np.repeat(np.arange(len(long)), last - first)
-        items = np.arange(len(gap)) + np.repeat(last - np.cumsum(last - first), last - first)
-        inside = (slices.category[items] == code) & (slices.end[items] <= events[long + 1][gap])
-        outer = _outermost(trace, items[inside])
-        gap = gap[inside][np.searchsorted(items[inside], outer)]
-        time = np.where(other[slices.name[outer]], 0, slices.end[outer] - slices.start[outer])
-        chosen = outer[(time > 0) & (np.bincount(gap, time, len(long))[gap] >= _LEAST_NS)]
-        found.append(chosen[covered_within(*told, slices.start[chosen], slices.end[chosen]) == 0])
-    return np.concatenate(found)
+    short: I64 = items[covered_within(*told, slices.start[items], slices.end[items]) == 0]
+    return short
 
 
 def _has_finding(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
+from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
@@ -249,8 +249,6 @@ def sync_span(facts: Facts, site: SyncSite | None) -> Span:
     return without(span, facts.on_device(facts.span_of(fetches(facts))))
 
 
-_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
-"""Operations that end with their copy where it blocks; calls of CANN that wait are not recorded at level 0."""
 _WOKEN_NS = 100_000
 """How long after the end of a copy a call that waits for it ends at the latest."""
 
@@ -261,7 +259,7 @@ def waited_copies(facts: Facts) -> I64:
     device, slices = facts.part.slices, facts.trace.slices
     items = np.zeros(0, np.int64) if device is None else np.flatnonzero(device.copy & facts.window.holds(slices.start))
     items = items[np.argsort(slices.end[items], kind="stable")]
-    called = facts.named(("python", "cann"), _COPIES.__contains__)
+    called = facts.named(("python", "cann"), BLOCKING_COPIES.__contains__)
     called = called[facts.length(called) > 2 * _WOKEN_NS]  # a short one may end with its copy by chance
     start, end = facts.on_device(facts.span_of(np.concatenate((sync_calls(facts), called))))
     done = slices.end[items]

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 #: Drains, those of a filled queue, and causes.
 DRAINS = {
-    "level0/rank0": (36, 7, {"python": 24, "sync": 6, "cann": 3, "copy": 2, "work": 1}),
-    "level0/rank1": (35, 6, {"python": 23, "sync": 6, "cann": 3, "copy": 2, "work": 1}),
-    "level1/rank0": (34, 6, {"python": 22, "sync": 8, "compile": 3, "work": 1}),
-    "level1/rank1": (34, 6, {"python": 22, "sync": 8, "compile": 3, "work": 1}),
+    "level0/rank0": (36, 7, {"python": 23, "sync": 8, "cann": 3, "work": 2}),
+    "level0/rank1": (35, 6, {"python": 22, "sync": 8, "cann": 3, "work": 2}),
+    "level1/rank0": (34, 6, {"python": 21, "sync": 8, "compile": 3, "work": 2}),
+    "level1/rank1": (34, 6, {"python": 21, "sync": 8, "compile": 3, "work": 2}),
     "single_card": (11, 6, {"compile": 8, "python": 2, "sync": 1}),
 }
 
