@@ -168,10 +168,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("filter", "panel", ("ampersand",), both=lambda screen: screen.filtering.ask()),
     _command("open_code", "panel", ("o",), lambda screen: screen.open_code()),
     _command(
-        "go",
-        "panel",
-        ("enter",),
-        lambda screen: None if screen.explorer.select_under_cursor() else say("select.none"),
+        "go", "panel", ("enter",), lambda screen: None if screen.explorer.select_under_cursor() else say("select.none")
     ),
     _command(
         "escape", "panel", ("escape",), both=lambda screen: screen.escape(), picker=lambda screen: screen.escape()

@@ -38,10 +38,7 @@ class Ranks:
     """
 
     def __init__(
-        self,
-        session: Session,
-        explorer: Explorer,
-        want: Callable[[list[int], tuple[Blamed, int] | None], object],
+        self, session: Session, explorer: Explorer, want: Callable[[list[int], tuple[Blamed, int] | None], object]
     ) -> None:
         self._session = session
         self._explorer = explorer
@@ -277,12 +274,7 @@ def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Sess
 
 
 _FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}
-_CLASSES = {
-    "idle": OpClass.WAIT,
-    "computing": OpClass.CUBE,
-    "exposed": OpClass.COMMUNICATION,
-    "outside": OpClass.STEP,
-}
+_CLASSES = {"idle": OpClass.WAIT, "computing": OpClass.CUBE, "exposed": OpClass.COMMUNICATION, "outside": OpClass.STEP}
 _KINDS = tuple(_FILLS)
 _WIDE = 110
 _BAR = 6

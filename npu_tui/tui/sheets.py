@@ -187,10 +187,7 @@ def _fixed(task: Task) -> tuple[Entry, ...]:
             Entry(say("help.mouse.gutter"), say("help.mouse.fold")),
         )
     if task == "program":
-        return (
-            Entry("npu-tui screenshot", say("help.picture")),
-            Entry("--lang en|zh", say("help.language")),
-        )
+        return (Entry("npu-tui screenshot", say("help.picture")), Entry("--lang en|zh", say("help.language")))
     return ()
 
 

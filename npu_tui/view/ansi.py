@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ Colour = Rgb | int | None
 Run = tuple[str, Colour, Colour, int, bool]
 """Text, foreground, background, ``Attr`` bits, and whether both colours are exchanged."""
 Depth = Literal["truecolor", "256", "16", "none"]
-DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
 
 _RESET = "\x1b[0m"
@@ -42,12 +41,7 @@ _GROUND[list(GROUNDS)] = True
 class Encoder:
     """Encodes grids in one palette for one colour depth and set of glyphs; escape sequences are cached."""
 
-    def __init__(
-        self,
-        palette: Palette,
-        depth: Depth = "truecolor",
-        glyphs: GlyphSet = "blocks",
-    ) -> None:
+    def __init__(self, palette: Palette, depth: Depth = "truecolor", glyphs: GlyphSet = "blocks") -> None:
         self._palette = palette
         self._depth = depth
         self._glyphs: GlyphSet = glyphs

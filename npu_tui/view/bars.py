@@ -271,10 +271,7 @@ def _draw_single(cells: Cells, waits: Bools, ink: U8, fill: U8, ground: U8, grid
 
 def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill: U8, grid: Grid) -> None:
     """Draw the ends of waits: a hatch cannot be cut at an eighth, so a cell is hatched if half full, else an edge."""
-    for ends, mostly, edge in (
-        (opening, cells.start8 <= 4, _EDGE),
-        (closing, cells.end8 >= 5, _TICK),
-    ):
+    for ends, mostly, edge in ((opening, cells.start8 <= 4, _EDGE), (closing, cells.end8 >= 5, _TICK)):
         grid.char[ends] = np.where(mostly, HATCH, edge)[ends]
         grid.fg[ends] = ink[ends]
         hatched = ends & mostly

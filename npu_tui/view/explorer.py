@@ -41,13 +41,7 @@ class Explorer:
     as folded now. Times are ns of the scene's clock. ``base`` is the slice that other traces are aligned with.
     """
 
-    def __init__(
-        self,
-        scene: Scene,
-        width: int,
-        height: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene = scene
         self.history: History[View] = History()
         self.anchor: int | None = None

@@ -173,16 +173,7 @@ def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneA
     y0 = screen_line(area.state, np.where(lost0, np.where(lost1, _NOWHERE, row1), row0))
     y1 = screen_line(area.state, np.where(lost1, np.where(lost0, _NOWHERE, row0), row1))
     x0, x1 = np.where(lost0, -1.0, x0), np.where(lost1, -1.0, x1)
-    return Lines(
-        x0,
-        y0,
-        x1,
-        y1,
-        ink.astype(np.uint8),
-        near,
-        order.astype(np.int64),
-        np.zeros(len(link), np.bool_),
-    )
+    return Lines(x0, y0, x1, y1, ink.astype(np.uint8), near, order.astype(np.int64), np.zeros(len(link), np.bool_))
 
 
 NEAR_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH, NEGATIVE_GLYPH = ord("┃"), ord("\\"), ord("╲"), ord("╱")

@@ -151,12 +151,7 @@ class SharedLanes:
         self._homes: dict[tuple[int, str, int], int] = {}
         known: dict[str, list[tuple[Hashable, object]]] = {"layer": [], "lane": [], "series": [], "chart": []}
         for index, trace in enumerate(scene.traces):
-            self._place(
-                known,
-                index,
-                "layer",
-                [(item.index, (item.kind, item.name)) for item in trace.layers],
-            )
+            self._place(known, index, "layer", [(item.index, (item.kind, item.name)) for item in trace.layers])
 
             def layer(number: int, index: int = index) -> int:
                 return self._homes[index, "layer", number]
