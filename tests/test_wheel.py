@@ -35,7 +35,7 @@ def bin_folder(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (borrowed / entry.name).symlink_to(entry)
     (site_packages / "borrowed.pth").write_text(f"{borrowed}\n")
     pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python")
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", wheel)
+    run(*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-index", "--disable-pip-version-check", wheel)
     return home / "bin"
 
 
@@ -68,7 +68,7 @@ def test_package_comes_from_the_wheel(bin_folder: Path, tmp_path: Path) -> None:
     assert where.startswith(str(bin_folder.parent))
 
 
-@pytest.mark.parametrize("words", [["demo"], ["demo", "healthy"], ["demo", "dispatch_bound"]])
+@pytest.mark.parametrize("words", [["demo"], ["demo", "healthy"]])
 def test_demo_without_a_terminal_prints_the_report(bin_folder: Path, tmp_path: Path, words: list[str]) -> None:
     done = run(bin_folder / "npu-tui", *words, cwd=tmp_path)
     example = words[1] if len(words) > 1 else "dispatch_bound"

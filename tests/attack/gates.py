@@ -213,12 +213,14 @@ def job_of_log(make: Callable[[Path], Path]) -> Callable[[Path], list[str]]:
 
     def made(folder: Path) -> list[str]:
         path = make(folder)
-        for day in range(1, 6):
-            words = ["--label", f"r{day}", "--when", f"2026-01-0{day}", "--log", str(folder / "log")]
-            run(["log", "add", str(path), *words])
-            file = next((folder / "log").glob(f"*-r{day}-*"))
-            halved(file)
-            file.write_text(file.read_text().replace('"id":"', f'"id":"{day}'))
+        log = folder / "log"
+        run(["log", "add", str(path), "--label", "r1", "--when", "2026-01-01", "--log", str(log)])
+        (first,) = log.glob("*-r1-*")
+        halved(first)
+        run_of = json.loads(first.read_text())
+        for day in range(2, 6):
+            another = run_of | {"id": f"{day}{run_of['id'][1:]}", "label": f"r{day}", "when": f"2026-01-0{day}"}
+            (log / first.name.replace("0101000000-r1", f"010{day}000000-r{day}")).write_text(json.dumps(another))
         return [str(path), "--against", "log:last-5", "--log", str(folder / "log")]
 
     return made

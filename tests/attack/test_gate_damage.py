@@ -77,8 +77,8 @@ def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, caps
     "kind", [kind for kind in GATES if "database" not in kind and kind not in ("decode", "tables against")]
 )
 def test_no_damage_makes_a_gate_of_any_kind_pass(kind: str) -> None:
-    """A few of what ``gates.py`` does, which does more, also to databases and recordings of engines."""
-    assert attack(kind, range(2), 1) == (2, [])
+    """One of what ``gates.py`` does, which does more, also to databases and recordings of engines."""
+    assert attack(kind, range(1), 1) == (1, [])
 
 
 @pytest.mark.parametrize(("kind", "number"), [("ttft", 5), ("tpot", 5), ("tpot", 9)])

@@ -26,7 +26,7 @@ SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
-    size = SIZES.get(shape, 2_000)
+    size = SIZES.get(shape, 500)
     trace = load(write_shape(tmp_path / "trace_view.json", shape, size))
     events = list(SHAPES[shape](size))
     pairs = sum(event["ph"] == "B" for event in events)

@@ -10,7 +10,7 @@ SMALL = [(situation, world) for situation in SITUATIONS for world in (8, 64)]
 
 @pytest.mark.parametrize(("situation", "world"), [each for each in SMALL if each != ("one slow host", HOST)])
 def test_the_cause_comes_first_with_its_price_on_a_true_clock(situation: str, world: int):
-    row = measured(situation, world, range(6 if world == 8 else 2))
+    row = measured(situation, world, range(3 if world == 8 else 1))
     assert row.named == 1
     assert row.alone == 1
     assert max(row.price, default=0) < 0.05
@@ -18,9 +18,8 @@ def test_the_cause_comes_first_with_its_price_on_a_true_clock(situation: str, wo
     assert row.certain == 1
 
 
-@pytest.mark.parametrize("situation", ["nobody is slow", "one slow rank"])
-def test_a_thousand_ranks(situation: str):
-    row = measured(situation, 1_000, range(1))
+def test_a_thousand_ranks():
+    row = measured("one slow rank", 1_000, range(1))
     assert (row.named, row.alone) == (1, 1)
     assert max(row.price, default=0) < 0.05
     assert row.within >= 0.95

@@ -18,22 +18,26 @@ ACTIONS = "SELECT action, count(*) n FROM events WHERE action <> 'x' GROUP BY ac
 SEGMENTS = "SELECT count(*) n, sum(size) s, sum(unused) u FROM segments"
 
 
-def asked(path: Path, sql: str) -> list[Any]:
-    return [tuple(row) for row in npu_tui.open(path).sql(sql).rows()]
+def asked(path: Path, *queries: str) -> list[list[Any]]:
+    profile = npu_tui.open(path)
+    return [[tuple(row) for row in profile.sql(sql).rows()] for sql in queries]
 
 
 def test_tables_of_a_simulated_run(tmp_path: Path):
     path = written(tmp_path, simulated(leak=4 * MB))
-    assert asked(path, STACKS) == [((64 + 200 + 32 + 4 * 4) * MB, 206, (64 + 32 + 16) * MB, 1 + 1 + 4 * 202)]
-    assert asked(path, STATES) == [
+    # The stack of a block says who allocated it, its event when.
+    joined = "FROM blocks b JOIN events e ON b.allocated_at = e.event JOIN stacks s ON b.stack = s.stack"
+    where, which = "WHERE line = 9", f"WHERE b.size = {32 * MB}"
+    lines, stacks = f"SELECT file, line, end_bytes FROM stacks {where}", f"SELECT e.event, s.line {joined} {which}"
+    sums, states, segments, ninth, large = asked(path, STACKS, STATES, SEGMENTS, lines, stacks)
+    assert sums == [((64 + 200 + 32 + 4 * 4) * MB, 206, (64 + 32 + 16) * MB, 1 + 1 + 4 * 202)]
+    assert states == [
         ("active_allocated", 6, 112 * MB, 112 * MB + 6 * 512), ("freed", 804, 800 * MB + 160, None),
         ("inactive", 1, None, 8 * MB),
     ]  # fmt: skip
-    assert asked(path, SEGMENTS) == [(1, 512 * MB, 8 * MB)]
-    assert asked(path, "SELECT file, line, end_bytes FROM stacks WHERE line = 9") == [("/home/me/train.py", 9, 16 * MB)]
-    # The stack of a block says who allocated it, its event when.
-    joined = "FROM blocks b JOIN events e ON b.allocated_at = e.event JOIN stacks s ON b.stack = s.stack"
-    assert asked(path, f"SELECT e.event, s.line {joined} WHERE b.size = {32 * MB}") == [(204, 7)]
+    assert segments == [(1, 512 * MB, 8 * MB)]
+    assert ninth == [("/home/me/train.py", 9, 16 * MB)]
+    assert large == [(204, 7)]
 
 
 def test_the_report_of_the_api_is_that_of_the_command(tmp_path: Path):
@@ -91,7 +95,8 @@ def test_tables_of_real_snapshots(name: str):
     if not folder or not path.exists():
         pytest.skip(reason=WITHOUT_TRACES)
     *held, states, reserved, unused = REAL[name]
-    assert asked(path, STACKS) == [tuple(held)]
-    assert {state: count for state, count, *_ in asked(path, STATES) if state != "inactive"} == states
-    assert [row[1:] for row in asked(path, SEGMENTS)] == [(reserved, unused)]
-    assert dict(asked(path, ACTIONS))["alloc"] == held[3] - (0 if held[2] == 0 else 320)
+    stacks, found, segments, actions = asked(path, STACKS, STATES, SEGMENTS, ACTIONS)
+    assert stacks == [tuple(held)]
+    assert {state: count for state, count, *_ in found if state != "inactive"} == states
+    assert [row[1:] for row in segments] == [(reserved, unused)]
+    assert dict(actions)["alloc"] == held[3] - (0 if held[2] == 0 else 320)

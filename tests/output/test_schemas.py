@@ -18,12 +18,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+Captured = pytest.CaptureFixture[bytes]
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 HEALTHY, BOUND, RANKS = (str(FIXTURES / name) for name in ("healthy", "dispatch_bound", "two_ranks"))
 
 
-def printed(words: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Any:
+def printed(words: list[str], capsysbinary: Captured) -> Any:
     assert main(words) == 0
     return json.loads(capsysbinary.readouterr().out)
 
@@ -37,7 +38,7 @@ def printed(words: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Any
         ("ranks", ["ranks", RANKS]),
     ],
 )
-def test_documents_are_valid(name: str, words: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_documents_are_valid(name: str, words: list[str], capsysbinary: Captured) -> None:
     schema = printed(["schema", name], capsysbinary)
     Draft202012Validator.check_schema(schema)
     document = printed([*words, "--format", "json"], capsysbinary)
@@ -46,26 +47,24 @@ def test_documents_are_valid(name: str, words: list[str], capsysbinary: pytest.C
     assert not Draft202012Validator(schema).is_valid(document)
 
 
-@pytest.mark.parametrize(
-    ("text", "valid"),
-    [
-        ("", True),
-        ('[screen]\nlanguage = "zh"\n[keys]\nzoom_in = ["w", "+"]\n[thresholds]\nnear_vertical_us = 20', True),
-        ('[screen]\nlanguage = "xx"', False),
-        ("[thresholds]\nnear_vertical_us = -1", False),
-        ("[thresholds]\nnear_vertical = 1", False),
-        ("[key]", False),
-    ],
-)
-def test_a_settings_file_is_valid_where_the_program_takes_it(
-    text: str, valid: bool, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+SETTINGS = {
+    "": True,
+    '[screen]\nlanguage = "zh"\n[keys]\nzoom_in = ["w", "+"]\n[thresholds]\nnear_vertical_us = 20': True,
+    '[screen]\nlanguage = "xx"': False,
+    "[thresholds]\nnear_vertical_us = -1": False,
+    "[thresholds]\nnear_vertical = 1": False,
+    "[key]": False,
+}
+
+
+def test_a_settings_file_is_valid_where_the_program_takes_it(tmp_path: Path, capsysbinary: Captured) -> None:
     schema = printed(["schema", "settings"], capsysbinary)
     Draft202012Validator.check_schema(schema)
-    assert Draft202012Validator(schema).is_valid(tomllib.loads(text)) == valid
     path = tmp_path / "settings.toml"
-    path.write_text(text)
-    assert (main(["settings", "--check", "--config", str(path)]) == 0) == valid
+    for text, valid in SETTINGS.items():
+        assert Draft202012Validator(schema).is_valid(tomllib.loads(text)) == valid, text
+        path.write_text(text)
+        assert (main(["settings", "--check", "--config", str(path)]) == 0) == valid, text
 
 
 def test_every_document_has_a_schema() -> None:

@@ -27,7 +27,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 ANY = SLICE | LINK_END | SAMPLE | NAME | FOREIGN
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(documents(ANY), st.integers(32, 400), st.integers(16, 600))
 def test_trace_and_report_are_the_same(
     tmp_path_factory: pytest.TempPathFactory, document: Document, chunk: int, length: int
