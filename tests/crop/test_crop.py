@@ -122,6 +122,7 @@ def test_a_range_of_real_profiles_says_the_same(real: Sample, tmp_path: Path) ->
         says_the_same(whole, out, span)
 
 
+@pytest.mark.parametrize("real", ["level1/rank0", "single_card"], indirect=True)
 def test_clipped_slices_add_up_to_the_range(real: Sample, tmp_path: Path) -> None:
     whole = load(alone(real.trace, tmp_path))
     span = middle(real.trace)

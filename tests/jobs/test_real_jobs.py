@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 from npu_tui.cli.main import main
 from npu_tui.jobs.blame import excess
 from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Call, Layout, RankProfile, call_table
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.find import find_sources
@@ -30,12 +32,18 @@ def real_profiles() -> Path:
     return Path(folder)
 
 
+@cache
+def job_at(path: Path) -> Job:
+    """A job that several tests ask; none changes it."""
+    return open_job(path)
+
+
 @pytest.mark.parametrize(
     ("folder", "low", "high"),
     [("text/level1", -8.48, -6.09), ("db/level1", 14.07, 16.36), ("text/level0", 5.6, 9.9)],
 )
 def test_the_clock_of_the_second_rank(real_profiles: Path, folder: str, low: float, high: float):
-    job = open_job(real_profiles / folder)
+    job = job_at(real_profiles / folder)
     clock = job.clocks[1]
     assert low <= clock.offset / 1e3 <= high
     assert len(job.hosts) == 1
@@ -49,7 +57,7 @@ def test_a_trace_is_moved_as_a_whole_as_its_lanes_on_their_own_would_run_backwar
     """
     together = alone = 0
     for folder in ("db/level0", "db/level1"):
-        job = open_job(real_profiles / folder)
+        job = job_at(real_profiles / folder)
         assert len(job.hosts) == 1
         assert job.devices_apart == abs(job.clocks[1].offset)
         source = find_sources(real_profiles / folder)[1]
@@ -62,7 +70,7 @@ def test_a_trace_is_moved_as_a_whole_as_its_lanes_on_their_own_would_run_backwar
 
 
 def test_a_late_rank_without_files_is_named(real_profiles: Path):
-    job = open_job(real_profiles / "text/level1")
+    job = job_at(real_profiles / "text/level1")
     found = job_findings(job)
     assert found[0].id == "RANK.SLOW"
     assert found[0].ranks == (5,)

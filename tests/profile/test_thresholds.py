@@ -42,7 +42,7 @@ class Known:
         self.starved = int((device.lost >= starved * 1000).sum())
 
 
-@pytest.fixture(params=LIMITS)
+@pytest.fixture(params=["strict", "lax"])
 def known(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Known:
     found = Known(request.param, tmp_path)
     monkeypatch.setenv("NPU_TUI_CONFIG", str(found.file))
