@@ -236,6 +236,8 @@ def straggler(facts: Facts) -> Draft | None:
         parts.append(message("finding.straggler.stage"))
     elif unseen or lateness.neighbours:  # in a ring the late rank may be any one up the ring
         kind, advice = "unseen" if unseen else "ring", [*advise("profile_ring")]
+    elif lateness.wandering:
+        advice = [*advise("uneven_work")]
     else:
         parts.append(_files_of(facts, worst.peer))
         advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
@@ -308,7 +310,7 @@ def _files_of(facts: Facts, peer: int) -> Message:
 
 def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
     """Which ranks to profile: the first, or all of several that are nearly as late."""
-    if len(lateness.visible) > 1 and not lateness.wandering:
+    if len(lateness.visible) > 1:
         ranks = numbers_of(facts, lateness.visible)
         return [
             message("finding.advice.profile_ranks", ranks=ranks),
@@ -454,7 +456,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "planes"),
         check=straggler,
         thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("check_peer", "no_tuning", "experts_tokens", "experts_balance", "experts_placement"),
+        advice=("check_peer", "uneven_work", "no_tuning", "experts_tokens", "experts_balance", "experts_placement"),
         pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
         sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",

@@ -323,7 +323,13 @@ def step_start(facts: Facts) -> Draft | None:
         named.append(message("finding.start.unrecorded", time=rest / facts.count))
     copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
     detail = [
-        message("finding.start.detail", time=time, step=facts.step_ns, share=share, unit=facts.unit),
+        message(
+            f"finding.start.detail{'_mean' * (facts.count > 1)}",
+            time=time,
+            step=facts.step_ns,
+            share=share,
+            unit=facts.unit,
+        ),
         message("finding.start.parts", parts=named),
     ]
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))

@@ -164,6 +164,13 @@ def test_a_slow_link_is_named_with_its_speed() -> None:
         assert not tuned  # transfers take longer than the waits
 
 
+def test_no_rank_is_to_be_profiled_where_another_is_late_each_time() -> None:
+    lead = measured(ALL["peers: another each time"].job).findings.findings[0]
+    assert words(lead.advice[0]).startswith("No single rank is slow.")
+    assert not any("rank 1" in words(row) or "rank 2" in words(row) for row in lead.advice)
+    assert "There is no profile of" not in words(lead.detail)
+
+
 def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:
     job = replace(ALL["peers: one late, events lost"].job[0], steps=1)
     lead = measured(job).findings.findings[0]
