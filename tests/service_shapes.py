@@ -20,6 +20,7 @@ _SHORT = Service(gap=60 * MS, requests=400, tenants=(Tenant(1, (200, 800), (2, 6
 _CHAT = Service(gap=300 * MS, requests=150, tenants=(Tenant(1, (20, 120), (200, 600)),))
 _SERIAL = Service(chunked=False, budget=8192)
 _UNEQUAL = Service(requests=400, gap=60 * MS, shares=(3, 2, 3, 3))
+_PLACES = Service(requests=400, gap=45 * MS, max_seqs=24)
 _LOCKSTEP = Service(requests=400, gap=80 * MS, shares=(1, 1, 1, 1), lockstep=True)
 
 SHAPES: dict[str, Trouble] = {
@@ -41,6 +42,8 @@ SHAPES: dict[str, Trouble] = {
     "short queue": _with("SERVICE.QUEUE", _SHORT, max_seqs=2),
     "long kv": _with("SERVICE.KV", _LONG, blocks=110),
     "serial scheduler": _with("SERVICE.SCHEDULER", _SERIAL, schedule=9 * MS),
+    "serial full": Trouble("SERVICE.QUEUE", replace(_SERIAL, gap=60 * MS, max_seqs=10)),
+    "full rank": _with("SERVICE.RANK", replace(_PLACES, shares=(1, 1)), shares=(7, 1)),
     "chat sampling": _with("SERVICE.SAMPLING", _CHAT, sample=6 * MS, per_sample=300 * US),
     "short scheduler": _with("SERVICE.SCHEDULER", _SHORT, schedule=10 * MS),
     "bursts model": _with("SERVICE.MODEL", _BURSTS, slow_from=150, slow_percent=135),

@@ -137,7 +137,8 @@ class Timeline(Struct, eq=False):
     KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
     ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
     that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
-    long requests waited for an engine, by reason.
+    long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
+    a step leaves out, as it computes prompts first, have theirs too.
     """
 
     service: Service
@@ -154,6 +155,7 @@ class Timeline(Struct, eq=False):
     block: int
     queued: I64
     waited: I64
+    seated: I64
     pulls: I64
     ahead: I64
 
@@ -238,7 +240,8 @@ def timeline(service: Service) -> Timeline:
     came = np.where(came == UNKNOWN, there, np.minimum(came, there))
     found = Timeline(
         service, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came, _block(steps),
-        np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64), pulls, ahead,
+        np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
+        _seated(rid, step, admitted, len(steps)), pulls, ahead,
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     for number in range(len(engines)):
@@ -311,6 +314,8 @@ def _first_token(end: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, momen
     return np.where(stop > begin, token, -1)
 
 
+_FEW_TAKEN = 0.02
+"""The share of requests whose waits may be shorter than anything that can be."""
 _ROUNDING = 1_000
 """Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
@@ -321,8 +326,14 @@ def _arrivals(
     """When each request came into the queue: its Enqueue, else the schedule it left the queue in less its wait."""
     arrival = np.full(len(start), UNKNOWN)
     at = np.flatnonzero(admitted)
-    closed = np.where(steps.schedule == UNKNOWN, steps.start, steps.schedule_end)
-    arrival[rid[at]] = closed[step[at]]  # the last admission: a wait lasts until then
+    has = steps.schedule != UNKNOWN
+    lasts = np.where(has, steps.schedule_end - steps.schedule, 0)[step[at]]
+    # A request comes before the schedule that takes it out of the queue begins, so that its wait says when it is taken.
+    waits = queue[rid[at]]
+    told = (waits != UNKNOWN) & (lasts > 0)
+    taken = float(np.clip(np.quantile(waits[told] / lasts[told], _FEW_TAKEN), 0, 1)) if told.any() else 1.0
+    begun = np.where(has, steps.schedule, steps.start)[step[at]]
+    arrival[rid[at]] = begun + (taken * lasts).astype(np.int64)  # the last admission: a wait lasts until then
     arrival = np.where((queue == UNKNOWN) | (arrival == UNKNOWN), UNKNOWN, arrival - queue)
     named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
     rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
@@ -341,6 +352,13 @@ def _block(steps: Steps) -> int:
     return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else 128
 
 
+def _seated(rid: I64, step: I64, admitted: Bools, steps: int) -> I64:
+    """How many requests have a place in each step: from the one that admits a request to its last one."""
+    begins = step[admitted]
+    ends = step[np.append(admitted[1:], True)[: len(rid)]] + 1
+    return np.cumsum(np.bincount(begins, minlength=steps + 1) - np.bincount(ends, minlength=steps + 1))[:steps]
+
+
 def _reasons(found: Timeline) -> I64:
     """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
     steps, reasons = found.steps, np.full(len(found.steps), TTFT.queue_other)
@@ -354,10 +372,10 @@ def _reasons(found: Timeline) -> I64:
         following = np.searchsorted(came_with[mine], np.arange(part.start, part.stop), "right")
         following = found.entries[mine[np.minimum(following, len(mine) - 1)]]
         need = found.latencies.prompt[found.pair_rid[following]]
-        tokens, free, size = (steps.prompts + steps.decoded)[part], steps.free[part], steps.size[part]
+        tokens, free, seated = (steps.prompts + steps.decoded)[part], steps.free[part], found.seated[part]
         chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == Work.prefill)).all()
         budget = tokens.max()
-        full = (size >= size.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
+        full = (seated >= seated.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
         full |= (steps.work[part] == Work.prefill) & (tokens + need > budget) & chunks
         blocks = (free != UNKNOWN) & (free * found.block < need)
         reasons[part] = np.select([blocks, full], [TTFT.queue_blocks, TTFT.queue_full], TTFT.queue_other)

@@ -228,6 +228,13 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
         engines.setdefault(number, engines[alike[0]])
+    for number, engine in enumerate(found.engines):  # a limit that one never reaches is that of others of its kind
+        kind = [engines[n] for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
+        limits = {
+            name: max((limit for one in kind if (limit := getattr(one, name)) < MANY), default=MANY)
+            for name in ("seqs", "budget", "blocks")
+        }
+        engines[number] = replace(engines[number], **limits)
     opened = steps.opened
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
     arrival = np.where(lat.arrival[rids] == UNKNOWN, opened[lat.first[rids]], lat.arrival[rids])
@@ -261,14 +268,15 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     here = (begun >= part.start) & (begun < part.stop)
     came, went = np.sort(found.came[here]), np.sort(steps.opened[begun[here]])
     waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
-    budget, most = int(tokens.max()), int(size.max())
+    budget, seated = int(tokens.max()), found.seated[mine]
+    most = int(seated.max())
     chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
     works = set(steps.work[mine].tolist())
     chunked = Work.mixed in works or not {Work.prefill, Work.decode} <= works
     several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
     no_blocks = found.queued[mine] == TTFT.queue_blocks
     in_budget = (tokens < _NEARLY * budget) | (steps.prompts[mine] == 0)
-    limited = np.count_nonzero((size == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
+    limited = np.count_nonzero((seated == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
     several = several and int((tokens == budget).sum()) >= _AT_BUDGET
     short = bool(no_blocks.any())
     blocks = found.service.batches.total_blocks
@@ -460,8 +468,8 @@ def undrafted(model: ServiceModel) -> ServiceModel:
 
 
 def twice(model: ServiceModel) -> ServiceModel:
-    """``model`` with a second instance: each takes every other request."""
-    count, order = len(model.engines), np.argsort(model.start, kind="stable")
+    """``model`` with a second instance, which takes every other request of each engine."""
+    count, order = len(model.engines), np.lexsort((model.start, model.first))
     second = np.zeros(len(order), np.int64)
     second[order] = np.arange(len(order)) % 2 * count
     return replace(model, engines=model.engines * 2, first=model.first + second, last=model.last + second)

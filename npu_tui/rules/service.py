@@ -305,7 +305,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     by = "count" if _beside(counts)[worst] >= _WORSE else "lengths"
     words = {
         "rank": found.engines[engines[worst]].rank, "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
-        "requests": int(counts[worst]), "all": int(counts.sum()), "slow": slowest - 1,
+        "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest,
     }  # fmt: skip
     return _draft(
         1 - 1 / slowest, f"rank_{by}", "rank_load", words, _of_engine(facts, engines[worst], 1 - 1 / slowest),

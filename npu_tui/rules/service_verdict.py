@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TTFT, Timeline
-from npu_tui.analysis.service_replay import FIGURES, replayed
+from npu_tui.analysis.service_replay import FIGURES, ServiceModel, replayed
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
@@ -19,7 +19,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
-_HIGH, _MEDIUM = 0.5, 0.25
+_HIGH, _MEDIUM, _LITTLE = 0.5, 0.25, 0.05
 _SHOWN = 3
 _REST = 0.2
 """What another remedy must leave of the gain of a finding, for the finding to be one of its own."""
@@ -36,6 +36,8 @@ class ServiceFinding(Struct, frozen=True):
     draft: Draft
     after: dict[str, float] | None
     part_of: str | None = None
+    saved: float = 1.0
+    """The share of the figure that gains most; 1 where the gain is unknown."""
 
     @property
     def id(self) -> str:
@@ -44,9 +46,11 @@ class ServiceFinding(Struct, frozen=True):
 
     @property
     def severity(self) -> Severity:
-        """By the share of the latency that it takes; what is part of another is for information."""
-        share = self.draft.share
-        return "info" if self.part_of else "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+        """By the share of the latency that it takes and would gain; what is part of another is for information."""
+        share = min(self.draft.share, self.saved)
+        if self.part_of or share < _LITTLE:
+            return "info"
+        return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
 
 class Judged(Struct, frozen=True):
@@ -83,10 +87,16 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     return Judged(found, _ladder(facts, drafts), not_checked, figures)
 
 
-def _better(now: dict[str, float], then: dict[str, float]) -> float:
-    """How much better ``then`` is: the logarithm of the best ratio, less that of the worst."""
-    ratios = [float(np.log(now[name] / then[name])) for name in FIGURES if now[name] > 0 and then[name] > 0]
-    return max(ratios) + min(*ratios, 0.0) if ratios else 0.0
+def _better(now: dict[str, float], then: dict[str, float], whole: dict[str, float]) -> float:
+    """How much better ``then`` is than ``now``: the best share of a figure of the ``whole``, less the worst one."""
+    shares = [(now[name] - then[name]) / whole[name] for name in FIGURES if whole[name] > 0]
+    return max(shares) + min(*shares, 0.0) if shares else 0.0
+
+
+def _most_saved(now: dict[str, float], then: dict[str, float]) -> str:
+    """The figure that is best in ``then`` beside ``now``."""
+    known = [name for name in FIGURES if then[name] > 0 and now[name] > 0]
+    return max(known, key=lambda name: now[name] / then[name], default="ttft_p50")
 
 
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
@@ -114,23 +124,42 @@ def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> lis
     for rule, draft in drafts:
         served = None if draft.remedy is None else facts.after(draft.remedy)
         after = None if served is None else served.figures()
-        weight = float(-np.log(max(1 - draft.share, 1e-3)))
+        weight = draft.share
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
-            weight = _better(now, after)
-        weighed.append((weight, ServiceFinding(rule, draft, after)))
+            weight = _better(now, after, now)
+        best = None if after is None else _most_saved(now, after)
+        saved = 1.0 if after is None or best is None or not now[best] > 0 else 1 - after[best] / now[best]
+        weighed.append((weight, ServiceFinding(rule, draft, after, saved=saved)))
+    if model is not None:
+        others = [one for _, one in weighed]
+        weighed = [(_on_top(model, now, weight, one, others), one) for weight, one in weighed]
     weighed.sort(key=lambda one: -one[0])
     findings = [finding for _, finding in weighed]
     first = findings[0].draft.remedy if findings else None
-    for place, (weight, finding) in enumerate(weighed):
-        remedy = finding.draft.remedy
-        if place and model is not None and first is not None and remedy is not None and weight > 0:
+    for place, (_, finding) in enumerate(weighed):
+        remedy, after = finding.draft.remedy, finding.after
+        if place and model is not None and first is not None and remedy is not None and after is not None:
             mended = first(model)
             both = replayed(mended), replayed(remedy(mended))
-            if all(served.complete for served in both) and (
-                _better(both[0].figures(), both[1].figures()) < _REST * weight
-            ):
+            figure = _most_saved(now, after)
+            left = both[0].figures()[figure] - both[1].figures()[figure]
+            if all(served.complete for served in both) and left < _REST * (now[figure] - after[figure]):
                 findings[place] = replace(finding, part_of=findings[0].id)
     return sorted(findings, key=lambda finding: finding.part_of is not None)
+
+
+def _on_top(
+    model: ServiceModel, now: dict[str, float], weight: float, one: ServiceFinding, others: list[ServiceFinding]
+) -> float:
+    """``weight``, of more places what is left of it once another cause is mended: a batch is full because of that."""
+    remedy = one.draft.remedy
+    if one.id != "SERVICE.QUEUE" or remedy is None:
+        return weight
+    for other in others:
+        if other is not one and other.draft.remedy is not None and other.after is not None:
+            served = replayed(remedy(other.draft.remedy(model)))
+            weight = min(weight, _better(other.after, served.figures(), now)) if served.complete else weight
+    return weight
 
 
 def service_findings(judged: Judged, trace: Trace) -> Findings:
@@ -177,8 +206,7 @@ def gain_of(judged: Judged, finding: ServiceFinding) -> tuple[str, float | None,
     now, after = judged.figures, finding.after
     if after is None:
         return "ttft_p50", None, None
-    known = [name for name in FIGURES if after[name] > 0 and now[name] > 0]
-    figure = max(known, key=lambda name: now[name] / after[name], default="ttft_p50")
+    figure = _most_saved(now, after)
     return figure, max(now[figure] - after[figure], 0.0), after[figure]
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from service import serve
 from service_causes import write_service
-from service_writer import Folder
+from service_writer import EPOCH_NS, Folder
 from services import ALL, NEAR, Trouble, outcome
 
 from npu_tui.analysis.service_latency import timeline
@@ -44,6 +44,34 @@ def test_cause_first_with_the_gain_of_its_twin(name: str, tmp_path: Path) -> Non
     assert found.named[0] == ALL[name].finding
     assert found.error is not None
     assert found.error <= NEAR
+
+
+@pytest.mark.parametrize("name", ["serial full", "full rank"])
+def test_places_are_held_by_requests_that_a_step_leaves_out(name: str, tmp_path: Path) -> None:
+    """Steps of prompts alone have room only in appearance; where one rank is full, more places are no remedy."""
+    assert outcome(_short(ALL[name], 150), 1, tmp_path).named == [ALL[name].finding]
+
+
+def test_a_request_may_leave_the_queue_when_its_schedule_begins(tmp_path: Path) -> None:
+    """Its wait then ends there: what scheduling takes is no time before the queue."""
+    trouble = _short(ALL["scheduler"], 80)
+    served = serve(trouble.service)
+    Folder(served).write(tmp_path)
+    rows = list(csv.reader((tmp_path / "request.csv").open(newline="")))
+    place = rows[0].index("queue_wait_time(ms)")
+    for row in rows[1:]:
+        row[place] = f"{float(row[place]) - trouble.service.schedule / 1e6:.6f}"
+    with (tmp_path / "request.csv").open("w", newline="") as out:
+        csv.writer(out).writerows(rows)
+    found = timeline(read_service(tmp_path))
+    off = [
+        int(found.latencies.arrival[found.service.rids.index(f"cmpl-{request.rid:06d}")]) - EPOCH_NS - request.enqueue
+        for request in served.requests
+    ]
+    known = [abs(time) for time in off if abs(time) < 1_000_000_000]  # a wait of 0 is unknown
+    assert len(known) > 75
+    assert max(known) < trouble.service.schedule / 4
+    assert [one.id for one in judge(found).findings] == ["SERVICE.SCHEDULER"]
 
 
 def _short(trouble: Trouble, requests: int) -> Trouble:
