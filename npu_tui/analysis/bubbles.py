@@ -17,7 +17,7 @@ from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
 
-_ROUNDING_NS = 2
+ROUNDING_NS = 2
 """Edges of Free slices are rounded by themselves: they may differ from those of busy slices by so much."""
 
 
@@ -91,11 +91,11 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
         busy = busy[np.lexsort((pair.of(busy) < 0, slices.start[busy]))]
         at = np.searchsorted(slices.start[busy], start, "left")
         following = busy[np.minimum(at, len(busy) - 1)]
-        near = (at < len(busy)) & (slices.start[following] <= end + _ROUNDING_NS)
+        near = (at < len(busy)) & (slices.start[following] <= end + ROUNDING_NS)
         after[near] = following[near]
         ended = busy[np.argsort(slices.end[busy], kind="stable")]
         # Sorted by end, the last slice that ended by the start of the free time is the one before it.
-        last_ended = np.searchsorted(slices.end[ended], start + _ROUNDING_NS, "right") - 1
+        last_ended = np.searchsorted(slices.end[ended], start + ROUNDING_NS, "right") - 1
         before[last_ended >= 0] = ended[last_ended[last_ended >= 0]]
         pair_of = pair.of(following)
         linked = near & (pair_of >= 0)

@@ -36,6 +36,11 @@ async def test_the_cursor_on_a_gap_and_a_typed_range_say_why_as_well(session):
         await driver.settle()
         assert driver.state.range == (2_000_000, 5_000_000)
         assert "idle for" in driver.text()
+        start = int(found.start[at])
+        await driver.send(f":{start - 1_000}ns..{start + 2}ns\r")
+        await driver.settle()
+        assert driver.state.range == (start - 1_000, start + 2)
+        assert "idle for" not in driver.text()  # times of the file are rounded by so much
 
 
 async def test_bubbles_stand_by_length_and_b_walks_them(session):

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.bubbles import Idles
+from npu_tui.analysis.bubbles import ROUNDING_NS, Idles
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.ranges import meanwhile
@@ -68,9 +68,9 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
     parts: list[RenderableType] = []
     for every in profile.idles:
         found = every.within(window)
-        if not len(found):
-            continue
         length = int(found.length.sum())
+        if length <= ROUNDING_NS:
+            continue
         late, linked = float(found.late.sum()), int(found.length[found.linked].sum())
         line = say(
             "idle.sums",
