@@ -442,7 +442,7 @@ def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
     Nothing is read before it is asked for. Raises ``Error`` if nothing is there.
     """
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
     from npu_tui.load.find import find_sources
     from npu_tui.query.query import job_tables
 

@@ -167,7 +167,8 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
-    from npu_tui.jobs.opening import is_kept, open_steps
+    from npu_tui.jobs.kept import is_kept
+    from npu_tui.jobs.opening import open_steps
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_comparison_statement
 

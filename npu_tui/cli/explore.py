@@ -192,7 +192,7 @@ def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[S
 
 def is_job(opening: Opening) -> bool:
     """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
 
     if is_kept(opening.path):
@@ -213,7 +213,7 @@ def is_job_at(path: str) -> bool:
 
 def is_listed(opening: Opening, chosen: bool) -> bool:
     """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no one job."""
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 
     return is_job(opening) and not is_kept(opening.path) and (chosen or holds_several(opening.path))

@@ -110,7 +110,8 @@ def measured_run(
     Raises ``InputError`` where it cannot be read, ``SettingsError``.
     """
     from npu_tui.jobs.history import run_of, run_of_job
-    from npu_tui.jobs.opening import is_kept, open_job
+    from npu_tui.jobs.kept import is_kept
+    from npu_tui.jobs.opening import open_job
     from npu_tui.load.errors import InputError, SeveralError
     from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.nearby import refuse_several

@@ -54,7 +54,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     form = format_of(parser, options)
     if options.fields is not None and form != "json":
         parser.error(say("cli.fields_of"))
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.snapshot_files import is_snapshot
 
@@ -139,7 +139,8 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
-    from npu_tui.jobs.opening import is_kept, open_job
+    from npu_tui.jobs.kept import is_kept
+    from npu_tui.jobs.opening import open_job
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_statement
 
@@ -208,7 +209,8 @@ def _job_at(path: Path) -> Job | None:
 
     Raises ``InputError`` for any other job.
     """
-    from npu_tui.jobs.opening import is_kept, open_job
+    from npu_tui.jobs.kept import is_kept
+    from npu_tui.jobs.opening import open_job
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.find import find_source
 

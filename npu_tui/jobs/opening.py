@@ -9,44 +9,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
 from npu_tui.jobs.model import EXPERTS, RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
-from npu_tui.load.find import Source, cluster_below, find_sources, sources_below, unparsed_in
-from npu_tui.load.layouts import cluster_folder
+from npu_tui.load.find import Source, find_sources, unparsed_in
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_below
 from npu_tui.trace.message import Message, message
-
-SUFFIX = ".rank.parquet"
-"""How the names of summaries end."""
-
-
-def summaries_in(path: Path) -> list[Path]:
-    """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
-    try:
-        if path.is_file():
-            return [path] if path.name.endswith(SUFFIX) else []
-        return sorted(summary for summary in path.glob(f"*{SUFFIX}") if summary.is_file())
-    except OSError:
-        return []
-
-
-def is_kept(path: Path) -> bool:
-    """Whether ``path`` holds a job without its profiles: summaries, the output of a cluster analysis, expert files.
-
-    Beside profiles the latter two tell less than they do, and do not count.
-    """
-    return bool(summaries_in(path)) or _cluster_of(path) is not None or _is_of_experts(path)
-
-
-def _is_of_experts(path: Path) -> bool:
-    """Whether dumps of expert loads or placements lie at ``path``, and no profile."""
-    from npu_tui.load.expert_files import expert_files_in  # they read arrays, which few inputs need
-
-    return bool(expert_files_in(path)) and (path.is_file() or next(sources_below(path), None) is None)
 
 
 def _expert_job(path: Path) -> Job:
@@ -57,13 +29,6 @@ def _expert_job(path: Path) -> Job:
     if not ranks:
         raise InputError(files.problems[0])
     return Job(path, [RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
-
-
-def _cluster_of(path: Path) -> Path | None:
-    folder = cluster_folder(path)
-    if folder == path or path.is_file():
-        return folder
-    return None if next(sources_below(path), None) is not None else folder or cluster_below(path)
 
 
 BY_THEMSELVES = 8
@@ -102,11 +67,11 @@ def open_job(
         if not profiles and reasons:
             raise InputError(reasons[0])
         return job_of(path, profiles, reasons)
-    if (folder := _cluster_of(path)) is not None:
+    if (folder := cluster_of(path)) is not None:
         from npu_tui.jobs.cluster import cluster_job  # few jobs are kept so
 
         return cluster_job(folder)
-    if _is_of_experts(path):
+    if is_of_experts(path):
         return _expert_job(path)
     sources = find_sources(path)
     ignored = [source for source in sources if _OF_THE_ENGINE in source.path.name] if len(sources) > 1 else []

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from npu_tui import __version__
-from npu_tui.jobs.opening import SUFFIX, UNKNOWN, read_rank
+from npu_tui.jobs.kept import SUFFIX
+from npu_tui.jobs.opening import UNKNOWN, read_rank
 from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, content_of, find_sources

@@ -199,7 +199,7 @@ class Session:
             return known
 
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
-        from npu_tui.jobs.opening import is_kept
+        from npu_tui.jobs.kept import is_kept
         from npu_tui.load.load import Opening
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
@@ -251,7 +251,7 @@ def one_timeline(opened: Opened) -> Profile:
 
 def _stamp(place: Path) -> tuple[object, int]:
     """What tells whether the profile or job at ``place`` has changed, and the bytes of its traces."""
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
 
     try:
         if is_kept(place):

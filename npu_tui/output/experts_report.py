@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.expert_loads import swaps_told
 from npu_tui.load.expert_files import ExpertFiles, expert_files_in, read_expert_files
 from npu_tui.output.document import Block, Heading, Paragraph, Table
 from npu_tui.output.rendered import rendered
@@ -51,6 +50,8 @@ def experts_at(path: Path) -> ExpertsReport | None:
 
 def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsReport:
     """All that is said of ``files``; ``work`` is what the mean rank computes for each layer in a step, us."""
+    from npu_tui.jobs.expert_loads import swaps_told  # all of a job, which few reports are about
+
     known = loads_of(files)
     said = [words(problem) for problem in files.problems]
     said += [

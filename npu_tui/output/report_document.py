@@ -43,7 +43,6 @@ from npu_tui.output.report_tables import (
     verdict,
 )
 from npu_tui.output.text import finding_lines
-from npu_tui.output.timeline import timeline
 from npu_tui.output.values import count_text, moment, or_unknown, severity_word, share_text, size_text, time_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
@@ -69,6 +68,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
     if device is not None:
         blocks += [replace(device, sortable=False), _shares(report.overlap)]
     if part is not None:
+        from npu_tui.output.timeline import timeline  # only a page has a picture
+
         blocks.append(timeline(part))
     if report.findings:
         blocks.append(_findings(report))

@@ -35,7 +35,7 @@ def opened_tables(
     A folder that holds several ranks has the tables of all of them, and ``ranks``. Raises ``InputError`` if there is
     nothing, or where one profile cannot be read.
     """
-    from npu_tui.jobs.opening import is_kept
+    from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
@@ -61,7 +61,7 @@ def job_tables(
     left_out: list[Message] = []
 
     def profiles() -> list[Profile]:
-        from npu_tui.jobs.opening import is_kept
+        from npu_tui.jobs.kept import is_kept
         from npu_tui.load.errors import InputError, walled
         from npu_tui.load.find import find_sources
         from npu_tui.load.load import opening_of

@@ -13,7 +13,8 @@ from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.opening import Progress, is_kept, open_job, open_steps, reads_traces
+from npu_tui.jobs.kept import is_kept
+from npu_tui.jobs.opening import Progress, open_job, open_steps, reads_traces
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.output.job_compare import compared_jobs

@@ -12,8 +12,9 @@ import pytest
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.footer import values_in
+from npu_tui.jobs.kept import SUFFIX
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.opening import SUFFIX, open_job
+from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summary import SCHEMA, read_summaries, write_summary
 from npu_tui.load import load as loading
 from npu_tui.load.companions import read_document

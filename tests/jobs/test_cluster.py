@@ -12,7 +12,8 @@ import pytest
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.opening import is_kept, open_job
+from npu_tui.jobs.kept import is_kept
+from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.tables import RANKS
 from npu_tui.output.job_report import job_report
 from npu_tui.strings import say
