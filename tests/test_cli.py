@@ -65,29 +65,33 @@ def test_version_says_who_reads_traces(monkeypatch):
     assert "Python" in run("--version").stdout
 
 
-def test_the_report_where_stdout_is_no_terminal():
+def test_the_report_where_stdout_is_no_terminal(capsys):
     done = run(str(HEALTHY))
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run("report", str(HEALTHY)).stdout
+    assert main(["report", str(HEALTHY)]) == 0
+    assert capsys.readouterr().out == done.stdout
 
 
-def test_the_current_directory_without_a_path():
-    done = run(cwd=HEALTHY)
-    assert done.returncode == 0
-    assert "Device time\n" in done.stdout
-    assert "Findings\n" in done.stdout
+def test_the_current_directory_without_a_path(monkeypatch, capsys):
+    monkeypatch.chdir(HEALTHY)
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert "Device time\n" in said
+    assert "Findings\n" in said
 
 
-def test_a_list_of_several_profiles_without_a_path(tmp_path):
+def test_a_list_of_several_profiles_without_a_path(tmp_path, monkeypatch, capsys):
     shutil.copytree(HEALTHY.parent / "two_ranks", tmp_path / "run 1")
-    done = run(cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split("  ")[-1] for line in done.stdout.splitlines()[3:]] == [
+    monkeypatch.chdir(tmp_path)
+    assert main([]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert [line.split("  ")[-1] for line in said.out.splitlines()[3:]] == [
         "'run 1'",
         "'run 1/rank0_ascend_pt'",
         "'run 1/rank1_ascend_pt'",
     ]
-    assert "heat" not in done.stdout
+    assert "heat" not in said.out
 
 
 def test_a_list_of_several_runs_of_one_rank(tmp_path, capsys):
@@ -227,21 +231,21 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (said, started.returncode) == ("", 0)
 
 
-def test_report_as_text_and_json():
-    text = run("report", str(HEALTHY))
-    assert text.returncode == 0
-    assert "Dispatch" in text.stdout
-    found = json.loads(run("report", str(HEALTHY), "--format", "json").stdout)
+def test_report_as_text_and_json(capsys):
+    def told(*words):
+        assert main(["report", str(HEALTHY), *words]) == 0
+        return capsys.readouterr().out
+
+    assert "Dispatch" in told()
+    found = json.loads(told("--format", "json"))
     assert (found["schema_version"], found["source"]["rank"]) == (1, 0)
-    part = json.loads(run("report", str(HEALTHY), "--format", "json", "--range", "1ms..5ms").stdout)
+    part = json.loads(told("--format", "json", "--range", "1ms..5ms"))
     assert part["overlap"]["total_us"] <= 4000.0 < found["overlap"]["total_us"]
 
 
 @pytest.mark.parametrize("words", [("--range", "later"), ("--step", "999"), ("--format", "xml")])
 def test_report_refuses_wrong_usage(words):
-    done = run("report", str(HEALTHY), *words)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    assert refused("report", str(HEALTHY), *words) == 2
 
 
 @pytest.mark.parametrize(

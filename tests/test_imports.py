@@ -84,6 +84,15 @@ def test_the_command_line_is_light() -> None:
     assert not loaded & {"numpy", "polars", "textual", "rich", "msgspec", "orjson", "platformdirs"}
 
 
+def test_a_report_of_one_profile_imports_no_job_and_no_picture() -> None:
+    code = "from npu_tui.cli.main import main; main(['report', 'fixtures/healthy']); import sys"
+    command = [sys.executable, "-c", f"{code}; print(*sys.modules)"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "npu_tui.output.report" in loaded
+    assert not {"npu_tui.jobs.job", "npu_tui.view.scene", "polars", "textual"} & set(loaded)
+
+
 def test_completing_a_command_is_light() -> None:
     line = "Finder(None)._get_completions(['npu-tui', 'report', '--format'], '', '', None)"
     loaded = modules_after(f"from npu_tui.cli.completion import Finder; {line}")

@@ -15,6 +15,7 @@ import pytest
 from equality import assert_same, assert_same_events
 from refusals import refused
 
+from npu_tui.cli.main import main
 from npu_tui.load.errors import Watcher
 from npu_tui.load.find import PIPED
 from npu_tui.load.load import Opening, load
@@ -61,17 +62,20 @@ def test_what_was_spooled_leaves_no_file() -> None:
     assert not os.path.exists(path)
 
 
-def test_both_forms_of_the_report_are_the_same_through_a_pipe(tmp_path: Path) -> None:
+def test_both_forms_of_the_report_are_the_same_through_a_pipe(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     path = tmp_path / "trace_view.json"
     path.write_bytes(TRACE.read_bytes())
-    direct = run([*WAYS, str(path), "--no-cache"])
+    assert main([*WAYS, str(path), "--no-cache"]) == 0
     through = run([*WAYS, "-"], TRACE.read_bytes())
-    piped_report, report = json.loads(through), json.loads(direct)
+    piped_report, report = json.loads(through), json.loads(capsysbinary.readouterr().out)
     assert piped_report.pop("files") == []  # nothing lies beside a pipe
     assert {each["state"] for each in report.pop("files")} == {"missing"}
     assert piped_report | {"source": report["source"]} == report
     assert piped_report["source"] == report["source"] | {"path": "-", "writer": None}
-    assert run(["-"], TRACE.read_bytes()).splitlines()[1:] == run([str(path)]).splitlines()[1:]
+    assert main([str(path)]) == 0
+    assert run(["-"], TRACE.read_bytes()).splitlines()[1:] == capsysbinary.readouterr().out.splitlines()[1:]
 
 
 def run(words: list[str], stdin: bytes = b"") -> bytes:
