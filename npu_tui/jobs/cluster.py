@@ -18,7 +18,7 @@ from npu_tui.jobs.model import (
     pair_of,
 )
 from npu_tui.jobs.rank_files import call_name, steps_of
-from npu_tui.load.cluster import Cluster, ClusterCall, read_cluster
+from npu_tui.load.cluster import MOST_RANKS, Cluster, ClusterCall, read_cluster
 from npu_tui.load.errors import InputError
 from npu_tui.trace.message import message
 
@@ -39,6 +39,8 @@ def cluster_job(folder: Path) -> Job:
         for name, state in cluster.states.items()
         if state in ("unreadable", "cut_off")
     ]
+    if len(cluster.steps) == MOST_RANKS:
+        broken.append(message("job.cluster.ranks", most=MOST_RANKS))
     peers: _Peers = defaultdict(set)
     links: dict[int, list[LinkUse]] = defaultdict(list)
     for step, name, group, use in _links(cluster):

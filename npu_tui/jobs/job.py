@@ -115,7 +115,7 @@ class Job:
         self.only = only or Only()
         self.parts: tuple[Job, ...] = tuple(parts) or (self,)
 
-    @property
+    @once
     def role(self) -> str | None:
         """The role that all its ranks are of, None where they have none or several."""
         roles = {profile.role for profile in self.ranks}

@@ -31,6 +31,9 @@ _COLUMNS = ("Step", "Type", "Index", "Computing", "Communication(Not Overlapped)
 _CELLS = ("step", "type", "index", "computing", "communicationnotoverlapped", "free", "bubble", "ppindex")
 """The same columns of the CSV file and of ``ClusterStepTraceTime``."""
 
+MOST_RANKS = 1 << 15
+"""Ranks with steps that are kept."""
+
 _NUMBER = re.compile(r"\d{1,9}")
 
 
@@ -97,9 +100,8 @@ def read_cluster(folder: Path) -> Cluster:
         cluster.states[DATABASE] = document.state
     if not cluster.steps:
         companions = Companions(folder)
-        rows = list(companions.rows(STEPS, *_COLUMNS))
-        _note(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if rows else "empty")
-        _steps(cluster, rows)
+        _steps(cluster, companions.rows(STEPS, *_COLUMNS))
+        _note(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if cluster.steps else "empty")
     if not cluster.calls:
         document = read_operations(folder / COLLECTIVES, _calls, lambda _: ROW)
         _note(cluster, folder, COLLECTIVES, document.state)
@@ -144,14 +146,14 @@ def _links(operations: Iterable[Operation]) -> Iterator[ClusterLink]:
             yield from _link((step.removeprefix("step"), name, group or kind), pair.partition("-")[::2], cells)
 
 
-def _steps(cluster: Cluster, rows: list[tuple[Any, ...]]) -> None:
+def _steps(cluster: Cluster, rows: Iterable[tuple[Any, ...]]) -> None:
     """Steps of ranks; a row of a stage is no more than the largest times of its ranks, and tells which those are."""
     stages: set[tuple[int, ...]] = set()
     for step, kind, index, computing, exposed, free, bubble, stage in rows:
         ranks = _numbers(index)
         if str(kind).lower() == "stage":
             stages.add(tuple(sorted(ranks)))
-        elif len(ranks) == 1:
+        elif len(ranks) == 1 and (ranks[0] in cluster.steps or len(cluster.steps) < MOST_RANKS):
             cluster.steps[ranks[0]].append(ClusterStep(_text(step), computing, exposed, free, bubble))
             if stage is not None and str(stage).isdecimal():
                 cluster.stages[ranks[0]] = int(stage)

@@ -8,8 +8,9 @@ Source: MindStudio Insight (ExpertHotspotManager), vllm-ascend (eplb). ``group_l
 
 from __future__ import annotations
 
+import io
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ _DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
 _PLACEMENT = re.compile(r".*global_deployment\.json|expert_?map.*\.json", re.IGNORECASE)
 _CONFIG = "model_gen_config.json"
 _LARGEST = 64 << 20
-_MOST_LAYERS, _MOST_SLOTS = 4_096, 1 << 22
+_MOST_LAYERS, _MOST_EXPERTS, _MOST_SLOTS = 4_096, 1 << 16, 1 << 22
 _MOST_FILES = 20_000
 _MOST_TOKENS = 1e15
 NONE = -1
@@ -146,24 +147,30 @@ def _tokens(path: Path, content: bytes, count: int | None, problems: list[Messag
 
     Raises ``ValueError`` where nothing is there.
     """
-    lines = [line.split(",") for line in content.decode("utf-8-sig", "replace").splitlines() if line.strip(", \t\0")]
-    rows = [[_number(cell) for cell in line] for line in lines[: 100 * _MOST_LAYERS]]
-    if rows and np.isnan(rows[0]).all():  # a heading
-        del rows[0]
-    if not rows:
+    every, lines = 0, deque[str](maxlen=count or _MOST_LAYERS)  # of several collections the last counts, as in Insight
+    for line in io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "replace"):
+        if line.count(",") >= _MOST_EXPERTS:
+            raise ValueError(f"{line.count(',') + 1:,} experts")
+        if line.strip(", \t\n\0") and (every or not np.isnan(_numbers(line)).all()):  # else it is a heading
+            lines.append(line)
+            every += 1
+    if not every:
         raise ValueError("no row of tokens")
+    rows = [_numbers(line) for line in lines]
     width = Counter(map(len, rows)).most_common(1)[0][0]
-    if count is not None and len(rows) > count:  # of several collections the last one counts, as in Insight
-        problems.append(_problem(path, "more_rows", rows=len(rows), layers=count))
-        rows = rows[-count:]
-    elif count is not None and len(rows) < count:
-        problems.append(_problem(path, "fewer_rows", rows=len(rows), layers=count))
-    if len(rows) > _MOST_LAYERS or len(rows) * width > _MOST_SLOTS:
-        raise ValueError(f"{len(rows):,} rows of {width:,} experts")
-    table = np.array([row if len(row) == width else [np.nan] * width for row in rows])
+    if count is not None and every != count:
+        code = "more_rows" if every > count else "fewer_rows"
+        problems.append(_problem(path, code, rows=every, layers=count))
+    if (count is None and every > _MOST_LAYERS) or len(rows) * width > _MOST_SLOTS:
+        raise ValueError(f"{every:,} rows of {width:,} experts")
+    table = np.array([row if len(row) == width else np.full(width, np.nan) for row in rows])
     if unknown := int(np.isnan(table).sum()):
         problems.append(_problem(path, "cells", count=unknown))
     return table
+
+
+def _numbers(line: str) -> F64:
+    return np.array([_number(cell) for cell in line.split(",")])
 
 
 def _number(cell: str) -> float:

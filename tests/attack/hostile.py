@@ -25,7 +25,9 @@ from shapes import SHAPES, write_shape
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "fixtures"), str(ROOT / "tests/load/database")]
 
-from service_causes import write_service  # noqa: E402 - its folder is no package
+from roles import SECOND as ROLE_SECOND  # noqa: E402 - its folder is no package
+from roles import Work, write_roles  # noqa: E402
+from service_causes import write_service  # noqa: E402
 from small import small_database  # noqa: E402
 
 from npu_tui.jobs.model import RankProfile  # noqa: E402
@@ -206,6 +208,51 @@ def run_of_a_log(content: Callable[[int], bytes]) -> Written:
     return made
 
 
+def of_job(name: str, content: Callable[[int], bytes]) -> Written:
+    """What a cluster analysis leaves behind of two ranks, one file of which is large."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        output = path / "cluster_analysis_output"
+        output.mkdir()
+        steps = "".join(f"1,rank,{rank},100.0,50.0,1.0,51.0,20.0,171.0,0.0,50.0\n" for rank in (0, 1))
+        (output / "cluster_step_trace_time.csv").write_text(
+            "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
+            f"Communication(Not Overlapped and Exclude Receive)\n{steps}"
+        )
+        file = output / name
+        file.write_bytes((file.read_bytes() if file.exists() else b"") + content(20 * MB * size))
+        return [["ranks", str(path), "--format", "json"], ["screenshot", str(path), "-o", str(path / "a.svg")]]
+
+    return made
+
+
+def of_experts(name: str, content: Callable[[int], bytes]) -> Written:
+    """Loads of experts and a placement, one of which is large."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        (path / "decode_1.csv").write_text("1,2,3,4\n" * 8)
+        (path / name).write_bytes(content(20 * MB * size))
+        return [["ranks", str(path), "--format", "json"], ["report", str(path), "--format", "json"]]
+
+    return made
+
+
+def of_roles(content: Callable[[int], bytes]) -> Written:
+    """A job of roles, whose profiles have large metadata."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        begins = {"rollout": 0, "actor_update": 2 * ROLE_SECOND}
+        of_role = [(role, rank, begin) for role, begin in begins.items() for rank in (0, 1)]
+        work = [Work(1, role, rank, begin, begin + ROLE_SECOND, rank, 0, rank) for role, rank, begin in of_role]
+        write_roles(path / "job", work)
+        for profile in sorted((path / "job").rglob("*_ascend_pt"))[:2]:
+            (profile / "profiler_metadata.json").write_bytes(content(10 * MB * size))
+        return [["ranks", str(path / "job"), "--format", "json"]]
+
+    return made
+
+
+_CALL = '"%d":{"0":{"Communication Time Info":{"Start Timestamp(us)":1.5,"Elapse Time(ms)":1}}}'
 FILES: dict[str, Written] = {
     **{f"shape {name}": shape(name) for name in SHAPES},
     "devices": lambda path, size: trace(path, [
@@ -270,6 +317,42 @@ FILES: dict[str, Written] = {
     "a summary of zeros": summary,
     "a run of brackets": run_of_a_log(lambda size: b"[" * size),
     "a run of text": run_of_a_log(lambda size: b'{"label":"' + b"x" * size + b'"}'),
+    "a run of keys": run_of_a_log(of_many('{"setup":{', '"%d":"1"', "}}")),
+    "runs of a log": lambda path, size: [[path.joinpath(f"{k}.json").write_bytes(b"[" * 60_000) for k in range(300)] and
+                                         ["log", "--log", str(path)]],
+    **{f"a cluster's {what}": of_job(name, content) for what, name, content in (
+        ("steps", "cluster_step_trace_time.csv", lambda size: b"2,rank,%d,1,1,1,1,1,1,0,1\n" % 1 * (size // 24)),
+        ("ranks", "cluster_step_trace_time.csv", lambda size: b"".join(
+            b"1,rank,%d,1,1,1,1,1,1,0,1\n" % k for k in range(size // 30))),
+        ("quotes", "cluster_step_trace_time.csv", lambda size: b'"' * size),
+        ("brackets", "cluster_communication.json", lambda size: b"[" * size),
+        ("collectives", "cluster_communication.json", of_many('{"collective":{"step1":{', _CALL, "}}}")),
+        ("ranks of a collective", "cluster_communication.json", of_many('{"collective":{"step1":{"a@1":{',
+            '"%d":{"Communication Time Info":{"Start Timestamp(us)":1.5,"Elapse Time(ms)":1}}', "}}}}")),
+        ("words", "cluster_communication.json", of_many('{"collective":{"step1":{"a@1":[', '"\U0001f600%d"', "]}}}")),
+        ("links", "cluster_communication_matrix.json", of_many('{"p2p":{"step1":{"hcom_send__1_0@1":{',
+            '"0-%d":{"Transport Type":"HCCS","Transit Size(MB)":1,"Bandwidth(GB/s)":1}', "}}}}")),
+        ("groups", "communication_group.json", of_many('{"comm_group_parallel_info":[',
+            '{"pg_name":"tp","group_id":"%d","rank_set":[0,1]}', "]}")),
+        ("group", "communication_group.json", of_many('{"comm_group_parallel_info":[{"pg_name":"tp","group_id":"1",'
+            '"rank_set":[', "%d", "]}]}")))},
+    **{f"experts of {what}": of_experts(name, content) for what, name, content in (
+        ("cells", "decode_0.csv", lambda size: b"1," * (size // 2)),
+        ("rows", "decode_0.csv", lambda size: b"1,2,3,4\n" * (size // 8)),
+        ("line ends", "decode_0.csv", lambda size: b"\n" * size),
+        ("wide text", "decode_0.csv", lambda size: "\U0001f600,".encode() * (size // 5)),
+        ("brackets", "a_global_deployment.json", lambda size: b"[" * size),
+        ("layers", "a_global_deployment.json", of_many('{"layer_list":[', '{"layer_id":%d,"device_list":[]}', "]}")),
+        ("devices", "a_global_deployment.json", of_many('{"layer_list":[{"layer_id":0,"device_list":[',
+            '{"device_id":%d,"device_expert":[0]}', "]}]}")),
+        ("slots", "a_global_deployment.json", of_many('{"layer_list":[{"layer_id":0,"device_list":[{"device_id":0,'
+            '"device_expert":[', "%d", "]}]}]}")),
+        ("settings", "model_gen_config.json", of_many('{"num_moe_layers":', "[%d", "")))},
+    **{f"roles of {what}": of_roles(content) for what, content in (
+        ("brackets", lambda size: b"[" * size),
+        ("keys", of_many('{"role":"actor",', '"%d":1', "}")),
+        ("a name", lambda size: b'{"role":"' + b"x" * size + b'"}'),
+        ("groups", of_many('{"parallel_group_info":{', '"%d":{"group_name":"tp","global_ranks":[0,1]}', "}}")))},
     **{f"pickle of {name}": pickled(name) for name in pickles.large(0) if name != "a real one"},
 }  # fmt: skip
 

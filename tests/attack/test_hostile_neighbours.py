@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from npu_tui.jobs.kept import SUFFIX
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summary import SCHEMA, read_summaries, write_summary
+from npu_tui.load import cluster, expert_files
 from npu_tui.load import load as loading
 from npu_tui.load.companions import read_document
 from npu_tui.load.errors import InputError, walled
@@ -197,3 +199,32 @@ def test_a_summary_on_which_polars_gives_up(summary: Path, monkeypatch: pytest.M
     profiles, said = read_summaries(sorted(summary.iterdir()))
     assert [profile.rank for profile in profiles] == [1]
     assert [message.code for message in said] == ["job.no_summary"]
+
+
+@pytest.mark.parametrize("unit", ["1,", "1,2\n"])
+def test_loads_of_experts_take_little_more_memory_than_their_file(
+    unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, size = tmp_path / "decode_0.csv", 1 << 21
+    file.write_text(unit * (size // len(unit)))
+    monkeypatch.setattr(expert_files, "_LARGEST", size)
+    tracemalloc.start()
+    found = expert_files.read_expert_files([file])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [said.code for said in found.problems] == ["expert_files.malformed"]
+    assert peak < 10 * size
+
+
+def test_a_cluster_analysis_of_more_ranks_than_there_are_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "MOST_RANKS", 3)
+    monkeypatch.setattr("npu_tui.jobs.cluster.MOST_RANKS", 3)
+    heading = "Step,Type,Index,Computing,Communication(Not Overlapped),Free\n"
+    rows = "".join(f"1,rank,{rank},1,1,1\n2,rank,{rank},1,1,1\n" for rank in range(5))
+    (tmp_path / "cluster_step_trace_time.csv").write_text(heading + rows)
+    assert main(["ranks", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "3 ranks" in said
+    assert "only the first 3 ranks are read" in said
