@@ -68,6 +68,8 @@ _LONG_HEAD_NS = 1_000_000
 """A shorter collective or event wait does not block its stream for long enough."""
 _GOOD_PART, _MOST = 0.25, 0.5
 """Shares of a drain that what explains it takes."""
+_MOSTLY_SILENT, _BEFORE_SILENCE = 0.8, 3
+"""The share of a drain that is silence, and slices after the wait, such as that of a step, which silence may follow."""
 _LONG_COPY_NS = 200_000
 """A shorter copy does not delay the kernels behind it."""
 
@@ -175,7 +177,14 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
         waiting_operations = np.union1d(waiting_operations, copying[length(copying) > _BLOCKING_COPY_NS])
     returned = np.sort(np.concatenate((slices.end[waiting_calls], slices.end[waiting_operations])))
     low = np.searchsorted(returned, host_start, "right")
-    waited = np.searchsorted(returned, np.minimum(issued, host_end), "right") > low
+    last = np.searchsorted(returned, np.minimum(issued, host_end), "right")
+    waited, since = last > low, np.append(returned, 0)[last - 1]
+    # Where the host records nothing for most of the drain once it has waited, the wait is not what takes so long.
+    short, least = host_end - host_start < _LONG_HEAD_NS, _MOSTLY_SILENT * (host_end - host_start)
+    for _ in range(_BEFORE_SILENCE):
+        following = _next_begin(trace, since)
+        waited &= short | (np.minimum(following, host_end) - since < least)
+        since = following
     # A collective or event wait at the head of a stream blocks what is queued behind it.
     heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
     head = np.union1d(*(items[length(items) >= _LONG_HEAD_NS] for items in heads))
@@ -209,6 +218,17 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     codes = [CAUSES.index(cause) for cause, _ in causes]
     first = np.select([holds for _, holds in causes], codes, CAUSES.index("python"))
     return first.astype(np.int8)
+
+
+def _next_begin(trace: Trace, time: I64) -> I64:
+    """When the host begins anything after each ``time``, ns; (n,)."""
+    begin = np.full(len(time), np.iinfo(np.int64).max)
+    for lane in trace.lanes:
+        starts = trace.slices.start[lane.first : lane.last]
+        if len(starts) and trace.layers[lane.layer].kind in HOST:
+            at = np.searchsorted(starts, time, "right")
+            begin = np.where(at < len(starts), np.minimum(begin, starts[np.minimum(at, len(starts) - 1)]), begin)
+    return begin
 
 
 def _issued(trace: Trace, link: I64) -> I64:

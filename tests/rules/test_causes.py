@@ -153,6 +153,13 @@ def test_what_is_said_of_late_ranks() -> None:
     assert ring.confidence == "low"
 
 
+def test_silence_after_a_sync_is_no_sync() -> None:
+    drains = (
+        measured(troubled(ALL["nothing: no stacks"].job[0], silent_ns=11_000_000, read_back_ns=20_000)).facts[0].drains
+    )
+    assert set(drains.taken(drains.end - drains.start > 5e6).counted()) == {"python"}
+
+
 def test_a_slow_link_is_named_with_its_speed() -> None:
     job = ALL["own: a slow link"].job[0]
     for late in (None, 2):
