@@ -333,8 +333,15 @@ def _arrivals(
     told = (waits != UNKNOWN) & (lasts > 0)
     taken = float(np.clip(np.quantile(waits[told] / lasts[told], _FEW_TAKEN), 0, 1)) if told.any() else 1.0
     begun = np.where(has, steps.schedule, steps.start)[step[at]]
-    arrival[rid[at]] = begun + (taken * lasts).astype(np.int64)  # the last admission: a wait lasts until then
-    arrival = np.where((queue == UNKNOWN) | (arrival == UNKNOWN), UNKNOWN, arrival - queue)
+    came = np.where(waits == UNKNOWN, UNKNOWN, begun + (taken * lasts).astype(np.int64) - waits)
+    first = np.full(len(start), UNKNOWN)
+    first[rid[at][::-1]] = begun[::-1]
+    # A wait lasts until the last admission, of the decode side too, unless requests would come after their first one.
+    last = np.append(np.diff(rid[at]) != 0, True)[: len(at)]
+    late = (came > first[rid[at]] + _ROUNDING)[last & (came != UNKNOWN)]
+    if len(late) and late.mean() > _FEW_TAKEN:
+        at, came = at[::-1], came[::-1]
+    arrival[rid[at]] = came
     named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
     rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
     arrival[spans.rid[rows]] = spans.start[rows]

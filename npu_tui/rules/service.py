@@ -378,22 +378,41 @@ def _part(
 
 
 def _transfer(facts: ServiceFacts) -> Draft | None:
-    """The transfer of keys and values from prefill to decode; whether it grows with the prompt."""
+    """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
     shares = facts.ttft.share(TTFT.transfer)
     if shares[0] < facts.limits[SHARE]:
         return None
     pulls = facts.found.service.transfers
-    known = (pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN)
+    known = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
     time, tokens = (pulls.end - pulls.start)[known], pulls.tokens[known]
+    ranks, of = np.unique(pulls.rank[known], return_inverse=True)
+    mine = [np.flatnonzero(of.ravel() == number) for number in range(len(ranks))]
+    mine = [rows for rows in mine if len(rows) >= FEWEST_REQUESTS and len(np.unique(tokens[rows])) > 1]
+    lines = [line_of(tokens[rows], time[rows]) for rows in mine]
     per, related = 0.0, False
-    if len(time) >= FEWEST_REQUESTS and len(np.unique(tokens)) > 1:
-        per = line_of(tokens, time)[0]
-        related = per > 0 and float(np.var(per * tokens) / max(np.var(time), 1.0)) >= _RELATED
+    if lines:
+        per = float(np.median([slope for slope, _ in lines]))
+        told = sum(slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True))
+        every = sum(np.var(time[rows]) * len(rows) for rows in mine)
+        related = per > 0 and float(told / max(every, 1.0)) >= _RELATED
+    usual = np.array([slope * tokens.mean() + offset for slope, offset in lines])
+    beside = _beside(usual) if len(lines) > 1 else np.ones(1)
+    worst = int(np.argmax(beside))
     words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
-    return _draft(
-        max(shares), "transfer", "transfer_length" if related else "transfer_fixed", words,
-        facts.cost(TTFT.transfer), np.zeros(len(facts.found.steps), np.int64),
-        lambda model: replace(model, pull=np.zeros_like(model.pull)),
+    detail, factor = message(f"finding.service.transfer_{'length' if related else 'fixed'}", **words), 0.0
+    of_rank = np.ones(len(facts.found.service.rids), np.bool_)
+    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
+        slow = int(pulls.rank[known][mine[worst][0]])
+        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
+        detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
+        of_rank[:] = False
+        of_rank[pulls.rid[known][mine[worst]]] = True
+    return Draft(
+        max(shares), message("finding.service.transfer", **words), detail,
+        np.where(of_rank, facts.cost(TTFT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
+        lambda model: replace(
+            model, pull=np.where(of_rank[model.rids], model.pull * factor, model.pull).astype(np.int64)
+        ),
     )  # fmt: skip
 
 

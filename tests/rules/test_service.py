@@ -52,26 +52,54 @@ def test_places_are_held_by_requests_that_a_step_leaves_out(name: str, tmp_path:
     assert outcome(_short(ALL[name], 150), 1, tmp_path).named == [ALL[name].finding]
 
 
-def test_a_request_may_leave_the_queue_when_its_schedule_begins(tmp_path: Path) -> None:
-    """Its wait then ends there: what scheduling takes is no time before the queue."""
-    trouble = _short(ALL["scheduler"], 80)
+@pytest.mark.parametrize("name", ["scheduler", "transfer"])
+def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
+    """When its first schedule begins, and not where that ends or on the decode side: the time before it is the same."""
+    trouble = _short(ALL[name], 80)
     served = serve(trouble.service)
     Folder(served).write(tmp_path)
-    rows = list(csv.reader((tmp_path / "request.csv").open(newline="")))
-    place = rows[0].index("queue_wait_time(ms)")
-    for row in rows[1:]:
-        row[place] = f"{float(row[place]) - trouble.service.schedule / 1e6:.6f}"
-    with (tmp_path / "request.csv").open("w", newline="") as out:
-        csv.writer(out).writerows(rows)
     found = timeline(read_service(tmp_path))
-    off = [
-        int(found.latencies.arrival[found.service.rids.index(f"cmpl-{request.rid:06d}")]) - EPOCH_NS - request.enqueue
-        for request in served.requests
-    ]
-    known = [abs(time) for time in off if abs(time) < 1_000_000_000]  # a wait of 0 is unknown
-    assert len(known) > 75
-    assert max(known) < trouble.service.schedule / 4
-    assert [one.id for one in judge(found).findings] == ["SERVICE.SCHEDULER"]
+    rids, opened = found.service.rids, found.steps.opened[found.latencies.first]
+    came = {f"cmpl-{request.rid:06d}": EPOCH_NS + request.enqueue for request in served.requests}
+    rows = list(csv.DictReader((tmp_path / "request.csv").open(newline="")))
+    for row in rows:
+        rid = row["http_rid"]
+        row["queue_wait_time(ms)"] = f"{(opened[rids.index(rid)] - came[rid]) / 1e6:.6f}"
+    with (tmp_path / "request.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    found = timeline(read_service(tmp_path))
+    off = {rid: abs(int(found.latencies.arrival[found.service.rids.index(rid)]) - time) for rid, time in came.items()}
+    known = [time for time in off.values() if time < 1_000_000_000]  # a wait of 0 is unknown
+    assert len(known) > 20
+    assert max(known) < 3_000_000
+    judged = judge(found)
+    assert [one.id for one in judged.findings] == [trouble.finding]
+    assert judged.findings[0].after is not None
+
+
+def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
+    """Half of the pulls begin later, on another rank: to this one the link is six times as fast."""
+    Folder(serve(_short(ALL["transfer"], 80).service)).write(tmp_path)
+    path = tmp_path / "pd_split_kvcache.csv"
+    rows = list(csv.DictReader(path.open(newline="")))
+    for row in rows[::2]:
+        start, end = float(row["start_time(ms)"]), float(row["end_time(ms)"])
+        row |= {
+            "rank": "1",
+            "start_time(ms)": f"{end - (end - start) / 6:.6f}",
+            "during_time(ms)": f"{(end - start) / 6}",
+        }
+    for row in rows[1::2]:
+        row["rank"] = "0"
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    detail = words(judge(timeline(read_service(tmp_path))).findings[0].draft.detail)
+    assert "Pulls of rank 0 take 6.0 times as long" in detail
+    assert "per token of the prompt" in detail
 
 
 def _short(trouble: Trouble, requests: int) -> Trouble:
