@@ -212,16 +212,16 @@ def job_of_log(make: Callable[[Path], Path]) -> Callable[[Path], list[str]]:
     """A job and a log of faster runs."""
 
     def made(folder: Path) -> list[str]:
-        path = make(folder)
-        log = folder / "log"
+        path, log = make(folder), folder / "log"
         run(["log", "add", str(path), "--label", "r1", "--when", "2026-01-01", "--log", str(log)])
         (first,) = log.glob("*-r1-*")
         halved(first)
         run_of = json.loads(first.read_text())
         for day in range(2, 6):
-            another = run_of | {"id": f"{day}{run_of['id'][1:]}", "label": f"r{day}", "when": f"2026-01-0{day}"}
+            when = run_of["when"].replace("01-01", f"01-0{day}")
+            another = run_of | {"id": f"{day}{run_of['id'][1:]}", "label": f"r{day}", "when": when}
             (log / first.name.replace("0101000000-r1", f"010{day}000000-r{day}")).write_text(json.dumps(another))
-        return [str(path), "--against", "log:last-5", "--log", str(folder / "log")]
+        return [str(path), "--against", "log:last-5", "--log", str(log)]
 
     return made
 
