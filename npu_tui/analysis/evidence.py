@@ -27,6 +27,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
     ),
     **dict.fromkeys(("skip.not_event", "skip.malformed", "odd.args", "odd.no_duration", "odd.no_name"), _SLICES),
     **dict.fromkeys(("odd.no_process", "odd.no_thread"), _SLICES),
+    "odd.db_cells": _BOTH,
     **dict.fromkeys(("skip.launch_id", "skip.link_time", "skip.lone_source", "skip.lone_target"), _LINKS),
 }
 """What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""

@@ -143,6 +143,8 @@ def _losses(tables: Tables, texts: Texts) -> list[Message]:
         losses.append(message("odd.db_views", count=tables.views))
     if tables.lost_tasks:
         losses.append(message("odd.db_tasks", count=tables.lost_tasks))
+    if tables.odd_cells:
+        losses.append(message("odd.db_cells", count=tables.odd_cells))
     if texts.missing:
         losses.append(message("odd.db_texts", count=len(texts.missing)))
     return losses

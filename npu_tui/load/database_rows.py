@@ -103,7 +103,7 @@ class Tables:
         self._done = 0
         self._most = most
         self.damaged: list[str] = []
-        self.lost_tasks = 0
+        self.lost_tasks = self.odd_cells = 0
         self._connection = database.connection
         listed, self.views = tables_of(self._connection)
         self._listed = frozenset(listed)
@@ -190,6 +190,7 @@ class Tables:
                 if self._most < HIGHEST:
                     break
                 lowest = int(piece[0][-1]) + 1
+        self.odd_cells += query.odd
         number, *known = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
         given = iter(known)
         columns: dict[str, npt.NDArray[Any]] = {}
@@ -283,6 +284,11 @@ class Tables:
         return self._indexes[place]
 
 
+_OF_NUMBERS = b"0123456789,-"
+_ODD = "(typeof({0}) = 'blob' OR (typeof({0}) = 'text' AND {0} NOT GLOB '*[0-9]*'))"
+"""Whether a cell is a word, or bytes, where a number belongs."""
+
+
 class _Query:
     """The rows of ``table`` as columns, a piece at a time: ``whole`` and ``real`` are its columns as SQL has them.
 
@@ -294,11 +300,17 @@ class _Query:
         self._connection = connection
         self._counts = len(whole), len(real)
         rows = f"FROM {quoted(table)} NOT INDEXED WHERE rowid"
-        # A cell that is no number is what SQLite makes of it: '12' is 12, 2.7 is 2, a word is 0.
-        cells = "".join(f", ifnull(CAST({name} AS INTEGER), {ABSENT}) AS c{i}" for i, name in enumerate(whole))
         texts = "".join(f", group_concat(c{i})" for i in range(len(whole)))
-        piece = f"SELECT rowid AS number{cells} {rows} >= ? ORDER BY rowid LIMIT ?"
-        self._whole = f"SELECT count(*), min(number), max(number){texts} FROM ({piece})"
+
+        def joined(cell: str) -> str:
+            cells = "".join(f", ifnull({cell.format(name)}, {ABSENT}) AS c{i}" for i, name in enumerate(whole))
+            piece = f"SELECT rowid AS number{cells} {rows} >= ? ORDER BY rowid LIMIT ?"
+            return f"SELECT count(*), min(number), max(number){texts} FROM ({piece})"
+
+        # A cell that is no number is what SQLite makes of it: '12' is 12, 2.7 is 2, a word is 0.
+        self._as_written, self._cast = joined("{}"), joined("CAST({} AS INTEGER)")
+        self._odd = f"SELECT total({' + '.join(map(_ODD.format, whole)) or 0}) FROM (SELECT * {rows} BETWEEN ? AND ?)"
+        self.odd = 0
         self._number = f"SELECT group_concat(number) FROM (SELECT rowid AS number {rows} >= ? ORDER BY rowid LIMIT ?)"
         reals = ", ".join(f"CAST({name} AS REAL)" for name in real)
         self._real = f"SELECT {reals} {rows} BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
@@ -313,10 +325,9 @@ class _Query:
 
         Raises one of ``UNREADABLE`` if they cannot be read.
         """
-        count, first, last, *texts = self._connection.execute(self._whole, (lowest, most)).fetchone()
+        count, first, last, columns = self._joined(lowest, most)
         if not count:
             return None
-        columns: list[npt.NDArray[Any]] = [np.fromstring(text, np.int64, sep=",") for text in texts]
         number = np.arange(first, last + 1) if last - first + 1 == count else self._numbers(lowest, most)
         if self._counts[1]:
             reals = self._connection.execute(self._real, (first, last, count)).fetchall()
@@ -325,6 +336,20 @@ class _Query:
         if any(len(column) != count for column in (number, *columns)) or (number[1:] <= number[:-1]).any():
             raise sqlite3.DatabaseError("row numbers out of order")
         return [number, *columns]
+
+    def _joined(self, lowest: int, most: int) -> tuple[int, int, int, list[npt.NDArray[Any]]]:
+        """How many rows, the first and the last number, and the columns; words and bytes among them are counted."""
+        with contextlib.suppress(ValueError, *UNREADABLE):  # a number that is none, or a word that is too long
+            count, first, last, *texts = self._connection.execute(self._as_written, (lowest, most)).fetchone()
+            if not count:
+                return 0, 0, 0, []
+            if not any(text.translate(None, _OF_NUMBERS) for text in texts):
+                columns: list[npt.NDArray[Any]] = [np.fromstring(text, np.int64, sep=",") for text in texts]
+                if all(len(column) == count for column in columns):
+                    return count, first, last, columns
+        count, first, last, *texts = self._connection.execute(self._cast, (lowest, most)).fetchone()
+        self.odd += int(self._connection.execute(self._odd, (first, last)).fetchone()[0])
+        return count, first, last, [np.fromstring(text or b"", np.int64, sep=",") for text in texts]
 
     def _numbers(self, lowest: int, most: int) -> I64:
         (text,) = self._connection.execute(self._number, (lowest, most)).fetchone()

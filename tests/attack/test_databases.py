@@ -168,3 +168,17 @@ def test_kernels_without_times_are_no_rows(path: Path) -> None:
     assert len(profile.kernel_table.duration) > 0
     assert profile.kernel_table.duration.min() >= 0
     assert profile.tables.table("kernel_details").frame["duration"].min() >= 0
+
+
+@pytest.mark.parametrize("value", ["x'00ff'", "'abc'", "''", "'1,2'", "'--5'"])
+def test_cells_that_are_no_numbers_are_damage(value: str, path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE TASK SET taskType = {value} WHERE rowid % 2 = 0")
+        (count,) = database.execute("SELECT count(*) FROM TASK WHERE rowid % 2 = 0").fetchone()
+    health = profile_at(path).health
+    told = {warning.code: warning.args for warning in health.warnings}
+    if value in ("'1,2'", "'--5'"):  # SQLite takes what a word begins with
+        assert "odd.db_cells" not in told
+    else:
+        assert told["odd.db_cells"] == {"count": count}
+        assert set(incomplete(losses_of(str(path), health))) >= {"slices", "links"}
