@@ -213,6 +213,13 @@ async def test_enter_goes_into_a_timeline_and_esc_comes_back():
         assert [trace for trace, _ in labels[:4]] == [0, 1, 0, 1]
         await press(app, "J")
         await until(lambda: app.screen is screen)
+        await press(app, "escape", "2", "2", "home", "enter")  # a collective, in the timeline of the late rank
+        await until(lambda: isinstance(app.screen, MainScreen))
+        await Driver(app, None).settle()
+        worst = screen.view.job.blamed[screen.view.collective]
+        trace, selected = app.screen.session.scene.traces[0], app.screen.explorer.state.selection
+        assert trace.rank == worst.last
+        assert trace.name_of(selected.item) == worst.meeting.calls[worst.last].name
 
 
 async def test_a_wait_leads_to_what_the_late_rank_did():
@@ -242,20 +249,6 @@ async def test_a_wait_leads_to_what_the_late_rank_did():
         clock = next(clock for clock in screen.view.job.clocks if clock.rank == early)
         assert start + clock.to_common(begun) <= came + 1_000
         assert end + clock.to_common(begun) >= came - 1_000
-
-
-async def test_enter_on_a_collective_goes_to_it_in_the_timeline_of_the_late_rank():
-    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
-    app = NpuTui(job=screen)
-    async with app.run_test(size=(120, 40)):
-        await until(lambda: screen.is_whole)
-        worst = screen.view.job.blamed[screen.view.collective]
-        await press(app, "2", "2", "enter")
-        await until(lambda: isinstance(app.screen, MainScreen))
-        await Driver(app, None).settle()
-        trace, selected = app.screen.session.scene.traces[0], app.screen.explorer.state.selection
-        assert trace.rank == worst.last
-        assert trace.name_of(selected.item) == worst.meeting.calls[worst.last].name
 
 
 def test_a_picture_of_a_job(tmp_path):

@@ -17,15 +17,15 @@ WALKS = {
     "tabs and views": ("", *"777", *"9999", *"rrrr", *"ITCO", ":health\r", "escape", "escape"),
     "grown panel": ("P", *"234568r1", "P", *"239", "P"),
     "slices": (*"xcftetb[]}m", "M", "v", "d", "v", "5", "3", "escape", "escape"),
-    "rows and table": (
+    "rows, table and sheets": (
         *"ppH", ":show_hidden\r", "i", "i", "space", "space",
         "1", "1", "down", "space", "escape", "&", "escape", "escape",
+        "?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "escape", ":flags\r", "escape",
     ),
     "prompts and flags": (
         "/", "gelu", "enter", "n", "8", "8", ":", "1ms..2ms", "enter", "3", ":", "nothing like it", "escape",
         "K", "a name", "enter", ":flags\r", "escape", ":whatif\r", "escape",
     ),
-    "sheets": ("?", "pagedown", "pagedown", "pagedown", "escape", "ctrl+p", "escape", ":flags\r", "escape"),
 }  # fmt: skip
 """Keys one after the other; the screen is looked at after each."""
 

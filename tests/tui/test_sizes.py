@@ -92,7 +92,7 @@ def test_a_storm_of_sizes_ends_in_the_last_one():
         for terminal in (stormed, fresh):
             terminal.shows("Ascend Hardware")
         sizes = random.Random(7)
-        for _ in range(12):
+        for _ in range(6):
             stormed.resize(sizes.randint(1, 250), sizes.randint(1, 70))
             stormed.send(sizes.choice(["w", "s"]))
             if sizes.random() < 0.3:
