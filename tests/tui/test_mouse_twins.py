@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,6 +21,7 @@ from npu_tui.tui.tab_line import TabLine
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"
+SIZE = (120, 40)
 LOW, HIGH = 40, 70
 """Columns of the screen between which is dragged, in a row that has no edge there to snap to."""
 ROW = 8
@@ -31,7 +34,7 @@ class Twin(NamedTuple):
     mouse: Act
     keys: Act
     alike: Callable[[Driver], Any]
-    size: tuple[int, int] = (120, 40)
+    size: tuple[int, int] = SIZE
 
 
 def place_of(driver: Driver) -> Any:
@@ -214,7 +217,11 @@ TWINS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+MOVING = [twin for twin in TWINS if twin.size == SIZE and {"wheel", "drag"} & set(re.split(r"\W", twin.name))]
+"""What moves or marks, and nothing else: one screen after the other can be told by its state."""
+
+
+@pytest.mark.parametrize("twin", [twin for twin in TWINS if twin not in MOVING], ids=lambda twin: twin.name)
 async def test_mouse_and_keys_do_the_same(session, monkeypatch, twin: Twin):
     monkeypatch.setattr(NpuTui, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # however slow the machine is
     left = []
@@ -226,6 +233,24 @@ async def test_mouse_and_keys_do_the_same(session, monkeypatch, twin: Twin):
             left.append(twin.alike(driver))
     assert left[0] == left[1]
     assert left[0] != before or "first row" in twin.name, "it does something"
+
+
+async def test_wheel_and_drag_do_what_keys_do(session):
+    async with opened(session) as driver:
+        begun = copy(driver.state)
+        for twin in MOVING:
+            left = []
+            for act in (twin.mouse, twin.keys):
+                for name in begun.__struct_fields__:
+                    setattr(driver.state, name, getattr(begun, name))
+                driver.timeline.changed()
+                await driver.idle()
+                before = twin.alike(driver)
+                await act(driver)
+                await driver.idle()
+                left.append(twin.alike(driver))
+            assert left[0] == left[1], twin.name
+            assert left[0] != before, twin.name
 
 
 async def test_a_click_on_the_name_of_a_tab_opens_it_as_its_key_does(session):

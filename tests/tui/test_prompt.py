@@ -23,7 +23,7 @@ def status(driver) -> str:
     return str(driver.main.query_one(StatusLine).render())
 
 
-async def test_typing_counts_the_hits(session):
+async def test_typing_counts_the_hits_and_a_click_elsewhere_ends_it(session):
     async with opened(session) as driver:
         await driver.press("/")
         assert driver.prompt.is_open
@@ -35,6 +35,10 @@ async def test_typing_counts_the_hits(session):
         assert counts == sorted(counts, reverse=True)
         assert 0 < counts[-1] < counts[0]
         assert answer(driver) == f"{counts[-1]} hits"
+        await driver.pilot.click(driver.timeline, offset=(60, 6))  # elsewhere: the prompt is closed
+        await driver.idle()
+        assert not driver.prompt.is_open
+        assert driver.app.focused is driver.timeline
 
 
 async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
@@ -46,11 +50,16 @@ async def test_what_is_typed_ahead_belongs_to_the_prompt(session):
         await driver.press("escape")
         await driver.send(":3ms\r", at_once=True)
         assert driver.state.cursor == 3_000_000
+        before = driver.window
+        await driver.send(":3ms\x1b", at_once=True)
+        await driver.send(":3ms", at_once=True)
+        await driver.press("escape", "enter", "w")  # Enter after Esc leaves no key waiting
+        assert driver.window != before
 
 
 async def test_keys_ahead_of_a_prompt_run_in_their_order(session):
     async with opened(session) as one, opened(session) as other:
-        for begin in ("ww/", "ww:", "\x1b[B\x1b[Cww\x1b[B/", "wwgg/", "wwK"):
+        for begin in ("\x1b[B\x1b[Cww\x1b[B/", "wwgg:", "wwK"):
             await one.send(begin + "MatMul", at_once=True)
             assert one.prompt.is_open
             assert typed(one) == "MatMul"
@@ -72,15 +81,6 @@ async def test_what_is_typed_ahead_of_a_second_prompt_belongs_to_it(session):
         assert driver.window != before
         width = before[1] - before[0]
         assert driver.window[1] - driver.window[0] < width, "the last two keys zoom"
-
-
-async def test_enter_after_escape_leaves_no_key_waiting(session):
-    async with opened(session) as driver:
-        before = driver.window
-        await driver.send(":3ms\x1b", at_once=True)
-        await driver.send(":3ms", at_once=True)
-        await driver.press("escape", "enter", "w")
-        assert driver.window != before
 
 
 async def test_what_is_typed_ahead_of_the_answer_belongs_to_the_lanes(session):
@@ -113,11 +113,7 @@ async def test_enter_goes_to_the_first_hit_after_the_cursor_and_n_on_and_back(se
         assert status(driver).startswith(f"hit 4 of {len(starts)} ")
         await driver.press("N")
         assert driver.state.cursor == starts[2]
-
-
-async def test_hits_go_round(session):
-    async with opened(session) as driver:
-        await driver.press("/", "ProfilerStep", "enter")
+        await driver.press("/", "ProfilerStep", "enter")  # hits go round
         first = driver.selected
         seen = set()
         for _ in driver.main.finder.hits.starts:
@@ -154,7 +150,7 @@ async def test_a_search_that_is_given_up_or_finds_nothing_moves_nothing(session)
         assert typed(driver) == "", "a new search begins empty"
 
 
-async def test_a_command_by_its_id_and_by_its_title(session):
+async def test_a_command_by_its_id_its_beginning_and_its_title(session):
     async with opened(session) as driver:
         opened_on = driver.window
         await driver.press(":", "zoom_in", "enter")
@@ -163,6 +159,10 @@ async def test_a_command_by_its_id_and_by_its_title(session):
         assert driver.window == opened_on
         await driver.press(":", "Link Mode", "enter")
         assert driver.state.link_mode == "all"
+        for text, command in (("show_h", "show_hidden"), ("tab_op", "tab_operators"), ("heal", "health")):
+            await driver.press(":", *text)
+            assert BY_ID[command].title in answer(driver)
+            await driver.press("escape")
 
 
 async def test_a_time_a_lane_and_nonsense(session):
@@ -215,14 +215,6 @@ async def test_a_guess_runs_only_once_it_is_chosen(session):
         assert driver.window[1] - driver.window[0] < opened_on[1] - opened_on[0]
 
 
-async def test_a_command_by_the_beginning_of_its_id(session):
-    async with opened(session) as driver:
-        for text, command in (("show_h", "show_hidden"), ("tab_op", "tab_operators"), ("heal", "health")):
-            await driver.press(":", *text)
-            assert BY_ID[command].title in answer(driver)
-            await driver.press("escape")
-
-
 @pytest.mark.parametrize("text", ["q", "q!", "exit"])
 async def test_what_people_type_to_leave(session, text):
     async with opened(session) as driver:
@@ -240,15 +232,6 @@ async def test_tab_takes_the_suggestion(session):
         assert typed(driver) != "Ascend Hardware / Stream "
         await driver.press("enter")
         assert driver.explorer.focused.name.startswith("Stream")
-
-
-async def test_a_click_elsewhere_closes_the_prompt(session):
-    async with opened(session) as driver:
-        await driver.press("/", "a")
-        await driver.pilot.click(driver.timeline, offset=(60, 6))
-        await driver.idle()
-        assert not driver.prompt.is_open
-        assert driver.app.focused is driver.timeline
 
 
 async def test_a_query_is_completed_and_its_rows_have_the_focus(session):
