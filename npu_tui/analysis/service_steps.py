@@ -6,6 +6,7 @@ together where they hold the same requests; ``batch_id`` of the tool joins nothi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -144,11 +145,10 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
     blocks = {
         name: np.where(has, getattr(batches, name)[schedule], UNKNOWN) for name in ("free_blocks", "allocated_blocks")
     }
-    if len(np.unique(number)) == 1 and len(service.kv_blocks):
-        at = np.searchsorted(service.kv_blocks.time, start, "right") - 1
+    for at, events in _events_before(service, engine, number, start):
         for name, values in blocks.items():
-            other = np.where(at >= 0, getattr(service.kv_blocks, name)[at], UNKNOWN)
-            blocks[name] = np.where(values == UNKNOWN, other, values)
+            told = np.where(events >= 0, getattr(service.kv_blocks, name)[events], UNKNOWN)
+            values[at] = np.where(values[at] == UNKNOWN, told, values[at])
     prompts, decoded, size = _work(service, row)
     with_prompts = np.where(decoded > 0, Work.mixed, Work.prefill)
     work = np.where(prompts > 0, with_prompts, np.where(size > 0, Work.decode, Work.dummy))
@@ -159,6 +159,27 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
     )  # fmt: skip
     _cycles(service, steps)
     return steps
+
+
+def _events_before(service: Service, engine: I64, number: I64, start: I64) -> Iterator[tuple[I64, I64]]:
+    """By engine the steps, and the last event of the KV cache before each of them that ``start``, -1 without one.
+
+    Of several engines an event is about the one that its request is on.
+    """
+    events, members = service.kv_blocks, service.members
+    engines, of_event = np.unique(number), np.full(len(events), -1)
+    if len(engines) == 1:
+        of_event[:] = engines[0]
+    elif len(members):
+        of_request = np.full(len(service.rids) + 1, -1)  # the last one is for events without a request
+        known = members.rid >= 0
+        of_request[members.rid[known]] = engine[members.batch[known]]
+        of_event = of_request[events.rid]
+    for one in engines.tolist():
+        mine, steps = np.flatnonzero(of_event == one), np.flatnonzero(number == one)
+        if len(mine):
+            at = np.searchsorted(events.time[mine], start[steps], "right") - 1
+            yield steps, np.where(at >= 0, mine[at], -1)
 
 
 def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:

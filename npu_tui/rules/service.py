@@ -29,7 +29,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
     work_of,
 )
-from npu_tui.analysis.service_steps import Cycle, Work
+from npu_tui.analysis.service_steps import Cycle, Engine, Work
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped, sentences
@@ -37,6 +37,7 @@ from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
+from npu_tui.trace.text import brief
 
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
@@ -201,7 +202,7 @@ def _kv(facts: ServiceFacts) -> Draft | None:
     return Draft(
         max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
-            message("finding.service.kv_blocks", **words) if len(short) else "",
+            message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
             message("finding.service.kv_preempted", **words) if preempted else "",
         ),
         facts.cost(TTFT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
@@ -288,7 +289,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
 
         share = 1 - 1 / ratio
         words: dict[str, Any] = {
-            "rank": found.engines[slow].rank, "ratio": ratio - 1, "share": share,
+            "engine": _named(found.engines[slow]), "ratio": ratio - 1, "share": share,
             "tokens": tokens[worst] / tokens.sum(),
         }  # fmt: skip
         return _draft(
@@ -304,7 +305,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
         return None
     by = "count" if _beside(counts)[worst] >= _WORSE else "lengths"
     words = {
-        "rank": found.engines[engines[worst]].rank, "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
+        "engine": _named(found.engines[engines[worst]]), "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
         "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest,
     }  # fmt: skip
     return _draft(
@@ -312,6 +313,16 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
         np.where(steps.engine == engines[worst], steps.size, 0),
         lambda model: evenly(model, np.array(engines)), "service_routing",
     )  # fmt: skip
+
+
+def _named(engine: Engine) -> Message:
+    """What ``engine`` is called: by its DP rank, without one by its first process."""
+    if engine.rank is None:
+        return message("service.engine", name=brief(engine.processes[0], _SHORT))
+    return message("service.dp_rank", rank=engine.rank)
+
+
+_SHORT = 40
 
 
 def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Draft | None:
@@ -322,7 +333,7 @@ def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mea
     share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
     if ratio < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
         return None
-    words = {"rank": found.engines[engine].rank, "share": share, "load": load}
+    words = {"engine": _named(found.engines[engine]), "share": share, "load": load}
     return _draft(
         share, "rank_wait", "rank_wait_detail", words, (facts.cost(*_COMPUTING) * share).astype(np.int64),
         np.where(steps.engine == engine, steps.size, 0), None, "service_routing",

@@ -78,7 +78,7 @@ class Requests(Rows):
 
     FILE = "request"
     rid: Annotated[Text, "http_rid | rid"]
-    start: Annotated[Moment, "start_time(ms) | start_time_ms", "start_datetime"]
+    start: Annotated[Moment, "start_time(ms) | start_time_ms", "start_datetime | start_time"]
     execution: Annotated[Length, "execution_time(ms) | execution_time"]
     queue: Annotated[Length, "queue_wait_time(ms) | queue_wait_time"]
     first_token: Annotated[Length, "first_token_latency(ms) | first_token_latency"]

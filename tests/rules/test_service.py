@@ -102,6 +102,34 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
     assert "per token of the prompt" in detail
 
 
+def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_path: Path) -> None:
+    """MindIE names requests, neither ranks nor all blocks, and dates alone."""
+    trouble = _short(ALL["kv"], 100)
+    Folder(serve(replace(trouble.service, shares=(1, 1), gap=trouble.service.gap // 2))).write(tmp_path)
+    batches = list(csv.DictReader((tmp_path / "batch.csv").open(newline="")))
+    kept = {"start_datetime": "start_time", "end_datetime": "end_time"}
+    kept |= {name: name for name in ("name", "res_list", "batch_size", "batch_type", "prof_id")}
+    events = [
+        {
+            "rid": rid.group(1),
+            "name": "allocate",
+            "start_time": row["end_datetime"],
+            "device_kvcache_left": row["free_blocks"],
+        }
+        for row in batches
+        if row["free_blocks"].isdigit() and (rid := re.search(r"'rid': '([^']+)'", row["res_list"]))
+    ]
+    batches = [{new: row[old] for old, new in kept.items()} for row in batches]
+    for name, rows in (("batch", batches), ("kvcache", events)):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as out:
+            writer = csv.DictWriter(out, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    first = judge(timeline(read_service(tmp_path))).findings[0]
+    assert first.id == "SERVICE.KV"
+    assert "blocks were free (median)" in words(first.draft.detail)
+
+
 def _short(trouble: Trouble, requests: int) -> Trouble:
     twin = None if trouble.remedied is None else replace(trouble.remedied, requests=requests)
     return replace(trouble, service=replace(trouble.service, requests=requests), remedied=twin)
