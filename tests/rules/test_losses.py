@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from causes import ALL
-from jobs import measured, profile_at, rule
+from jobs import job, measured, profile_at, rule
 from test_repetitions import DEVICE, Writer
 
-from npu_tui.analysis.device import Window
+from npu_tui.analysis.code_lines import own_lines
+from npu_tui.analysis.device import Window, named_on
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import overlap_table
 from npu_tui.output.whatif import whatif, whatif_document
@@ -202,3 +203,12 @@ def test_transfers_that_nothing_can_hide_are_no_riddle(monkeypatch: pytest.Monke
     assert draft.unexplained is not None
     assert "the transfers take" in words(draft.unexplained.verdict)
     assert not draft.unexplained.advice
+
+
+def test_operations_without_a_stack_are_not_at_the_line_of_the_step() -> None:
+    """The stack of ``ProfilerStep#N``, which lies around them, is that of prof.step()."""
+    trace = job("healthy").trace
+    steps = named_on(trace, ("python",), lambda name: name.startswith("ProfilerStep#"))
+    events = named_on(trace, ("python",), "record_event".__eq__)
+    assert all("train.py(154)" in trace.stacks[stack] for stack in trace.slices.stack[steps].tolist())
+    assert set(own_lines(trace, events)) == {None}
