@@ -182,9 +182,9 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
         note = say("ranks.fall.waits", time=bar.wait)
     else:
         note = say("ranks.fall.with_last")
-    label = f"{bar.rank}" if host is None or len(view.job.hosts) < 2 else f"{bar.rank} {printable(host.id)}"
+    name = f" {printable(host.id)}" if host is not None and host.known and len(view.job.hosts) > 1 else ""
     return DrawnBar(
-        label, bar.begin, bar.come, bar.end, bar.own, bar.error, words, note, is_last, bar.at_most,
+        f"{bar.rank}{name}", bar.begin, bar.come, bar.end, bar.own, bar.error, words, note, is_last, bar.at_most,
         bar.rank == view.rank,
     )  # fmt: skip
 

@@ -410,7 +410,7 @@ class Overview:
             if rank in group.ranks:
                 found.append(self.scope_of_group(group.name))
         host = self.job.host_of.get(rank)
-        if host is not None and len(self.job.hosts) > 1:
+        if host is not None and host.known and len(self.job.hosts) > 1:
             found.append(self.scope_of_host(host.id))
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -179,6 +180,17 @@ async def test_ranks_that_nothing_ties_and_missing_ones_are_said():
         text = "\n".join(rows(app))
         assert "2 ranks without a common clock" in text
         assert "2 ranks missing: 6, 7" in text
+
+
+async def test_a_host_that_no_file_names_has_no_name():
+    ranks = [replace(profile, host_name=None, boot=None) for profile in job_of(8).job.ranks]
+    async with overview(Examined(Job(Path("job"), ranks))) as (screen, app):
+        assert len(screen.view.job.hosts) == 8
+        assert not [scope for scope in screen.view.scopes() if scope.name.startswith("host")]
+        text = "\n".join(rows(app))
+        assert "hosts unknown" in text
+        assert "waits for 5" in text
+        assert not re.search(r"host\d", text)
 
 
 def renamed(calls):
