@@ -46,6 +46,7 @@ RANK_LOAD = Threshold("service_rank_load", 1.3)
 WAITING = Threshold("service_waiting", 1.0)
 LONG_PROMPT = Threshold("service_long_prompt", 8.0)
 ACCEPTED = Threshold("service_accepted", 0.3)
+HIT_FALL = Threshold("service_hit_fall", 0.2)
 SLOWEST = 20.0
 """The same work takes no engine longer by this factor and more: such times are damaged."""
 Remedy = Callable[[ServiceModel], ServiceModel]
@@ -65,6 +66,8 @@ class Draft(Struct, frozen=True):
     blame: I64
     remedy: Remedy | None = None
     advice: tuple[str, ...] = ()
+    hint: bool = False
+    """Whether nothing tells that anything is lost."""
 
 
 class ServiceRule(Kind, frozen=True, kw_only=True):
@@ -431,6 +434,44 @@ _RELATED = 0.6
 """The share of the variance of transfers that the length of the prompt explains."""
 
 
+def _prefix(facts: ServiceFacts) -> Draft | None:
+    """Prompts are computed that were in the prefix cache before, or none of them ever is in it."""
+    lat, requests = facts.latencies, facts.found.service.requests
+    known = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
+    known = known[np.isin(requests.rid[known], facts.ttft.rids)]
+    if len(known) < 2 * FEWEST_REQUESTS:
+        return None
+    rids, rates = requests.rid[known].astype(np.int64), requests.hit_rate[known]  # by start
+    sums, cuts = np.append(0.0, np.cumsum(rates)), np.arange(FEWEST_REQUESTS, len(rates) - FEWEST_REQUESTS + 1)
+    early, late = sums[cuts] / cuts, (sums[-1] - sums[cuts]) / (len(rates) - cuts)
+    best = int(np.argmax((early - late) ** 2 * cuts * (len(rates) - cuts)))
+    cut, before, after = int(cuts[best]), float(early[best]), float(late[best])
+    if before - after >= facts.limits[HIT_FALL]:
+        less = np.ones(len(lat.prompt))
+        less[rids[cut:]] = (1 - before) / (1 - after)
+        cost = (lat.ttft_parts[:, TTFT.prefill] * (1 - less)).astype(np.int64)
+        shares = facts.ttft.shares(cost[facts.ttft.rids])
+        if not facts.notable(shares):
+            return None
+        since = int(requests.start[known[cut]] - facts.found.steps.opened.min())
+        words = {"before": before, "after": after, "since": since, "share": max(shares)}
+        return _draft(
+            max(shares), "prefix_fall", "prefix_fall_detail", words, cost, facts.found.steps.prompts,
+            lambda model: replace(
+                model, prompt=np.maximum(np.rint(model.prompt * less[model.rids]), 1).astype(np.int64)
+            ),
+        )  # fmt: skip
+    share = facts.ttft.share(TTFT.prefill)[0]
+    if rates.mean() > _NO_HITS or share < _MOSTLY:
+        return None
+    words = {"rate": float(rates.mean()), "share": share, "count": len(rates)}
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("prefix_none", "prefix_none_detail"))
+    return Draft(share, told, explained, np.zeros(len(lat.prompt), np.int64), facts.found.steps.prompts, hint=True)
+
+
+_NO_HITS, _MOSTLY = 0.02, 0.5
+
+
 def _model(facts: ServiceFacts) -> Draft | None:
     """The same batch takes longer since a moment."""
     slower, found = facts.slower, facts.found
@@ -508,6 +549,7 @@ SERVICE_RULES = (
     ),
     _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
     _rule("SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER),
+    _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),
     _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED),
 )  # fmt: skip
 """Every finding about a service."""

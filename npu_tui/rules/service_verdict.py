@@ -127,8 +127,11 @@ def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> lis
         weight = draft.share
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
             weight = _better(now, after, now)
+        weight = 0.0 if draft.hint else weight
         best = None if after is None else _most_saved(now, after)
-        saved = 1.0 if after is None or best is None or not now[best] > 0 else 1 - after[best] / now[best]
+        saved = (
+            float(not draft.hint) if after is None or best is None or not now[best] > 0 else 1 - after[best] / now[best]
+        )
         weighed.append((weight, ServiceFinding(rule, draft, after, saved=saved)))
     if model is not None:
         others = [one for _, one in weighed]
@@ -192,7 +195,12 @@ def service_findings(judged: Judged, trace: Trace) -> Findings:
             )
         )  # fmt: skip
     verdict = verdict_of(judged)
-    return Findings(tuple(findings), tuple(judged.not_checked), tuple(verdict), tuple(findings[:1]))
+    return Findings(
+        tuple(findings),
+        tuple(judged.not_checked),
+        tuple(verdict),
+        tuple(one for one in findings[:1] if one.severity != "info"),
+    )
 
 
 def _most(values: I64) -> list[int]:
@@ -229,7 +237,7 @@ def verdict_of(judged: Judged) -> list[Message]:
     """The gravest cause, else that there is none; then the figures, and how long no request was there."""
     figures, found = judged.figures, judged.found
     told: list[Message] = []
-    causes = [one for one in judged.findings if one.part_of is None]
+    causes = [one for one in judged.findings if one.severity != "info"]
     if causes:
         told.append(sentences(message("service.cause", title=causes[0].draft.title), _after(judged, causes[0])))
     unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]

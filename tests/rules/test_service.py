@@ -79,6 +79,16 @@ def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
     assert judged.findings[0].after is not None
 
 
+def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
+    """From some moment on nothing is hit: that is the cause. Where nothing ever was, nobody knows what could be."""
+    found = outcome(_short(ALL["prefix"], 180), 1, tmp_path / "cold")
+    assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
+    Folder(serve(replace(_short(ALL["prefix"], 60).service, prefix=1))).write(tmp_path / "none")
+    judged = judge(timeline(read_service(tmp_path / "none")))
+    assert [(one.id, one.severity) for one in judged.findings] == [("SERVICE.PREFIX", "info")]
+    assert words(verdict_of(judged)[0]).startswith("No removable part")
+
+
 def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
     """Half of the pulls begin later, on another rank: to this one the link is six times as fast."""
     Folder(serve(_short(ALL["transfer"], 80).service)).write(tmp_path)
