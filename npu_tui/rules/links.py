@@ -27,7 +27,7 @@ from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, without
 from npu_tui.rules.late_ranks import late, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
-from npu_tui.trace.arrays import F64, I64, Bools, in_groups
+from npu_tui.trace.arrays import F64, I64, Bools, distinct, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.transfers import groups_of
@@ -69,41 +69,37 @@ class _Transfers(Struct, frozen=True):
     group: I64
     peer: I64
     kind: I64
-    size: I64
     time: I64
     end: I64
+    speed: F64
     usual: F64
 
-    @property
-    def speed(self) -> F64:
-        return self.size / np.maximum(self.time, 1)
 
-
-def _transfers(facts: Facts) -> _Transfers:
+def _transfers(facts: Facts) -> _Transfers | None:
     slices, every, planes = facts.trace.slices, facts.collectives.item, facts.inputs.planes()
     remote = (planes.target_rank >= 0) & (planes.target_rank != planes.source_rank)
     rows = np.flatnonzero(remote & (planes.size >= _LARGE) & planes.over(lambda name: _transport(name) is not None))
+    if not len(every) or not len(rows):
+        return None
     group_of = np.full(len(facts.trace.lanes), -1, np.int64)
     for lane_of_group, lanes in groups_of(facts.trace):
         group_of[[lane.index for lane in lanes]] = lane_of_group.index
-    item = planes.item[rows]
-    group, start = group_of[slices.lane[item]], slices.start[item]
+    start, group = slices.start[planes.item[rows]], group_of[slices.lane[planes.item[rows]]]
     # Plane tasks name no collective: those that start while it runs belong to it.
     apart = facts.trace.end + 1
     key = slices.lane[every].astype(np.int64) * apart + slices.start[every]
-    order = np.append(np.argsort(key, kind="stable"), 0)
-    owner = order[np.searchsorted(key[order[:-1]], group * apart + start, "right") - 1]
-    around = every[owner] if len(every) else item[:0]
-    inside_it = (slices.lane[around] == group[: len(around)]) & (slices.start[around] <= start[: len(around)])
-    known = np.flatnonzero(inside_it & (start[: len(around)] < slices.end[around]))
-    rows, item, owner, group = rows[known], item[known], owner[known], group[known]
-    size, time = planes.size[rows], facts.length(item)
-    usual = np.zeros(len(rows))
-    for members in in_groups(owner * len(planes.links) + planes.link[rows]):
-        usual[members] = float(np.median(size[members] / np.maximum(time[members], 1)))
-    kind = group * len(planes.links) + planes.link[rows]
-    peer = planes.target_rank[rows].astype(np.int64)
-    return _Transfers(owner, group, peer, kind, size, time, slices.end[item], usual)
+    order = np.argsort(key, kind="stable")
+    owner = order[np.searchsorted(key[order], group * apart + start, "right") - 1]
+    around = every[owner]
+    known = (slices.lane[around] == group) & (slices.start[around] <= start) & (start < slices.end[around])
+    rows, owner, group = rows[known], owner[known], group[known]
+    time = np.maximum(facts.length(planes.item[rows]), 1)
+    speed = planes.size[rows] / time
+    _, code = distinct(owner * len(planes.links) + planes.link[rows])
+    count = np.bincount(code)
+    usual = speed[np.lexsort((speed, code))][np.cumsum(count) - count + count // 2][code]
+    kind, peer = group * len(planes.links) + planes.link[rows], planes.target_rank[rows].astype(np.int64)
+    return _Transfers(owner, group, peer, kind, time, slices.end[planes.item[rows]], speed, usual)
 
 
 class SlowLink(Struct, frozen=True):
@@ -122,21 +118,15 @@ class SlowLink(Struct, frozen=True):
 def slow_links(facts: Facts) -> list[SlowLink]:
     """The links that are slower than the others of their kind in the same group, the one that costs most first."""
     every, moved = facts.collectives, _transfers(facts)
-    below = moved.speed < _SLOWER * moved.usual
-    ranks = int(moved.peer.max(initial=0)) + 1
-    links = in_groups(moved.kind * ranks + moved.peer)
-    peers = Counter(int(moved.kind[members[0]]) for members in links)
-    slow = [
-        members
-        for members in links
-        if peers[int(moved.kind[members[0]])] >= _FEWEST_PEERS
-        and len(members) >= _FEWEST_TRANSFERS
-        and below[members].mean() >= _MOSTLY
-    ]
-    if not slow:
+    if moved is None:
         return []
+    below = moved.speed < _SLOWER * moved.usual
+    links = in_groups(moved.kind * (int(moved.peer.max(initial=0)) + 1) + moved.peer)
+    peers = Counter(int(moved.kind[members[0]]) for members in links)
+    links = [members for members in links if peers[int(moved.kind[members[0]])] >= _FEWEST_PEERS]
+    slow = [members for members in links if len(members) >= _FEWEST_TRANSFERS and below[members].mean() >= _MOSTLY]
     others = np.ones(len(moved.owner), np.bool_)
-    others[np.concatenate(slow)] = False
+    others[[row for members in slow for row in members.tolist()]] = False
     in_time = facts.trace.slices.start[every.item].copy()
     np.maximum.at(in_time, moved.owner[others], moved.end[others])
     found = []
@@ -146,18 +136,14 @@ def slow_links(facts: Facts) -> list[SlowLink]:
         longer = 1.0 - moved.speed[members] / moved.usual[members]
         np.add.at(excess, owner, moved.time[members] * longer.clip(0.0))
         saved = np.minimum(excess.astype(np.int64), last - in_time)
-        speed = float(moved.size[members].sum() / moved.time[members].sum())
+        lane, place = int(moved.group[members[0]]), int(moved.peer[members[0]])
+        ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
+        peer = peer_at(int(every.group[owner[0]]), ranks[place] if place < len(ranks) else place)
         usual = float(np.median(moved.speed[others & (moved.kind == moved.kind[members[0]])]))
-        peer = _peer(facts, int(moved.group[members[0]]), int(moved.peer[members[0]]), int(every.group[owner[0]]))
         owner = np.unique(owner)
-        found.append(SlowLink(peer, speed, usual, owner, saved[owner]))
+        own = float(np.median(moved.speed[members]))
+        found.append(SlowLink(number_of(facts, peer), own, usual, owner, saved[owner]))
     return sorted(found, key=lambda each: -int(each.saved.sum()))
-
-
-def _peer(facts: Facts, lane: int, place: int, group: int) -> int | Message:
-    """The number of the rank at ``place`` of the group with this ``lane``."""
-    ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
-    return number_of(facts, peer_at(group, ranks[place] if place < len(ranks) else place))
 
 
 def link(facts: Facts) -> Draft | None:
