@@ -314,7 +314,7 @@ class _Labels(Struct, frozen=True):
         paths = Coded.of(
             "/".join(part[:depth]) if depth <= len(part) else None for depth in range(1, deepest + 1) for part in parts
         )
-        levels = np.append(np.reshape(paths.code, (deepest, -1)), np.full((deepest, 1), -1), 1)
+        levels = np.append(np.reshape(paths.code, (deepest, len(parts))), np.full((deepest, 1), -1), 1)
         rows = came.operation.code, came.shapes.code, came.line, np.append(kinds.code, -1)[came.module.code]
         return cls(launch, np.vstack([*rows, levels[:, came.module.code]]), kinds.values, paths.values)
 

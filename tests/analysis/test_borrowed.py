@@ -17,6 +17,9 @@ from measured import profile_at
 from rich.console import Console, Group
 
 import npu_tui
+from npu_tui.analysis.borrowed import _Labels
+from npu_tui.analysis.kernels import Coded
+from npu_tui.analysis.origins import Origins
 from npu_tui.cli.main import main
 from npu_tui.load.errors import InputError
 from npu_tui.mcp.session import Call, Session
@@ -138,3 +141,10 @@ def test_kernels_of_real_graphs_are_the_launches_of_their_capture(engine: str) -
     assert rotary.sum() == layers
     if engine == "sglang_decode":
         assert len({found.module.at(k) for k in np.flatnonzero(rotary).tolist()}) == layers
+
+
+def test_launches_of_no_module_have_labels() -> None:
+    """As where a capture has lost its frames of modules."""
+    two = Coded.of([None, "aten::mm"])
+    labels = _Labels.of(np.arange(2), Origins(two, two, Coded.of([None, None]), np.array([-1, -1]), []))
+    assert labels.at(np.array([1])).tolist() == [[0], [0], [-1], [-1]]
