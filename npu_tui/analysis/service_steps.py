@@ -182,6 +182,42 @@ def _events_before(service: Service, engine: I64, number: I64, start: I64) -> It
             yield steps, np.where(at >= 0, mine[at], -1)
 
 
+class Late(Struct, frozen=True):
+    """The worker ``process`` of an engine begins ``lag`` ns after the others, in the median step."""
+
+    engine: int
+    process: int
+    lag: int
+
+
+def late_workers(service: Service, steps: Steps, engines: list[Engine]) -> list[Late]:
+    """The worker of each engine that begins last. Workers wait for each other, so that its step is the shortest one.
+
+    When it begins is not asked, as the clock of its host may be another one.
+    """
+    keys, batches, found = keys_of(service), service.batches, list[Late]()
+    rows = np.flatnonzero((batches.passes == Pass.execute) & (keys > 0) & (batches.end != UNKNOWN))
+    codes = {text: code for code, text in enumerate(service.texts)}
+    for number, engine in enumerate(engines):
+        mine = steps.row[steps.of(number)]
+        mine = mine[keys[mine] > 0]
+        if len(engine.processes) < 2 or not len(mine):
+            continue
+        known, first = np.unique(keys[mine], return_index=True)
+        lasting = np.full((len(engine.processes), len(known)), np.nan)
+        for place, name in enumerate(engine.processes):
+            theirs = rows[batches.process[rows] == codes[name]]
+            at = np.minimum(np.searchsorted(known, keys[theirs]), len(known) - 1)
+            same = known[at] == keys[theirs]
+            lasting[place, at[same]] = (batches.end - batches.start)[theirs[same]]
+        whole = ~np.isnan(lasting).any(axis=0)
+        if whole.sum() < len(first) / 2:
+            continue
+        lag = np.median(lasting[:, whole].max(axis=0) - lasting[:, whole], axis=1)
+        found.append(Late(number, codes[engine.processes[int(lag.argmax())]], int(lag.max())))
+    return found
+
+
 def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
     """The row of the last schedule of the same requests that began before each execution ended; -1 without one."""
     batches = service.batches

@@ -29,7 +29,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
     work_of,
 )
-from npu_tui.analysis.service_steps import Cycle, Engine, Work
+from npu_tui.analysis.service_steps import Cycle, Engine, Work, late_workers
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped, sentences
@@ -318,6 +318,36 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
     )  # fmt: skip
 
 
+def _workers(facts: ServiceFacts) -> Draft | None:
+    """A worker begins late in every step, and the others of its engine wait for it."""
+    found, steps = facts.found, facts.found.steps
+    late = max(late_workers(found.service, steps, found.engines), key=lambda one: one.lag, default=None)
+    if late is None:
+        return None
+    part = steps.of(late.engine)
+    lead = int(found.service.batches.process[steps.row[part.start]])
+    # Its own steps are without what the others wait: that lies before them.
+    usual = float(np.median(steps.forward[part])) + (late.lag if lead == late.process else 0)
+    share = late.lag / max(usual, 1.0)
+    if share < facts.limits[SHARE] or share > 1:
+        return None
+    words = {"worker": brief(found.service.text(late.process), _SHORT), "lag": late.lag, "share": share}
+
+    def on_time(model: ServiceModel) -> ServiceModel:
+        engines, own = list(model.engines), model.engines[late.engine]
+        if lead == late.process:
+            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0))
+        else:
+            changed = replace(own, cost=replace(own.cost, fixed=max(own.cost.fixed - late.lag, 0.0)))
+        engines[late.engine] = changed
+        return replace(model, engines=tuple(engines))
+
+    return _draft(
+        share, "workers", "workers_detail", words, _of_engine(facts, late.engine, share),
+        np.where(steps.engine == late.engine, steps.forward, 0), on_time,
+    )  # fmt: skip
+
+
 def _named(engine: Engine) -> Message:
     """What ``engine`` is called: by its DP rank, without one by its first process."""
     if engine.rank is None:
@@ -547,6 +577,7 @@ SERVICE_RULES = (
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
         _part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend), SHARE,
     ),
+    _rule("SERVICE.WORKERS", "framework_dispatch_desync", _workers, SHARE),
     _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
     _rule("SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),

@@ -79,6 +79,11 @@ def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
     assert judged.findings[0].after is not None
 
 
+def test_the_worker_that_the_others_wait_for(tmp_path: Path) -> None:
+    found = outcome(_short(ALL["late_worker"], 60), 1, tmp_path)
+    assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.WORKERS"], True)
+
+
 def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     """From some moment on nothing is hit: that is the cause. Where nothing ever was, nobody knows what could be."""
     found = outcome(_short(ALL["prefix"], 180), 1, tmp_path / "cold")
