@@ -216,7 +216,6 @@ def test_a_pipeline_with_a_lost_stage(told: bool, tmp_path: Path):
         Spec(slow=(2, 0.35), lost=(2,), schedule="gpipe"),
         Spec(slow=(1, 0.4), lost=(1,), schedule="interleaved", chunks=2),
         Spec(replicas=2, slow=(2, 0.35), lost=(4, 5), told=False),
-        Spec(slow=(2, 0.2), lost=(2,)),
         Spec(lost=(0,)),
         Spec(lost=(2,), told=False),
     ],

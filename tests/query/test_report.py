@@ -141,6 +141,7 @@ def test_tables_say_what_the_report_says(fixture: Path) -> None:
     agrees(fixture, answers(profile_at(fixture).trace, opened=fixture))
 
 
+@pytest.mark.parametrize("real", ["level0/rank0", "level1/rank1", "single_card"], indirect=True)
 def test_tables_say_what_the_report_says_of_real_profiles(real: Sample) -> None:
     agrees(real.path, answers(real.trace, opened=real.path))
 

@@ -17,7 +17,6 @@ from npu_tui.strings import words
     [
         "slow third of four",
         "slow first, seen from the second",
-        "slow first, seen from the last",
         "slow last, seen from the first",
         "slow backward only, seen from the last",
         "gathered, slow first",
