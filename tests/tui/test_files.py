@@ -9,6 +9,7 @@ from beside import profile_with_files
 from driving import opened
 from measured import profile_at
 
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import make_session
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
@@ -55,6 +56,12 @@ async def test_which_shapes_of_matmul_are_slow(beside):
         own = table.type.where(lambda kind: kind == "MatMulV2")
         slowest = table.item[own][table.duration[own].argmax()]
         assert selection.item == int(slowest)
+        await driver.send("3")
+        await driver.settle()
+        assert (
+            f"Wait Time {duration_text(int(table.wait[table.item == slowest][0]))}" in driver.text()
+        )  # as its file says
+        assert "idle before" not in driver.text()
 
 
 async def test_what_a_missing_file_would_tell(beside):
