@@ -129,6 +129,10 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
 
 
+_MOST_REAL = 1e15
+"""A size, speed or percentage above that is none; sums and products of those below are finite."""
+
+
 def _type_of(kind: Kind) -> Any:
     import polars as pl
 
@@ -145,9 +149,9 @@ def _are_all(values: pl.Series, text: pl.Series) -> bool:
 
 
 def _is_usual(values: pl.Series, kind: Kind) -> bool:
-    """Whether ``values`` are finite, and times of today's ms or lengths in ms and no others."""
+    """Whether ``values`` are numbers to reckon with, and times of today's ms or lengths in ms and no others."""
     if values.dtype.is_float():
-        return bool(values.is_finite().all())
+        return bool((values.abs() < _MOST_REAL).all())
     if kind in ("moment", "length"):
         whole = values.to_physical()  # ns
         low, high = cast(int | None, whole.min()), cast(int, whole.max())
@@ -310,7 +314,7 @@ class _Typed:
             return values
         if column.kind == "real":
             values = text.cast(pl.Float64, strict=False)
-            values = values.set(~values.is_finite().fill_null(True), None)
+            values = values.set(~(values.abs() < _MOST_REAL).fill_null(True), None)
         elif column.kind == "whole":
             values = text.cast(pl.Int64, strict=False)
             if values.null_count() > text.null_count():

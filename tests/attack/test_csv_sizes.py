@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.load.companion_schema import OPERATORS, Reading
+from npu_tui.load.companion_schema import ALLOCATIONS, OPERATORS, Reading
 from npu_tui.load.csv_table import read_table
 
 HEADER = b"Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us)\n"
@@ -52,3 +52,13 @@ def test_very_many_short_rows_are_left_out_and_counted(tmp_path: Path) -> None:
 def test_a_few_short_rows_are_kept(tmp_path: Path) -> None:
     reading = _read(tmp_path, HEADER + ROW * 9 + b"a\n")
     assert (reading.frame["name"][-1], reading.short) == ("a", 0)
+
+
+@pytest.mark.parametrize("cell", ["1e308", "-1e308", "inf", "nan"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_size_that_is_none_is_unknown(cell: str, rows: int, tmp_path: Path) -> None:
+    heading = "Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)\n"
+    (tmp_path / "operator_memory.csv").write_text(heading + f"a,{cell},1.0,{cell}\n" + "b,2,3.0,4\n" * rows)
+    frame = read_table(tmp_path, ALLOCATIONS).frame
+    assert frame["size"].to_list() == frame["allocated"].to_list()[:1] + [2.0] * rows
+    assert frame["allocated"].to_list() == [None] + [4.0] * rows
