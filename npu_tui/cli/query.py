@@ -97,7 +97,7 @@ def _listed(options: argparse.Namespace, names: list[str], form: str, columns: C
         _put(options, table_listing(names[0], columns()).encode())
     else:
         _put(options, listing_text(names).encode())
-        print(say("query.hint", path=options.path), file=sys.stderr)
+        print(say("query.hint", path=printable(options.path)), file=sys.stderr)
     return DONE
 
 
@@ -126,9 +126,9 @@ def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | 
         content = sys.stdin.buffer.read() if options.file == _STDIN else Path(options.file).read_bytes()
         return content.decode("utf-8-sig")
     except OSError as error:
-        parser.error(say("query.unreadable", path=options.file, why=error.strerror or str(error)))
+        parser.error(say("query.unreadable", path=printable(options.file), why=error.strerror or str(error)))
     except UnicodeDecodeError:
-        parser.error(say("query.not_text", path=options.file))
+        parser.error(say("query.not_text", path=printable(options.file)))
 
 
 def _examples() -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from npu_tui.cli.main import main
 from npu_tui.load import copy as cache
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
@@ -58,3 +60,11 @@ def test_a_path_that_is_too_long_is_one_line(length: int) -> None:
     with pytest.raises(InputError) as refused:
         find_source(Path("a" * length))
     assert "\n" not in str(refused.value)
+
+
+def test_the_name_of_a_folder_never_reaches_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a\x1b[2J\x07_ascend_pt"
+    shutil.copytree("fixtures/dispatch_bound", folder)
+    for words in (["query", str(folder)], ["report", str(folder)], ["check", str(folder), "--max-free", "99%"]):
+        assert main([*words, "--no-cache"]) == 0
+        assert not set("".join(capsys.readouterr())) & set("\x1b\x07")
