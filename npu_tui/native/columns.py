@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.native.layout import CSV_LEFT_OUT, CSV_REGION, CSV_TEXT, CSV_WORD, PADDING, POWERS
+from npu_tui.native.layout import CSV_LEFT_OUT, CSV_REGION, CSV_REQUESTS, CSV_TEXT, CSV_WORD, PADDING, POWERS
 from npu_tui.native.library import library
 
 I64 = npt.NDArray[np.int64]
@@ -42,9 +42,10 @@ def csv_columns(text: bytes, kinds: Sequence[int], missing: Sequence[str]) -> Cs
     compiled = library()
     if compiled is None:
         return None
-    rows = 2 * len(text) // len(kinds) + 1  # at most: where cells are shorter, the loop gives up
+    rows = text.count(b"\n")
     wanted = np.array(kinds, np.uint8)
-    most = rows * int((wanted == CSV_TEXT).sum()) + len(text) // _SHORTEST + 1
+    listed = len(text) // _SHORTEST + 1 if CSV_REQUESTS in kinds else 1
+    most = rows * kinds.count(CSV_TEXT) + listed
     columns: dict[str, npt.NDArray[Any]] = {
         "text": np.frombuffer(text + bytes(PADDING), np.uint8),
         "kinds": wanted,
@@ -53,7 +54,7 @@ def csv_columns(text: bytes, kinds: Sequence[int], missing: Sequence[str]) -> Cs
         "powers": POWERS,
         "slots": np.zeros(1 << (2 * most).bit_length(), np.int32),
         "entries": np.empty(2 * most, np.int64),
-        "lists": np.empty(4 * (len(text) // _SHORTEST + 1), np.int64),
+        "lists": np.empty(4 * listed, np.int64),
     }
     plan = np.zeros(2 * len(CSV_REGION) + len(CSV_WORD), np.int64)
     for name, at in CSV_REGION.items():

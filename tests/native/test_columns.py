@@ -54,7 +54,7 @@ def told(reading: Reading) -> list[object]:
     return [reading.state, reading.headings, reading.not_numbers, frame.schema, frame.to_dicts(), requests]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_columns_are_those_of_the_slower_way(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     lines = [",".join(CELLS)]
@@ -83,10 +83,6 @@ def test_what_is_odd_leaves_out_its_column_alone() -> None:
 @pytest.mark.parametrize("text", [b"1,2,3\n", b'"1,2\n', b'a"b",2\n', b"1,2", b"1,2\0,\n"])
 def test_rows_of_another_form_are_refused(text: bytes) -> None:
     assert csv_columns(text, [CSV_TEXT, CSV_WHOLE], [""]) is None
-
-
-def test_many_short_rows_are_refused() -> None:
-    assert csv_columns(b"1\n" * 90, [CSV_TEXT, *[CSV_WHOLE] * 8], [""]) is None
 
 
 def test_moments_and_numbers_by_hand() -> None:
