@@ -20,7 +20,7 @@ from npu_tui.analysis.service_steps import (
     tokens_of,
     with_idle,
 )
-from npu_tui.trace.arrays import F64, I64, Bools, summed
+from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, Service, Spans, minus, plus
 
@@ -132,6 +132,7 @@ class Metric(Struct, frozen=True):
 class Timeline(Struct, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
+    ``keys`` (batches,) are the same for the same requests at the same turn.
     Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. It comes to
     an engine with the pairs ``entries``, at the moments ``came``. ``pulls`` (2, requests) is when the first pull of its
     KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
@@ -142,6 +143,7 @@ class Timeline(Struct, eq=False):
     """
 
     service: Service
+    keys: U64
     engines: list[Engine]
     steps: Steps
     latencies: Latencies
@@ -239,7 +241,7 @@ def timeline(service: Service) -> Timeline:
     came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
     came = np.where(came == UNKNOWN, there, np.minimum(came, there))
     found = Timeline(
-        service, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came, _block(steps),
+        service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came, _block(steps),
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         _seated(rid, step, admitted, len(steps)), pulls, ahead,
     )  # fmt: skip

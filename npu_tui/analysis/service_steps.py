@@ -190,12 +190,12 @@ class Late(Struct, frozen=True):
     lag: int
 
 
-def late_workers(service: Service, steps: Steps, engines: list[Engine]) -> list[Late]:
+def late_workers(service: Service, keys: U64, steps: Steps, engines: list[Engine]) -> list[Late]:
     """The worker of each engine that begins last. Workers wait for each other, so that its step is the shortest one.
 
     When it begins is not asked, as the clock of its host may be another one.
     """
-    keys, batches, found = keys_of(service), service.batches, list[Late]()
+    batches, found = service.batches, list[Late]()
     rows = np.flatnonzero((batches.passes == Pass.execute) & (keys > 0) & (batches.end != UNKNOWN))
     codes = {text: code for code, text in enumerate(service.texts)}
     for number, engine in enumerate(engines):

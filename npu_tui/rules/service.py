@@ -6,143 +6,43 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline, surcharges
+from npu_tui.analysis.service_latency import TPOT, TTFT, surcharges
 from npu_tui.analysis.service_replay import (
-    FAITHFUL,
     MANY,
-    Served,
     ServiceModel,
-    Slower,
     evenly,
     fitted,
     line_of,
-    model_of,
-    recorded,
-    replayed,
-    reproduces,
-    slower_since,
     twice,
     undrafted,
     with_engines,
     work_of,
 )
 from npu_tui.analysis.service_steps import Cycle, Engine, Work, late_workers
-from npu_tui.analysis.thresholds import AnyThreshold, Threshold, Thresholds
-from npu_tui.rules.model import Kind
+from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
+from npu_tui.rules.service_facts import (
+    SHARE,
+    SLOWER,
+    SLOWEST,
+    TAIL_SHARE,
+    Draft,
+    Remedy,
+    ServiceFacts,
+    ServiceRule,
+)
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
-SHARE = Threshold("service_share", 0.15)
-TAIL_SHARE = Threshold("service_tail_share", 0.30)
-SLOWER = Threshold("service_slower", 1.15)
 RANK_LOAD = Threshold("service_rank_load", 1.3)
 WAITING = Threshold("service_waiting", 1.0)
 LONG_PROMPT = Threshold("service_long_prompt", 8.0)
 ACCEPTED = Threshold("service_accepted", 0.3)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
-SLOWEST = 20.0
-"""The same work takes no engine longer by this factor and more: such times are damaged."""
-Remedy = Callable[[ServiceModel], ServiceModel]
-
-
-class Draft(Struct, frozen=True):
-    """What a rule found: ``share`` of TTFT or TPOT, of all or of the slowest tenth, where it is larger.
-
-    ``cost`` (requests,) is what each request lost by it, ns, and ``blame`` (steps,) how much each batch shows it.
-    ``remedy`` takes it out of the replayed service.
-    """
-
-    share: float
-    title: Message
-    detail: Message
-    cost: I64
-    blame: I64
-    remedy: Remedy | None = None
-    advice: tuple[str, ...] = ()
-    hint: bool = False
-    """Whether nothing tells that anything is lost."""
-
-
-class ServiceRule(Kind, frozen=True, kw_only=True):
-    """A rule about a service."""
-
-    check: Callable[[ServiceFacts], Draft | Skipped | None]
-
-
-class ServiceFacts:
-    """What rules read: the requests, their parts, and the model of the service, which is built once."""
-
-    def __init__(self, found: Timeline, limits: Thresholds) -> None:
-        self.found, self.limits = found, limits
-        self.latencies: Latencies = found.latencies
-        self.ttft, self.tpot = self.latencies.metrics
-
-    @property
-    def knows_blocks(self) -> bool:
-        """Whether it is known how many blocks were free after a schedule: else a wait has no reason."""
-        free = self.found.steps.free
-        return bool(len(free)) and float((free != UNKNOWN).mean()) > 1 / 2
-
-    def cost(self, *parts: TTFT | TPOT) -> I64:
-        """What every request spent in parts of TTFT and of the time after it, ns."""
-        first, tokens = ([part for part in parts if isinstance(part, of)] for of in (TTFT, TPOT))
-        cost: I64 = self.latencies.ttft_parts[:, first].sum(axis=1) + self.latencies.tpot_parts[:, tokens].sum(axis=1)
-        return cost
-
-    def held(self, part: TTFT) -> I64:
-        """How many requests are in each step after which the next one waits for ``part``, 0 in others."""
-        return np.where(self.found.queued == part, self.found.steps.size, 0)
-
-    def waiting(self, part: TTFT) -> float:
-        """How many requests wait for ``part`` on average, on the engine where most do, while it has any to serve."""
-        waited, steps = self.found.waited[:, part], self.found.steps
-        busy = [int(steps.cycle[steps.of(number)][:, :-1].sum()) for number in range(len(waited))]
-        return max((float(time) / max(of, 1) for time, of in zip(waited, busy, strict=True)), default=0.0)
-
-    def notable(self, shares: tuple[float, float]) -> bool:
-        """Whether a part is more than what a healthy service has."""
-        return shares[0] >= self.limits[SHARE] or shares[1] >= self.limits[TAIL_SHARE]
-
-    @once
-    def slower(self) -> Slower | None:
-        """Since when the model is slower; None where it is not."""
-        found = slower_since(self.found)
-        return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
-
-    @property
-    def holds(self) -> bool:
-        """Whether requests wait although there is room for them."""
-        return self.knows_blocks and self.notable(self.ttft.share(TTFT.queue_other))
-
-    @once
-    def figures(self) -> dict[str, float]:
-        """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN where nothing tells."""
-        return recorded(self.found).figures()
-
-    @once
-    def model(self) -> ServiceModel | None:
-        """The model of the service where its replay gives what was recorded."""
-        model = model_of(self.found, self.slower, self.holds)
-        if model is None:
-            return None
-        error = reproduces(model, self.found)
-        if error > FAITHFUL and any(engine.blocks < MANY for engine in model.engines):
-            model = with_engines(model, whole=True)
-            error = reproduces(model, self.found)
-        return model if error <= FAITHFUL else None
-
-    def after(self, remedy: Remedy) -> Served | None:
-        """The service with ``remedy``; None where it cannot be replayed."""
-        served = None if self.model is None else replayed(remedy(self.model))
-        return served if served is not None and served.complete else None
-
 
 _WORSE = 1.2
 _CHUNK = 512
@@ -321,7 +221,7 @@ def _rank(facts: ServiceFacts) -> Draft | Skipped | None:
 def _workers(facts: ServiceFacts) -> Draft | None:
     """A worker begins late in every step, and the others of its engine wait for it."""
     found, steps = facts.found, facts.found.steps
-    late = max(late_workers(found.service, steps, found.engines), key=lambda one: one.lag, default=None)
+    late = max(late_workers(found.service, found.keys, steps, found.engines), key=lambda one: one.lag, default=None)
     if late is None:
         return None
     part = steps.of(late.engine)

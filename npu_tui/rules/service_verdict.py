@@ -12,7 +12,8 @@ from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES, SHARE, Draft, ServiceFacts, ServiceRule
+from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
+from npu_tui.rules.service_facts import SHARE, Draft, ServiceFacts, ServiceRule
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
