@@ -285,7 +285,10 @@ SITUATIONS: dict[str, Pipeline] = {
     "gathered, eight stages, slow last": replace(
         _CASE, gathered=True, stages=8, rank=1, micro=12, slow=((7, 700_000, 700_000),)
     ),
+    "two passes, slow last": replace(_CASE, micro=2, slow=((3, 3_000_000, 0),)),
     "even": replace(_CASE, slow=()),
+    "even, two passes": replace(_CASE, slow=(), micro=2),
+    "even, one pass, seen from the first": replace(_CASE, slow=(), micro=1, rank=0),
     "even, seen from the last": replace(_CASE, slow=(), rank=3),
     "even, seen from the first": replace(_CASE, slow=(), rank=0, micro=8),
     "even, gathered": replace(_CASE, slow=(), gathered=True),

@@ -16,9 +16,8 @@ from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import I64, distinct, summed
 from npu_tui.trace.intervals import difference, union
-from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.model import UNFINISHED, Lane, Trace
-from npu_tui.trace.transfers import NOTIFY_WAIT, groups_of, plane_task
+from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import NOTIFY_WAIT, group_slices, groups_of, plane_task
 
 ON_CHIP = "ON_CHIP"
 
@@ -31,28 +30,14 @@ _REMOTE_MEMORY = "rdma"
 def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHING) -> Collectives:
     """The collectives that start in ``window``, by start."""
     slices = trace.slices
-    groups = groups_of(trace)
-    items_of_groups = [
-        group.first + np.flatnonzero(window.holds(slices.start[group.first : group.last])) for group, _ in groups
-    ]
-    if UNFINISHED in trace.categories:
-        code = trace.categories.index(UNFINISHED)
-        items_of_groups = [items[slices.category[items] != code] for items in items_of_groups]
-    if is_kineto(trace):  # collectives are kernels: they have no lanes of their own, and no tasks
-        known = args.collectives.item
-        items_of_groups = [known[window.holds(slices.start[known])]]
-    item = np.concatenate([*items_of_groups, np.zeros(0, np.int64)])
-    order = np.argsort(slices.start[item], kind="stable")
-    number = np.empty(len(item), np.int64)
-    number[order] = np.arange(len(item))
-    item = item[order]
-    numbers = np.split(number, np.cumsum(np.array([len(items) for items in items_of_groups[:-1]], np.int64)))
+    item = group_slices(trace)
+    item = item[window.holds(slices.start[item])]
+    item = item[np.argsort(slices.start[item], kind="stable")]
     begin, end = slices.start[item], slices.end[item]
-    placed = [(numbers_of_group, planes) for numbers_of_group, (_, planes) in zip(numbers, groups, strict=False)]
-    tasks = _tasks(trace, args.planes, begin, end, placed)
+    tasks = _tasks(trace, args.planes, item)
     args_row = np.searchsorted(args.collectives.item, item)
     arrivals = _arrivals(trace, tasks, begin)
-    several = sum(bool(planes) for _, planes in groups) > 1
+    several = sum(bool(planes) for _, planes in groups_of(trace)) > 1
     return Collectives(
         item,
         end - begin,
@@ -85,23 +70,31 @@ class _Tasks(Struct, frozen=True):
     link: npt.NDArray[np.integer]
 
 
-def _tasks(trace: Trace, args: PlaneArgs, begin: I64, end: I64, groups: list[tuple[I64, list[Lane]]]) -> _Tasks:
-    """The tasks of the collectives from ``begin`` to ``end``; ``groups`` are (numbers of collectives, their planes)."""
+def owned_tasks(trace: Trace, items: I64) -> tuple[I64, I64, I64]:
+    """The tasks of the collectives ``items``, which are by start: the position of its collective, plane and slice.
+
+    They are on the planes of its group. Tasks name no collective: those that start while it runs belong to it.
+    """
     slices = trace.slices
-    owners, planes, items, places = [], [], [], []
-    for numbers, lanes in groups:
+    nothing = np.zeros(0, np.int64)
+    owners, planes, found = [nothing], [nothing], [nothing]
+    for group, lanes in groups_of(trace):
+        numbers = np.flatnonzero(slices.lane[items] == group.index)
         for number, plane in enumerate(lanes):
             time = slices.start[plane.first : plane.last]
-            # Plane tasks name no collective: those that start while it runs belong to it.
-            low, high = np.searchsorted(time, begin[numbers]), np.searchsorted(time, end[numbers])
+            low, high = (np.searchsorted(time, edge[items[numbers]]) for edge in (slices.start, slices.end))
             count = np.maximum(high - low, 0)
-            at = np.repeat(low - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
             owners.append(np.repeat(numbers, count))
-            planes.append(np.full(len(at), number, np.int32))
-            items.append(plane.first + at)
-            places.append(np.searchsorted(args.item, plane.first) + at)  # slices of a lane are consecutive
-    nothing = np.zeros(0, np.int64)
-    owner, plane_of, item, place = (np.concatenate([*parts, nothing]) for parts in (owners, planes, items, places))
+            planes.append(np.full(int(count.sum()), number))
+            found.append(plane.first + np.repeat(low - (np.cumsum(count) - count), count) + np.arange(count.sum()))
+    return np.concatenate(owners), np.concatenate(planes), np.concatenate(found)
+
+
+def _tasks(trace: Trace, args: PlaneArgs, items: I64) -> _Tasks:
+    """The tasks of the collectives ``items``."""
+    slices = trace.slices
+    owner, plane_of, item = owned_tasks(trace, items)
+    place = np.searchsorted(args.item, item)
     # Within a plane the tasks are already by collective: a stable sort keeps plane and start in order.
     order = np.argsort(owner, kind="stable")
     item, place = item[order], place[order]

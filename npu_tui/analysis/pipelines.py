@@ -89,9 +89,11 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         micro = max(Counter(event.lane for event in passes).values())
         moving = median(event.end - event.start - event.wait for event in passes)
         working = end - begin - sum(event.end - event.start for event in every)
-        first_stage = messages[0].kind == "send"
+        first_stage = place == 0 or messages[0].kind == "send"
         work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
-        late = _slack(messages, work, moving, place, stages)
+        own = (_passes(messages, closing, place, stages) if place is not None and place < stages else None) or []
+        ahead = median([length for kind, length in own if kind == FORWARD and length is not None] or [work])
+        late = _slack(messages, work, ahead, moving, place, stages)
         if closing is not None:
             # The last gradients go up through the stages before this one, which take as long for them as it did.
             last = closing.start - passes[-1].end + moving
@@ -263,12 +265,15 @@ def _passes(
     ]
 
 
-def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:
+def _slack(
+    messages: Sequence[_Event], work: float, ahead: float, moving: float, place: int | None, stages: int
+) -> dict[int, float]:
     """What each receive waits beyond the rhythm of even stages, ns by slice.
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
-    The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``moving`` is what a
-    message takes: even stages wait for one now and then.
+    The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
+    passes of a micro batch take here, ``ahead`` the forward one, all that the first receive is filled with, and
+    ``moving`` a message: even stages wait for one now and then.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
@@ -287,7 +292,8 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
             if event.item not in steady and place is not None and (stages or number or not above):
                 between = 1 if number else stages - 1 - place if above else place
                 # Whoever takes longer than the passes between take of this stage is late itself.
-                slack = max(slack, event.wait - between * (work + usual) * (_LONGER if number else 1.0))
+                one = (work + usual) * (_LONGER if number else 1.0) if number or above else (ahead + usual) * _LONGER
+                slack = max(slack, event.wait - between * one)
             late[event.item] = slack
     return late
 
@@ -314,13 +320,13 @@ def _by_step(trace: Trace, collectives: Collectives, steps: int) -> Iterator[_St
         most = max(most, count if kind == "receive" else 0)
         for number, message in enumerate(same):
             of_step[number // count].append(message)
-    if most < _FEWEST_PASSES:
-        return
     peers = {message.peer for message in messages} | {message.place for message in messages}
     shared = [event for event in events if event.kind == "other" and len(event.places) > 2 and peers <= event.places]
     if len({message.place for message in messages}) > 1:
         shared = []  # places within groups of two
     stages = max((max(event.places) + 1 for event in shared), default=0)
+    if most < _FEWEST_PASSES and not stages:
+        return
     begins = [min(message.start for message in step) for step in of_step]
     for step, until in zip(of_step, [*begins[1:], trace.end + 1], strict=True):
         step.sort(key=lambda message: (message.start, message.item))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import TrafficColumns, ranks_of_group
-from npu_tui.analysis.communication import ON_CHIP
+from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.lateness import peer_at
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
@@ -24,13 +24,12 @@ from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, without
-from npu_tui.rules.late_ranks import late, number_of
+from npu_tui.rules.late_ranks import fill_span, late, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.transfers import groups_of
 
 _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
 """What moves the data over each type of link; traces name the link, the rules the transport."""
@@ -77,22 +76,14 @@ class _Transfers(Struct, frozen=True):
 
 def _transfers(facts: Facts) -> _Transfers | None:
     slices, every, planes = facts.trace.slices, facts.collectives.item, facts.inputs.planes()
-    remote = (planes.target_rank >= 0) & (planes.target_rank != planes.source_rank)
-    rows = np.flatnonzero(remote & (planes.size >= _LARGE) & planes.over(lambda name: _transport(name) is not None))
-    if not len(every) or not len(rows):
+    chosen = (planes.target_rank >= 0) & (planes.target_rank != planes.source_rank) & (planes.size >= _LARGE)
+    chosen &= planes.over(lambda name: _transport(name) is not None)
+    if not len(every) or not chosen.any():
         return None
-    group_of = np.full(len(facts.trace.lanes), -1, np.int64)
-    for lane_of_group, lanes in groups_of(facts.trace):
-        group_of[[lane.index for lane in lanes]] = lane_of_group.index
-    start, group = slices.start[planes.item[rows]], group_of[slices.lane[planes.item[rows]]]
-    # Plane tasks name no collective: those that start while it runs belong to it.
-    apart = facts.trace.end + 1
-    key = slices.lane[every].astype(np.int64) * apart + slices.start[every]
-    order = np.argsort(key, kind="stable")
-    owner = order[np.searchsorted(key[order], group * apart + start, "right") - 1]
-    around = every[owner]
-    known = (slices.lane[around] == group) & (slices.start[around] <= start) & (start < slices.end[around])
-    rows, owner, group = rows[known], owner[known], group[known]
+    owner, _, item = owned_tasks(facts.trace, every)
+    rows = np.searchsorted(planes.item, item)
+    owner, rows = owner[chosen[rows]], rows[chosen[rows]]
+    group = slices.lane[every[owner]].astype(np.int64)
     time = np.maximum(facts.length(planes.item[rows]), 1)
     speed = planes.size[rows] / time
     _, code = distinct(owner * len(planes.links) + planes.link[rows])
@@ -233,9 +224,9 @@ def draft_of_links(
 
 
 def _matters(facts: Facts, items: I64) -> bool:
-    """Whether the device waits for these transfers, and not for a late rank, long enough to mention it."""
+    """Whether the device waits for these transfers, not for a rank or a pipeline, long enough to mention it."""
     lateness = late(facts)
-    slow = without(facts.exposed, lateness.span if lateness is not None else NOTHING)
+    slow = without(without(facts.exposed, lateness.span if lateness is not None else NOTHING), fill_span(facts))
     return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 

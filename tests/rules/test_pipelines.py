@@ -21,6 +21,7 @@ from npu_tui.strings import words
         "slow backward only, seen from the last",
         "gathered, slow first",
         "six stages, slow second seen from the fifth",
+        "two passes, slow last",
     ],
 )
 def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
@@ -36,10 +37,20 @@ def test_a_slow_stage_gains_what_even_stages_would(name: str) -> None:
     assert "move layers" in words(lead.advice[0])
 
 
-@pytest.mark.parametrize("name", ["even", "even, seen from the last", "even, gathered", "even, uneven passes"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "even",
+        "even, seen from the last",
+        "even, gathered",
+        "even, uneven passes",
+        "even, two passes",
+        "even, one pass, seen from the first",
+    ],
+)
 def test_filling_and_draining_blame_nobody(name: str) -> None:
     found, _ = measured(SITUATIONS[name])
-    assert not [each for each in found.findings.findings if each.id == "COMM.STRAGGLER"]
+    assert not [each for each in found.findings.findings if each.id in ("COMM.STRAGGLER", "COMM.LINK")]
     exposed = next(each for each in found.findings.findings if each.id == "COMM.EXPOSED")
     assert exposed.severity == "info"
     assert "the pipeline that fills and drains" in words(exposed.detail)
@@ -61,9 +72,14 @@ def test_a_first_stage_that_begins_late_is_late() -> None:
     assert gain_of(found) == pytest.approx(15_000_000, rel=0.03)
 
 
-def test_a_lane_with_one_receive_a_step_has_no_rhythm() -> None:
+def test_the_last_stage_is_filled_with_forward_passes_only() -> None:
+    found, length = measured(replace(SITUATIONS["even"], rank=3, late=10_000_000))
+    assert gain_of(found) == pytest.approx(10_000_000, abs=0.03 * length / 3)
+
+
+def test_a_lane_with_one_receive_a_step_has_no_rhythm_where_the_stages_are_not_known() -> None:
     found, _ = measured(replace(SITUATIONS["even"], micro=3, stages=2, rank=0))
-    shorter, _ = measured(replace(SITUATIONS["even"], micro=1))
+    shorter, _ = measured(replace(SITUATIONS["even"], micro=1, stages=2))
     assert pipeline_fills(found.trace, found.collectives, 3)
     assert pipeline_fills(shorter.trace, shorter.collectives, 3) == {}
     assert pipeline_fills(found.trace, found.collectives, 9) == {}  # one receive a step
