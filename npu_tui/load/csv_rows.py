@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from npu_tui.native.columns import counted
 from npu_tui.trace.side_file import open_regular
 
 BLOCK = 4 << 20
@@ -67,7 +68,7 @@ class Blocks:
 
     def _filled(self, data: bytes) -> bytes:
         """``data`` without its short rows, if there are so many of them: each cell costs memory, whatever is in it."""
-        if data.count(b"\n") * len(self.header) <= 2 * len(data):
+        if counted(data, b"\n") * len(self.header) <= 2 * len(data):
             return data
         rows = data.split(b"\n")
         kept = [row for row in rows if len(row) + 1 >= len(self.header)]
@@ -131,7 +132,7 @@ def _row_end(data: bytes) -> int:
 
 def _last_row_end(data: bytes) -> int:
     """Where the last whole row of ``data`` ends, which begins with a row; 0 if none does."""
-    is_open = data.count(b'"') % 2
+    is_open = counted(data, b'"') % 2
     end = len(data)
     while (at := data.rfind(b"\n", 0, end)) >= 0:
         is_open = (is_open + data.count(b'"', at, end)) % 2

@@ -217,26 +217,32 @@ class _Typed:
             if column.name in self._of_schema:  # others may be numbers, of which no two are alike
                 kinds[place] = _COMPILED.get(column.kind, CSV_LEFT_OUT)
         found = csv_columns(block, kinds, MISSING)
-        columns = {} if found is None else self._typed(found)
+        columns, requests = ({}, None) if found is None else self._typed(found)
         left = [place for place in self.wanted if place not in columns]
         cells = _cells(block, self._header, left) if left else None
         if found is not None and cells is not None and len(cells) != found.rows:
-            columns, cells = {}, _cells(block, self._header, self.wanted)
-        if found is not None and self._lists in columns:
-            self._requests.append(_requests(found))
+            columns, requests, cells = {}, None, _cells(block, self._header, self.wanted)
+        if requests is not None:
+            self._requests.append(requests)
         self._put(columns, cells)
 
     def add_texts(self, cells: pl.DataFrame) -> None:
         """Take in rows of texts, whose columns are those of the header."""
         self._put({}, cells)
 
-    def _typed(self, found: CsvColumns) -> dict[int, pl.Series]:
-        """The columns of ``found``, but for those that need a second look."""
+    def _typed(self, found: CsvColumns) -> tuple[dict[int, pl.Series], pl.DataFrame | None]:
+        """The columns of ``found``, but for those that need a second look, and the requests of batches."""
         import polars as pl
 
-        typed = {}
+        typed, requests = dict[int, pl.Series](), None
         texts = _cleaned(found.texts)
-        kinds = {"text": texts, "label": texts.cast(pl.Categorical), "shapes": _one_line(texts)}
+        there = {column.kind for column in self._columns}
+        labels = texts.cast(pl.Categorical) if there & {"label", "requests"} else texts
+        kinds = {"text": texts, "label": labels, "shapes": _one_line(texts) if "shapes" in there else texts}
+        if self._lists in found.values:
+            rid, *numbers = found.requests.T
+            columns = (labels.gather(rid - 1), *map(_known, numbers))
+            requests = pl.DataFrame(dict(zip(REQUESTS, columns, strict=True)))
         for place, column in zip(self.wanted, self._columns, strict=True):
             if (values := found.values.get(place)) is None:
                 continue
@@ -247,7 +253,7 @@ class _Typed:
             series = _known(values, np.float64 if column.kind == "real" else np.int64)
             if _is_usual(series, column.kind):
                 typed[place] = series
-        return typed
+        return typed, requests
 
     def _put(self, typed: dict[int, pl.Series], cells: pl.DataFrame | None) -> None:
         """Take in rows of columns that are ``typed``, by their places, and of others as texts."""
@@ -351,21 +357,12 @@ class _Typed:
         return [number for column, number in numbers if number.null_count() == column.null_count()]
 
 
-def _requests(found: CsvColumns) -> pl.DataFrame:
-    """The requests of batches, as ``requests_of`` gives them."""
-    import polars as pl
-
-    rid, *numbers = found.requests.T
-    columns = (pl.Series(found.texts, dtype=pl.String).gather(rid - 1), *map(_known, numbers))
-    return pl.DataFrame(dict(zip(REQUESTS, columns, strict=True)))
-
-
 def _known(values: I64, kind: Any = np.int64) -> pl.Series:
     """``values``, the bits of numbers of ``kind``, null where there are none."""
     import polars as pl
 
-    unknown, series = values == NO_VALUE, pl.Series(np.ascontiguousarray(values).view(kind))
-    return series.set(pl.Series(unknown), None) if unknown.any() else series
+    series = pl.Series(np.ascontiguousarray(values).view(kind))
+    return series.set(pl.Series(values == NO_VALUE), None) if len(values) and values.min() == NO_VALUE else series
 
 
 def _cleaned(texts: list[str]) -> pl.Series:
@@ -373,7 +370,9 @@ def _cleaned(texts: list[str]) -> pl.Series:
     import polars as pl
 
     series = pl.Series(texts, dtype=pl.String)
-    series = series.str.replace(r'^"((?s:.*))"$', "$1").str.replace_all('""', '"', literal=True).str.strip_chars()
+    if series.str.contains('"', literal=True).any():
+        series = series.str.replace(r'^"((?s:.*))"$', "$1").str.replace_all('""', '"', literal=True)
+    series = series.str.strip_chars()
     return series.set(series.is_in(MISSING), None)
 
 

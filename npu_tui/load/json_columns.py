@@ -8,11 +8,12 @@ handed on as events. All others, such as instants, are counted by their phase.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from itertools import chain, compress, islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -51,6 +52,13 @@ class Codes(dict[K, int]):
     def __missing__(self, key: K) -> int:
         code = self[key] = len(self) - self.absent
         return code
+
+    def of(self, values: Iterable[K]) -> list[int]:
+        """The codes of many ``values``, several times faster than one by one."""
+        values = list(values)
+        new = [value for value in dict.fromkeys(values) if value not in self]
+        self.update(zip(new, itertools.count(len(self) - self.absent), strict=False))
+        return [*map(self.__getitem__, values)]
 
     def since(self, count: int) -> list[K]:
         """The values with the codes ``count`` and up."""

@@ -44,6 +44,8 @@ def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
         rid = rid.scatter(places, odd.str.extract(_RID).zip_with(named, odd))
         found = (odd.str.extract(pattern).set(~named, None) for pattern in _NUMBERS)
         numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
+    rid = rid.str.strip_chars()
+    rid = rid.set(rid.is_in(MISSING), None).cast(pl.Categorical)
     whole = (column.cast(pl.Int64, strict=False) for column in numbers)
     columns = dict(zip(REQUESTS, (rid, *whole), strict=True))
     return lists.list.len().cast(pl.Int64).set(texts.is_null(), None), pl.DataFrame(columns)

@@ -288,8 +288,10 @@ def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
 
     values = values.cast(pl.Categorical)
     distinct, numbers = values.unique(maintain_order=True).drop_nulls(), values.to_physical()
+    texts = distinct.cast(pl.String).to_list()
+    codes.update(zip([text for text in texts if text not in codes], itertools.count(len(codes)), strict=False))
     table = np.full(int(numbers.max() or 0) + 2, NONE, np.int32)  # type: ignore[arg-type]
-    table[distinct.to_physical()] = [codes.setdefault(text, len(codes)) for text in distinct.cast(pl.String)]
+    table[distinct.to_physical()] = [*map(codes.__getitem__, texts)]
     coded: I32 = table[numbers.fill_null(len(table) - 1).to_numpy()]
     return coded
 

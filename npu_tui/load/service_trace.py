@@ -99,7 +99,7 @@ class _Lanes:
         self._whole, self._service, self._first = whole, service, first
         self._layers = 0
         self._lanes = 0
-        self._rids = np.array([whole.names[rid] for rid in (*service.rids, _NAMELESS)], np.int32)
+        self._rids = np.array(whole.names.of((*service.rids, _NAMELESS)), np.int32)
         """The name of each request; that of ``NONE`` is the last one."""
 
     def _layer(self, name: str) -> int:

@@ -33,6 +33,11 @@ class CsvColumns(Struct):
     """Of the column of batches' requests, whose values say how many: name, iteration, phase, tokens; (n, 4)."""
 
 
+def counted(data: bytes, byte: bytes) -> int:
+    """How often ``byte`` stands in ``data``: where it is frequent, several times faster than ``bytes.count``."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte[0]))
+
+
 def csv_columns(text: bytes, kinds: Sequence[int], missing: Sequence[str]) -> CsvColumns | None:
     """The columns of ``text``, whole rows in UTF-8, by the kind of each (``native.layout``).
 
@@ -42,7 +47,7 @@ def csv_columns(text: bytes, kinds: Sequence[int], missing: Sequence[str]) -> Cs
     compiled = library()
     if compiled is None:
         return None
-    rows = text.count(b"\n")
+    rows = counted(text, b"\n")
     wanted = np.array(kinds, np.uint8)
     listed = len(text) // _SHORTEST + 1 if CSV_REQUESTS in kinds else 1
     most = rows * kinds.count(CSV_TEXT) + listed
