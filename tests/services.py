@@ -93,7 +93,7 @@ def outcome(trouble: Trouble, seed: int, folder: Path) -> Outcome:
         return Outcome(named, None, None, None)
     now, then = verdict.figures, figures(replace(trouble.remedied, seed=seed))
     after = verdict.findings[0].after
-    figure = max(_FIGURES, key=lambda name: now[name] / after[name] if after[name] and now[name] == now[name] else 0)
+    figure = max(_FIGURES, key=lambda name: now[name] / after[name] if after[name] > 0 and now[name] > 0 else 0)
     return Outcome(named, figure, now[figure] - after[figure], now[figure] - then[figure])
 
 

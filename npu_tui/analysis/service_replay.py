@@ -449,12 +449,6 @@ _MOST_TURNS = 8
 """So often is a request scheduled at most, for each time that it was: what is preempted is computed again."""
 
 
-def reproduces(model: ServiceModel, found: Timeline) -> float:
-    """The largest relative error of the figures of the unchanged ``model``, replayed, against the recording."""
-    served, real = replayed(model).figures(), recorded(found).figures()
-    return max([abs(served[name] - real[name]) / real[name] for name in FIGURES if real[name] > 0], default=0.0)
-
-
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:
     """``model`` with other ``values`` of all of its engines."""
     return replace(model, engines=tuple(replace(engine, **values) for engine in model.engines))

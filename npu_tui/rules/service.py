@@ -66,9 +66,10 @@ def _queue(facts: ServiceFacts) -> Draft | None:
     if not facts.notable(shares) or waiting < facts.limits[WAITING]:
         return None
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
-    more = facts.after(_more_room) if limited else None
-    now, then = facts.figures, {} if more is None else more.figures()
-    helps = bool(then) and then["ttft_p99"] < _ENOUGH * now["ttft_p99"] and then["tpot_p99"] < 1.5 * now["tpot_p99"]
+    now, then = facts.figures, facts.after(_more_room) if limited else None
+    helps = (
+        then is not None and then["ttft_p99"] < _ENOUGH * now["ttft_p99"] and then["tpot_p99"] < 1.5 * now["tpot_p99"]
+    )
     words = {
         "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "waiting": waiting, "tokens": int((steps.prompts + steps.decoded).max()),
@@ -80,7 +81,7 @@ def _queue(facts: ServiceFacts) -> Draft | None:
     )  # fmt: skip
 
 
-_ENOUGH = 0.5
+_ENOUGH, _MORE = 0.5, 1.5
 
 
 def _more_room(model: ServiceModel) -> ServiceModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,14 +11,13 @@ from msgspec import Struct
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
+    FIGURES,
     MANY,
-    Served,
     ServiceModel,
     Slower,
     model_of,
     recorded,
     replayed,
-    reproduces,
     slower_since,
     with_engines,
 )
@@ -112,18 +112,34 @@ class ServiceFacts:
         return recorded(self.found).figures()
 
     @once
-    def model(self) -> ServiceModel | None:
-        """The model of the service where its replay gives what was recorded."""
+    def replay(self) -> tuple[ServiceModel, dict[str, float]] | None:
+        """The model of the service, and by what its figures become recorded ones; None where none is near them."""
         model = model_of(self.found, self.slower, self.holds)
         if model is None:
             return None
-        error = reproduces(model, self.found)
-        if error > FAITHFUL and any(engine.blocks < MANY for engine in model.engines):
-            model = with_engines(model, whole=True)
-            error = reproduces(model, self.found)
-        return model if error <= FAITHFUL else None
+        found = model, self._bias(model)
+        if len(found[1]) < len(FIGURES) and any(engine.blocks < MANY for engine in model.engines):
+            whole = with_engines(model, whole=True)
+            found = max(found, (whole, self._bias(whole)), key=lambda one: len(one[1]))
+        return found if found[1] else None
 
-    def after(self, remedy: Remedy) -> Served | None:
-        """The service with ``remedy``; None where it cannot be replayed."""
-        served = None if self.model is None else replayed(remedy(self.model))
-        return served if served is not None and served.complete else None
+    def _bias(self, model: ServiceModel) -> dict[str, float]:
+        served, real = replayed(model).figures(), self.figures
+        ratios = {name: real[name] / served[name] for name in FIGURES if real[name] > 0 and served[name] > 0}
+        return {name: ratio for name, ratio in ratios.items() if abs(1 / ratio - 1) <= FAITHFUL}
+
+    @property
+    def model(self) -> ServiceModel | None:
+        """That of the replay."""
+        return None if self.replay is None else self.replay[0]
+
+    def after(self, *remedies: Remedy) -> dict[str, float] | None:
+        """The figures of the service with ``remedies``, NaN where unknown; None where it cannot be replayed."""
+        if self.replay is None:
+            return None
+        model, bias = self.replay
+        for remedy in remedies:
+            model = remedy(model)
+        served = replayed(model)
+        figures = served.figures()
+        return {name: figures[name] * bias.get(name, math.nan) for name in figures} if served.complete else None

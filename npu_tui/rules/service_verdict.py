@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_latency import TTFT, Timeline
-from npu_tui.analysis.service_replay import FIGURES, ServiceModel, replayed
+from npu_tui.analysis.service_replay import FIGURES
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
@@ -88,16 +88,20 @@ def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
     return Judged(found, _ladder(facts, drafts), not_checked, figures)
 
 
+def _known(*figures: dict[str, float]) -> list[str]:
+    """The figures that all of ``figures`` tell."""
+    return [name for name in FIGURES if all(one[name] > 0 for one in figures)]
+
+
 def _better(now: dict[str, float], then: dict[str, float], whole: dict[str, float]) -> float:
     """How much better ``then`` is than ``now``: the best share of a figure of the ``whole``, less the worst one."""
-    shares = [(now[name] - then[name]) / whole[name] for name in FIGURES if whole[name] > 0]
+    shares = [(now[name] - then[name]) / whole[name] for name in _known(now, then, whole)]
     return max(shares) + min(*shares, 0.0) if shares else 0.0
 
 
 def _most_saved(now: dict[str, float], then: dict[str, float]) -> str:
     """The figure that is best in ``then`` beside ``now``."""
-    known = [name for name in FIGURES if then[name] > 0 and now[name] > 0]
-    return max(known, key=lambda name: now[name] / then[name], default="ttft_p50")
+    return max(_known(now, then), key=lambda name: now[name] / then[name], default="ttft_p50")
 
 
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
@@ -119,50 +123,41 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 
 def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> list[ServiceFinding]:
     """The drafts in the order of what they would gain; what the first one would take away is part of it."""
-    model = facts.model if drafts else None
-    now = {} if model is None else replayed(model).figures()
+    now = facts.figures
     weighed = []
     for rule, draft in drafts:
-        served = None if draft.remedy is None else facts.after(draft.remedy)
-        after = None if served is None else served.figures()
-        weight = draft.share
-        if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
-            weight = _better(now, after, now)
-        weight = 0.0 if draft.hint else weight
-        best = None if after is None else _most_saved(now, after)
-        saved = (
-            float(not draft.hint) if after is None or best is None or not now[best] > 0 else 1 - after[best] / now[best]
-        )
-        weighed.append((weight, ServiceFinding(rule, draft, after, saved=saved)))
-    if model is not None:
-        others = [one for _, one in weighed]
-        weighed = [(_on_top(model, now, weight, one, others), one) for weight, one in weighed]
+        after = None if draft.remedy is None else facts.after(draft.remedy)
+        weight, saved = draft.share, float(not draft.hint)
+        if after is not None:
+            best = _most_saved(now, after)
+            saved = 1 - after[best] / now[best]
+            if rule.id != "SERVICE.MIX":  # chunks trade one latency for another
+                weight = _better(now, after, now)
+        weighed.append((0.0 if draft.hint else weight, ServiceFinding(rule, draft, after, saved=saved)))
+    others = [one for _, one in weighed]
+    weighed = [(_on_top(facts, weight, one, others), one) for weight, one in weighed]
     weighed.sort(key=lambda one: -one[0])
     findings = [finding for _, finding in weighed]
-    first = findings[0].draft.remedy if findings else None
-    for place, (_, finding) in enumerate(weighed):
+    first = findings[0] if findings else None
+    for place, finding in enumerate(findings):
         remedy, after = finding.draft.remedy, finding.after
-        if place and model is not None and first is not None and remedy is not None and after is not None:
-            mended = first(model)
-            both = replayed(mended), replayed(remedy(mended))
+        if place and first is not None and first.draft.remedy and first.after and remedy and after:
+            both = facts.after(first.draft.remedy, remedy)
             figure = _most_saved(now, after)
-            left = both[0].figures()[figure] - both[1].figures()[figure]
-            if all(served.complete for served in both) and left < _REST * (now[figure] - after[figure]):
-                findings[place] = replace(finding, part_of=findings[0].id)
+            if both is not None and first.after[figure] - both[figure] < _REST * (now[figure] - after[figure]):
+                findings[place] = replace(finding, part_of=first.id)
     return sorted(findings, key=lambda finding: finding.part_of is not None)
 
 
-def _on_top(
-    model: ServiceModel, now: dict[str, float], weight: float, one: ServiceFinding, others: list[ServiceFinding]
-) -> float:
+def _on_top(facts: ServiceFacts, weight: float, one: ServiceFinding, others: list[ServiceFinding]) -> float:
     """``weight``, of more places what is left of it once another cause is mended: a batch is full because of that."""
     remedy = one.draft.remedy
     if one.id != "SERVICE.QUEUE" or remedy is None:
         return weight
     for other in others:
         if other is not one and other.draft.remedy is not None and other.after is not None:
-            served = replayed(remedy(other.draft.remedy(model)))
-            weight = min(weight, _better(other.after, served.figures(), now)) if served.complete else weight
+            both = facts.after(other.draft.remedy, remedy)
+            weight = weight if both is None else min(weight, _better(other.after, both, facts.figures))
     return weight
 
 
