@@ -37,6 +37,8 @@ SHAPES: dict[str, Trouble] = {
     "drafts": _with(None, Service(drafts=3)),
     "giant": Trouble("SERVICE.MIX", Service(giant=40_000, blocks=4000)),
     "bursts kv": _with("SERVICE.KV", _BURSTS, blocks=70),
+    "kv a block more": _with("SERVICE.KV", Service(spare=1), blocks=64),
+    "kv some kept": _with("SERVICE.KV", _BURSTS, blocks=100, kept=2),
     "tenants kv": _with("SERVICE.KV", _TENANTS, blocks=50),
     "chat queue": _with("SERVICE.QUEUE", _CHAT, max_seqs=14),
     "short queue": _with("SERVICE.QUEUE", _SHORT, max_seqs=2),

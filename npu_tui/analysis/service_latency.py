@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.service_blocks import Room, room_of
 from npu_tui.analysis.service_steps import (
     Cycle,
     Engine,
@@ -154,12 +155,12 @@ class Timeline(Struct, eq=False):
     pair_admitted: Bools
     entries: I64
     came: I64
-    block: int
     queued: I64
     waited: I64
     seated: I64
     pulls: I64
     ahead: I64
+    room: Room = Room(0, 0, ())
 
     @property
     def serves(self) -> Bools:
@@ -241,7 +242,7 @@ def timeline(service: Service) -> Timeline:
     came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
     came = np.where(came == UNKNOWN, there, np.minimum(came, there))
     found = Timeline(
-        service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came, _block(steps),
+        service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         _seated(rid, step, admitted, len(steps)), pulls, ahead,
     )  # fmt: skip
@@ -249,6 +250,7 @@ def timeline(service: Service) -> Timeline:
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
+    found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
     _split_tpot(found, token, last, seen, prompt)
@@ -350,17 +352,6 @@ def _arrivals(
     return np.where((arrival == UNKNOWN) | (start == UNKNOWN), arrival, np.maximum(arrival, start))
 
 
-def _block(steps: Steps) -> int:
-    """The tokens of a block of the KV cache, a power of two; 128 where the tables do not tell."""
-    most = 0.0
-    for number in np.unique(steps.engine).tolist():  # a decode engine allocates for prompts that it does not compute
-        part = steps.of(number)
-        allocated = steps.allocated[part]
-        most = max(most, float((steps.prompts + steps.decoded)[part].sum() / max(allocated[allocated > 0].sum(), 1)))
-    known = bool((steps.allocated > 0).any())
-    return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else 128
-
-
 def _seated(rid: I64, step: I64, admitted: Bools, steps: int) -> I64:
     """How many requests have a place in each step: from the one that admits a request to its last one."""
     begins = step[admitted]
@@ -386,7 +377,8 @@ def _reasons(found: Timeline) -> I64:
         budget = tokens.max()
         full = (seated >= seated.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
         full |= (steps.work[part] == Work.prefill) & (tokens + need > budget) & chunks
-        blocks = (free != UNKNOWN) & (free * found.block < need)
+        room = found.room
+        blocks = (free != UNKNOWN) & (free - room.margin[number] < room.blocks(need))
         reasons[part] = np.select([blocks, full], [TTFT.queue_blocks, TTFT.queue_full], TTFT.queue_other)
     return reasons
 

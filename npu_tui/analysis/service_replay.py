@@ -13,7 +13,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_latency import TTFT, Latencies, Timeline
+from npu_tui.analysis.service_blocks import Room, contexts, growth_of
+from npu_tui.analysis.service_latency import TTFT, Timeline
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
@@ -47,8 +48,8 @@ class Cost(Struct, frozen=True):
 
 class EngineModel(Struct, frozen=True):
     """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
-    fits, or with ``whole`` where all of its prompt does; ``late`` slows all from a moment on. A request that decodes
-    takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step.
+    fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all from a
+    moment on. A request that decodes takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step.
     """
 
     cost: Cost
@@ -60,7 +61,8 @@ class EngineModel(Struct, frozen=True):
     budget: int
     chunked: bool
     blocks: int
-    block: int
+    room: Room
+    margin: int
     whole: bool = False
     late: tuple[int, float] = (MANY << 20, 1.0)
     width: int = 1
@@ -128,24 +130,10 @@ def recorded(found: Timeline) -> Served:
 def work_of(found: Timeline) -> F64:
     """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
     steps, n = found.steps, len(found.steps)
-    # A draft that is not accepted leaves nothing in the context.
-    stays = np.where(found.pair_prompt, found.pair_tokens, growth_of(found.latencies)[found.pair_rid])
-    total = np.append(0, np.cumsum(stays))
-    begin = np.maximum.accumulate(np.where(found.pair_admitted, np.arange(len(stays)), 0))
-    context = total[:-1] - total[begin] + found.pair_tokens
-    if len(found.service.transfers):  # a decode engine holds a context that it did not compute
-        here, first = steps.engine[found.pair_step], steps.engine[found.latencies.first[found.pair_rid]]
-        context += np.where(found.serves[here] & (first != here), found.latencies.prompt[found.pair_rid], 0)
+    context = contexts(found)
     kept = np.bincount(found.pair_step, context, n)
     product = np.bincount(found.pair_step, context * found.pair_tokens, n)
     return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
-
-
-def growth_of(lat: Latencies) -> F64:
-    """How many tokens each request got in a step after the first; 1 without drafts."""
-    turns = np.maximum(lat.turns, 0)
-    growth: F64 = np.where(turns > 0, np.maximum(lat.tokens - 1, turns) / np.maximum(turns, 1), 1.0)
-    return growth
 
 
 def fitted(work: F64, time: I64) -> Cost:
@@ -286,8 +274,8 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, Cycle.sampling]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
-        known if short and known else MANY, found.block, width=round(float(decodes.mean())) if len(decodes) else 1,
-        draft=float(steps.cycle[mine, Cycle.draft].mean()),
+        known if short and known else MANY, found.room, found.room.margin[number],
+        width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
     )  # fmt: skip
 
 
@@ -343,7 +331,7 @@ def _run(
     )  # fmt: skip
     waiting: deque[_Row] = deque()
     running: list[_Row] = []
-    cost, block = engine.cost, engine.block
+    cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
@@ -354,12 +342,12 @@ def _run(
         budget, evicted = engine.budget, False
         chosen: list[tuple[_Row, int]] = []
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
-            -(-waiting[0].prompt // block) <= free)  # fmt: skip
+            room.blocks(waiting[0].prompt) <= free - engine.margin)  # fmt: skip
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
             count = min(row.prompt, budget) or engine.width
-            need = row.lacks(count, block)
+            need = row.lacks(count, room)
             while need > free and not row.out:
                 victim = running.pop()
                 chosen = [one for one in chosen if one[0] is not victim]
@@ -380,8 +368,9 @@ def _run(
             if not engine.chunked and chosen and row.prompt > budget:
                 break
             count = min(row.prompt, budget) if engine.chunked else row.prompt
-            need = row.lacks(count, block)
-            if need > free or (engine.whole and row.lacks(row.prompt, block) > free):
+            need = row.lacks(count, room)
+            rest = free - (engine.margin if running else 0)
+            if need > rest or (engine.whole and row.lacks(row.prompt, room) > rest):
                 break
             free, row.blocks, row.out = free - need, row.blocks + need, False
             running.append(waiting.popleft())
@@ -434,9 +423,9 @@ class _Row(Struct, eq=False):
     blocks: int = 0
     out: bool = True
 
-    def lacks(self, count: int, block: int) -> int:
+    def lacks(self, count: int, room: Room) -> int:
         """How many blocks it needs for ``count`` tokens more."""
-        return max(int(-(-(self.context + count) // block)) - self.blocks, 0)
+        return max(int(room.blocks(self.context + count)) - self.blocks, 0)
 
     def restart(self) -> int:
         """Take it out of the batch: all of its context is computed again. Returns the blocks it held."""

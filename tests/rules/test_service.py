@@ -29,7 +29,7 @@ from npu_tui.strings import words
 from npu_tui.trace.service import Spans
 
 SILENT = ["healthy", "idle"]
-NAMED = ["kv", "wait", "transfer"]
+NAMED = ["kv a block more", "kv some kept", "wait", "transfer"]
 
 
 @pytest.mark.parametrize("name", SILENT)
