@@ -44,7 +44,8 @@ CAUSES: dict[str, Cause] = {
     "host: both stages": Cause(
         (replace(HUNGRY, kernel_ns=60_000, host_op_ns=190_000, compile_permille=150, compile_ns=2_000_000),),
         changed(host_op_ns=2_000, compile_permille=0),
-        (*DISPATCH, "OP.SMALL"),
+        (*DISPATCH, "OP.SMALL", "OP.COMPILE"),
+        also=(("OP.COMPILE", *DISPATCH),),
     ),
     "host: compiling": Cause(
         (replace(CALM, compile_permille=1000, compile_ns=4_500_000),), changed(compile_permille=0), ("OP.COMPILE",)
@@ -207,7 +208,10 @@ CAUSES: dict[str, Cause] = {
         ("COMM.STRAGGLER",),
     ),
     "waits: metrics": Cause(
-        (troubled(_METRICS, metric_reads=3, unread_metrics=3),), untroubled(metric_reads=0), ("SYNC.HOST",)
+        (troubled(_METRICS, metric_reads=3, unread_metrics=3),),
+        untroubled(metric_reads=0),
+        ("SYNC.HOST",),
+        also=(("HOST.WORK",),),
     ),
     "waits: many short ones": Cause(
         (troubled(replace(CALM, layers=4, kernel_ns=300_000), reads_in_modules=True),),

@@ -89,6 +89,7 @@ OWN: dict[str, Cause] = {
         (troubled(replace(_METRICS, with_waits=False), metric_reads=3, unread_metrics=3),),
         untroubled(metric_reads=0),
         ("SYNC.HOST",),
+        also=(("HOST.WORK",),),
     ),
     "own: no call that waits, a late rank": Cause(
         (troubled(replace(JOB, with_waits=False), late_peer=1, late_peer_ns=9_000_000),), _ON_TIME, ("COMM.STRAGGLER",)
@@ -97,6 +98,7 @@ OWN: dict[str, Cause] = {
         (troubled(replace(_METRICS, profiler_level=0), metric_reads=3, unread_metrics=3),),
         untroubled(metric_reads=0),
         ("SYNC.HOST",),
+        also=(("HOST.WORK",),),
     ),
     "own: Level0, sorting": Cause(
         (troubled(replace(CALM, profiler_level=0, item_sync=True), sort_ns=9_000_000),),
