@@ -22,7 +22,7 @@ from npu_tui.trace.message import message
 _FEWEST_EQUALS = 8
 _FEWEST_KNOWN_EQUALS = 4
 """Where shapes tell that the work is equal, three calls that agree say what is usual: one a step is enough."""
-_RARE_SHARE = 0.1
+_RARE_SHARE = 0.2
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _GAP_FACTOR = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
