@@ -92,7 +92,8 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         first_stage = place == 0 or messages[0].kind == "send"
         work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
         own = (_passes(messages, closing, place, stages) if place is not None and place < stages else None) or []
-        ahead = median([length for kind, length in own if kind == FORWARD and length is not None] or [work])
+        forward = [length for kind, length in own if kind == FORWARD and length is not None]
+        ahead = median(forward) * _LONGER if forward else work
         late = _slack(messages, work, ahead, moving, place, stages)
         if closing is not None:
             # The last gradients go up through the stages before this one, which take as long for them as it did.
@@ -272,8 +273,8 @@ def _slack(
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
-    passes of a micro batch take here, ``ahead`` the forward one, all that the first receive is filled with, and
-    ``moving`` a message: even stages wait for one now and then.
+    passes of a micro batch take here, ``ahead`` what each stage may take for the forward one, all that the first receive
+    is filled with, and ``moving`` a message: even stages wait for one now and then.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
@@ -292,7 +293,7 @@ def _slack(
             if event.item not in steady and place is not None and (stages or number or not above):
                 between = 1 if number else stages - 1 - place if above else place
                 # Whoever takes longer than the passes between take of this stage is late itself.
-                one = (work + usual) * (_LONGER if number else 1.0) if number or above else (ahead + usual) * _LONGER
+                one = (work + usual) * (_LONGER if number else 1.0) if number or above else ahead + usual
                 slack = max(slack, event.wait - between * one)
             late[event.item] = slack
     return late

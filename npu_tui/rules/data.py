@@ -23,7 +23,7 @@ from npu_tui.rules.blame import (
     starving,
     waited_copies,
 )
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
@@ -46,6 +46,7 @@ LOADER_MS = Threshold("loader_ms", 10.0)
 LOADER_FREE_SHARE = Threshold("loader_free_share", 0.01)
 
 
+@once_per_device
 def loader(facts: Facts) -> Draft | None:
     """Fetching a batch while the device has nothing to do."""
     limits = facts.limits
@@ -166,6 +167,7 @@ GC_MS = Threshold("gc_ms", 1.0)
 GC_SUSPECT_MS = Threshold("gc_suspect_ms", 200.0)
 
 
+@once_per_device
 def collector(facts: Facts) -> Draft | None:
     """Python's garbage collector at work, or its likely trace where collections are not recorded."""
     limits = facts.limits

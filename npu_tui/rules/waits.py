@@ -33,6 +33,7 @@ from npu_tui.rules.blame import (
     without_all,
 )
 from npu_tui.rules.cpu import cpu
+from npu_tui.rules.data import collector, loader
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import host_work
 from npu_tui.rules.inputs import Span, both, inside, length_of, together, without
@@ -59,7 +60,7 @@ from npu_tui.trace.text import brief
 _NEARLY_ALL = 0.8
 _MOST_OF_IT = 0.6
 _WORK_SAVES = 0.5
-"""Share of what mending the waits saves: host work that saves as much is taken out before they are priced."""
+"""Share of what mending the waits saves: work of the host that saves as much is taken out before they are priced."""
 _NEGLIGIBLE = 0.01
 _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _NOTABLE_PART = 0.05
@@ -179,18 +180,19 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
     # Without the waits the host runs ahead, which hides pauses and other work too. Pauses, and a CPU that others
-    # have, are not credited to the waits, nor is work that would gain most of it without any change of the waits.
+    # have, are not credited to the waits, nor is other work that would gain most of it without any change of the waits.
     paused = pauses(facts)
     after = facts.without_work(_pauses(facts)) | (paused.change if paused and paused.change else NO_CHANGE)
     theft = cpu(facts)
     if isinstance(theft, Draft) and theft.change is not None:
         after |= theft.change
     freed = [facts.freed(change, after) for change in changes]
-    work = host_work(facts)
-    if work is not None and work.change is not None:
-        gain = facts.freed(work.change, after)
-        if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):
-            freed = [facts.freed(change, after | work.change) for change in changes]
+    work = NO_CHANGE
+    for draft in (host_work(facts), collector(facts), loader(facts)):
+        work |= NO_CHANGE if draft is None or draft.change is None else draft.change
+    gain = None if work == NO_CHANGE else facts.freed(work, after)
+    if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):
+        freed = [facts.freed(change, after | work) for change in changes]
     if freed[0] is None:
         return changes[0], None, few[0]
     gains = [gain or 0 for gain in freed]
