@@ -230,6 +230,22 @@ OWN: dict[str, Cause] = {
         in_time(5),
         ("COMM.STRAGGLER",),
     ),
+    "own: a slow first product of six": Cause(
+        (
+            troubled(
+                replace(AHEAD, embedding=False, layers=6, modules=3, kernel_ns=60_000, host_op_ns=10_000, steps=8),
+                outlier=60,
+            ),
+        ),
+        untroubled(outlier=1),
+        ("OP.OUTLIER",),
+    ),
+    "own: short steps, collector": Cause(
+        (troubled(replace(CALM, layers=1, steps=20, kernel_ns=80_000), collection_ns=2_000_000),),
+        untroubled(collection_ns=0),
+        ("PY.GC",),
+        others=("SYNC.HOST", "OP.DOMINANT", "STEP.START", *DISPATCH),
+    ),
     "nothing: no call that waits": Cause((_UNHEARD,), same, ()),
     "nothing: no call that waits, four devices": Cause((replace(JOB, with_waits=False, item_sync=True),), same, ()),
     "nothing: no call that waits, decode": Cause((replace(_DECODE, with_waits=False),), same, ()),
