@@ -273,8 +273,8 @@ def _slack(
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
-    passes of a micro batch take here, ``ahead`` what each stage may take for the forward one, all that the first receive
-    is filled with, and ``moving`` a message: even stages wait for one now and then.
+    passes of a micro batch take here, ``ahead`` what a stage may take for the forward one, all that the first receive
+    waits for, and ``moving`` a message: even stages wait for one now and then.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
