@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from itertools import takewhile
+from functools import cache
+from itertools import chain, takewhile
 from pathlib import Path
 
 import pytest
@@ -40,15 +41,15 @@ def commands_in(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("topic", TOPICS)
-def test_every_page_is_there(topic: str, language: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert title(topic, language)
-    assert main(["help", topic, "--lang", language]) == 0
-    said = capsys.readouterr().out
-    head, body = ("", said) if topic != "skill" else said.removeprefix("---\n").split("\n---\n\n")
-    assert body.startswith(f"# {title(topic, language)}\n")
-    assert not head or [line.partition(": ")[0] for line in head.splitlines()] == ["name", "description"]
-    assert "{" + "keys}" not in said
+def test_every_page_is_there(language: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for topic in TOPICS:
+        assert title(topic, language), topic
+        assert main(["help", topic, "--lang", language]) == 0, topic
+        said = capsys.readouterr().out
+        head, body = ("", said) if topic != "skill" else said.removeprefix("---\n").split("\n---\n\n")
+        assert body.startswith(f"# {title(topic, language)}\n"), topic
+        assert not head or [line.partition(": ")[0] for line in head.splitlines()] == ["name", "description"]
+        assert "{" + "keys}" not in said, topic
 
 
 def test_no_page_is_left_over() -> None:
@@ -57,11 +58,11 @@ def test_no_page_is_left_over() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("topic", [*TUTORIALS, "ci", "query", "report", "history"])
-def test_every_answer_of_the_readme_has_a_picture_of_a_profile(topic: str, language: str) -> None:
-    blocks = re.findall(r"^```(screen|job|run) (.+)\n((?:(?!```).*\n)+)```$", page(topic, language), re.MULTILINE)
-    assert blocks
-    for kind, words, told in blocks:
+def test_every_answer_of_the_readme_has_a_picture_of_a_profile(language: str) -> None:
+    pattern = re.compile(r"^```(screen|job|run) (.+)\n((?:(?!```).*\n)+)```$", re.MULTILINE)
+    pictures = [pattern.findall(page(topic, language)) for topic in (*TUTORIALS, "ci", "query", "report", "history")]
+    assert all(pictures)
+    for kind, words, told in chain.from_iterable(pictures):
         named = shlex.split(words)
         found = [word for word in named if word.startswith("fixtures/") or word in MADE]
         fixtures = [f"fixtures/{word.removeprefix('fixtures/')}" for word in (found if kind == "run" else named[:1])]
@@ -79,21 +80,21 @@ def test_the_page_about_keys_has_the_tables(capsys: pytest.CaptureFixture[str]) 
     assert markdown_table("job") in said
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_commands_are_the_program_s(file: Path) -> None:
-    for words in commands_in(file.read_text(encoding="utf-8")):
-        words = [word for word in words if word != "--lang" and word not in LANGUAGES]
-        name, rest, _, _ = given(words)
-        options = parser_of(name)._option_string_actions
-        for word in rest:
-            if word.startswith("-") and len(word) > 1:
-                assert word.partition("=")[0] in options, f"{file}: npu-tui {' '.join(words)}"
+def test_commands_are_the_program_s() -> None:
+    options = cache(lambda name: parser_of(name)._option_string_actions)
+    for file in TEXTS:
+        for words in commands_in(file.read_text(encoding="utf-8")):
+            words = [word for word in words if word != "--lang" and word not in LANGUAGES]
+            name, rest, _, _ = given(words)
+            for word in rest:
+                if word.startswith("-") and len(word) > 1:
+                    assert word.partition("=")[0] in options(name), f"{file}: npu-tui {' '.join(words)}"
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_links_lead_somewhere(file: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", file.read_text(encoding="utf-8")):
-        assert target.startswith("https://") or (file.parent / target).exists(), target
+def test_links_lead_somewhere() -> None:
+    for file in TEXTS:
+        for target in re.findall(r"\]\(([^)#]+)\)", file.read_text(encoding="utf-8")):
+            assert target.startswith("https://") or (file.parent / target).exists(), f"{file}: {target}"
 
 
 def test_on_a_terminal_a_page_is_no_wider_than_it() -> None:

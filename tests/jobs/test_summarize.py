@@ -211,6 +211,8 @@ def test_a_cluster_makes_the_same_bytes_also_when_a_worker_dies(job: Path, summa
         dashboard_address=None,
         local_directory=str(tmp_path / "dask"),
     ) as cluster:
+        for worker in cluster.workers.values():
+            worker.auto_restart = False  # the other one does the rest
         workers = [worker.pid for worker in cluster.workers.values()]
         assert len(set(workers)) == 2
         left = tmp_path / "left"

@@ -154,13 +154,14 @@ def test_every_ink_is_in_the_table_once(palette: Palette) -> None:
     assert (palette.ansi < 16).all()
 
 
-@pytest.mark.parametrize(("op_class", "shade"), [pair for pair in BARS if pair[0] != OpClass.WAIT])
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
-def test_labels_can_be_read_on_every_bar(palette: Palette, op_class: OpClass, shade: int) -> None:
+def test_labels_can_be_read_on_every_bar(palette: Palette) -> None:
     label = light(palette.rgb[Ink.LABEL])
-    # One of the other two shades is the darkest; the bar it belongs to carries at least 4:1.
-    least = 4.0 if shade == PLAIN else 3.0
-    assert contrast(light(palette.rgb[bar(op_class, shade)]), label) > least
+    for op_class, shade in BARS:
+        # One of the other two shades is the darkest; the bar it belongs to carries at least 4:1.
+        least = 4.0 if shade == PLAIN else 3.0
+        read = contrast(light(palette.rgb[bar(op_class, shade)]), label)
+        assert op_class == OpClass.WAIT or read > least, (op_class, shade)
 
 
 def test_shades_differ_in_lightness_only_a_little() -> None:
