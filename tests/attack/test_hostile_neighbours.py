@@ -91,9 +91,7 @@ def test_an_ordinal_beyond_64_bits(profile: Path) -> None:
     assert len(open_job(profile.parent, traces=False).ranks) == 1
 
 
-@pytest.mark.parametrize(
-    "error", [TypeError("a"), RecursionError(), OverflowError("b"), MemoryError(), OSError(5, "c")]
-)
+@pytest.mark.parametrize("error", [TypeError("a"), MemoryError(), OSError(5, "c")])
 def test_a_rank_that_breaks_the_program_is_told(
     profile: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,7 +203,7 @@ def test_a_summary_on_which_polars_gives_up(summary: Path, monkeypatch: pytest.M
 def test_loads_of_experts_take_little_more_memory_than_their_file(
     unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, size = tmp_path / "decode_0.csv", 1 << 21
+    file, size = tmp_path / "decode_0.csv", 1 << 19
     file.write_text(unit * (size // len(unit)))
     monkeypatch.setattr(expert_files, "_LARGEST", size)
     tracemalloc.start()
