@@ -15,21 +15,26 @@ if TYPE_CHECKING:
 
 Tokens = TypeVar("Tokens", I64, F64, float)
 
+MANY = 1 << 40
+"""No limit."""
 _ASSUMED = 128
 """Tokens of a block where the tables do not tell."""
 _MARGIN = 0.02
 """The share of the blocks that may stay free when a request is admitted; vLLM keeps 1 %."""
-_ALIKE = 1.0
-"""Blocks that requests hold beyond their context, by the least and the most tenth of the steps, are as many."""
+_SIZES = tuple(1 << power for power in range(3, 11))
+_MOST_SPARE = 2
+_EXACT = 0.5
+"""By so many blocks, on average, free ones and those of contexts may miss a constant total: a step rounds once."""
 
 
 class Room(Struct, frozen=True):
-    """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs; when one is admitted ``margin``
-    (engines,) stay free.
+    """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
+    0 where it is unknown, ``margin`` stay free when a request is admitted.
     """
 
     block: int
     spare: int
+    total: tuple[int, ...]
     margin: tuple[int, ...]
 
     def blocks(self, tokens: Tokens) -> Tokens:
@@ -38,17 +43,27 @@ class Room(Struct, frozen=True):
 
 
 def room_of(found: Timeline) -> Room:
-    """What the steps of ``found`` tell."""
-    block, steps, total = _block(found), found.steps, found.service.batches.total_blocks
-    most = int(total.max()) if len(total) else 0
-    free, begun = np.where(steps.free == UNKNOWN, most, steps.free), found.pair_step[found.entries]
-    least = [int(free[begun[steps.engine[begun] == number]].min(initial=most)) for number in range(len(found.engines))]
-    margin = tuple(count if count <= _MARGIN * most else 0 for count in least)
-    of_contexts = np.bincount(found.pair_step, -(-contexts(found) // block), len(steps))
+    """What the steps of ``found`` tell: with the right size, free blocks and those of contexts are as many in all."""
+    steps, engines = found.steps, range(len(found.engines))
+    told, begun = found.service.batches.total_blocks, found.pair_step[found.entries]
+    known = int(told.max()) if len(told) and told.max() > 0 else 0
     whole = (steps.size > 0) & (steps.size == found.seated) & (steps.prompts == 0) & (steps.free != UNKNOWN)
-    beyond = (most - free - of_contexts)[whole] / steps.size[whole]
-    low, high = np.quantile(beyond, (0.1, 0.9)) if len(beyond) and most > 0 else (0.0, 0.0)
-    return Room(block, max(round(low), 0) if high - low < _ALIKE else 0, margin)
+    context, of_engine = contexts(found), [np.flatnonzero(whole & (steps.engine == number)) for number in engines]
+    fits: list[tuple[float, int, int, tuple[int, ...]]] = []
+    for block in _SIZES if whole.any() else ():
+        held = steps.free + np.bincount(found.pair_step, -(-context // block), len(steps))
+        for spare in range(_MOST_SPARE + 1):
+            totals = [(held + spare * steps.size)[mine] for mine in of_engine]
+            middle = [float(np.median(total)) if len(total) else float(known) for total in totals]
+            off = np.concatenate([np.abs(total - usual) for total, usual in zip(totals, middle, strict=True)])
+            fits.append((float(off.mean()), block, spare, tuple(map(round, middle))))
+    away, block, spare, total = min(fits, default=(np.inf, 0, 0, ()))
+    if away > _EXACT or (known and any(count != known for count in total)):
+        block, spare, total = _block(found), 0, tuple(known for _ in engines)
+    free = np.where(steps.free == UNKNOWN, MANY, steps.free)
+    least = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
+    margin = (max(count, 0) if count <= _MARGIN * most else 0 for count, most in zip(least, total, strict=True))
+    return Room(block, spare, total, tuple(margin))
 
 
 def _block(found: Timeline) -> int:
@@ -79,5 +94,5 @@ def contexts(found: Timeline) -> F64:
 def growth_of(lat: Latencies) -> F64:
     """How many tokens each request got in a step after the first; 1 without drafts."""
     turns = np.maximum(lat.turns, 0)
-    growth: F64 = np.where(turns > 0, np.maximum(lat.tokens - 1, turns) / np.maximum(turns, 1), 1.0)
+    growth: F64 = np.where(turns > 0, np.maximum(np.maximum(lat.tokens, 1) - 1, turns) / np.maximum(turns, 1), 1.0)
     return growth

@@ -16,6 +16,7 @@ from npu_tui.analysis.service_steps import (
     engines_of,
     is_prompt,
     keys_of,
+    pauses,
     spread,
     steps_of,
     tokens_of,
@@ -140,7 +141,8 @@ class Timeline(Struct, eq=False):
     ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
     that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
     long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
-    a step leaves out, as it computes prompts first, have theirs too.
+    a step leaves out, as it computes prompts first, have theirs too. ``paused`` (steps,) is for how much longer than
+    usual nothing ran before a step, though requests were under way.
     """
 
     service: Service
@@ -160,7 +162,8 @@ class Timeline(Struct, eq=False):
     seated: I64
     pulls: I64
     ahead: I64
-    room: Room = Room(0, 0, ())
+    paused: I64
+    room: Room = Room(0, 0, (), ())
 
     @property
     def serves(self) -> Bools:
@@ -212,7 +215,7 @@ def timeline(service: Service) -> Timeline:
     ahead = _align(steps, rid, step, ended, pulls[0], len(engines))
     ends = np.append(steps.end[step], 0)
     moment = plus(start, ttft)[rid] + _ROUNDING + np.where(ahead != 0, _WHOLE_MS, 0)[steps.engine[step]]
-    token = _first_token(steps.end[step], prompt, rid, begin, stop, moment)
+    token = _first_token(steps.end[step], steps.engine[step], prompt, rid, begin, stop, moment)
     at = np.arange(len(rid))
     computed = summed(rid, tokens * (prompt & (at <= token[rid])), count)
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
@@ -244,12 +247,13 @@ def timeline(service: Service) -> Timeline:
     found = Timeline(
         service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
-        _seated(rid, step, admitted, len(steps)), pulls, ahead,
+        _seated(rid, step, admitted, len(steps)), pulls, ahead, np.zeros(len(steps), np.int64),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
+    found.paused[:] = pauses(steps, np.bincount(step[~admitted], minlength=len(steps)) > 0)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
@@ -303,8 +307,11 @@ def _pulls(service: Service) -> I64:
     return found
 
 
-def _first_token(end: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
-    """The pair of each request whose step gave its first token: the last one before ``moment``, else by its kinds."""
+def _first_token(end: I64, engine: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
+    """The pair of each request whose step gave its first token: the last one of its prompt, if that ended in time.
+
+    Of a request that goes to another engine, or whose prompt ends too late, it is the last one before ``moment``.
+    """
     at = np.arange(len(rid))
     token = np.full(len(begin), -1)
     if not len(rid):
@@ -314,7 +321,9 @@ def _first_token(end: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, momen
     by_kind = np.clip(np.minimum(first_decode, stop) - 1, begin, None)
     early = end <= moment
     token[rid[early]] = at[early]  # ascending: the last one counts
-    token = np.where(token >= 0, token, by_kind)
+    last = np.minimum(by_kind, len(rid) - 1)
+    stays = (token >= 0) & prompt[last] & early[last] & (engine[last] == engine[token])
+    token = np.where((token >= 0) & ~stays, token, by_kind)
     return np.where(stop > begin, token, -1)
 
 
@@ -451,7 +460,9 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
             time = covered_within(opened[held], np.maximum(shut, opened)[held], until, b)
             waited[reason] = np.clip(time, 0, rest)
             rest = rest - waited[reason]
-        waited[TTFT.queue_other] = until - running + rest
+        still = np.append(found.paused[part] > 0, False)[following]
+        waited[TTFT.bubble] = np.where(still, until - running, 0)
+        waited[TTFT.queue_other] = rest + np.where(still, 0, until - running)
         for reason, time in waited.items():
             found.latencies.ttft_parts[rids[mine], reason] += time
             found.waited[number, reason] += time.sum()

@@ -13,7 +13,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_blocks import Room, contexts, growth_of
+from npu_tui.analysis.service_blocks import MANY, Room, growth_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, Stalls, fitted, work_of
 from npu_tui.analysis.service_latency import TTFT, Timeline
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -23,33 +24,15 @@ LIMIT = 2_000_000
 """Requests in batches, all batches together, that a replay takes on: some seconds."""
 FAITHFUL = 0.1
 """How far the replay of the unchanged service may be from the recorded one."""
-MANY = 1 << 40
-"""No limit."""
-_SAMPLE = 20_000
 _LEAST = 2
-_FEWEST = 30
 _OFTEN = 5
-
-
-class Cost(Struct, frozen=True):
-    """A forward pass in ns: ``fixed``, and per token of a prompt, decoded token, token of context and their product."""
-
-    fixed: float
-    prompt: float
-    decode: float
-    context: float
-    product: float
-
-    def of(self, work: F64) -> F64:
-        """The times of passes of ``work`` (n, 5)."""
-        times: F64 = work @ np.array([self.fixed, self.prompt, self.decode, self.context, self.product])
-        return times
 
 
 class EngineModel(Struct, frozen=True):
     """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
     fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all from a
     moment on. A request that decodes takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step.
+    ``stalls`` are moments at which it stands still, and for how long, in order.
     """
 
     cost: Cost
@@ -67,6 +50,7 @@ class EngineModel(Struct, frozen=True):
     late: tuple[int, float] = (MANY << 20, 1.0)
     width: int = 1
     draft: float = 0.0
+    stalls: tuple[tuple[int, int], ...] = ()
 
 
 class ServiceModel(Struct, frozen=True):
@@ -127,73 +111,14 @@ def recorded(found: Timeline) -> Served:
     return Served(first.values, later.values, speed)
 
 
-def work_of(found: Timeline) -> F64:
-    """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
-    steps, n = found.steps, len(found.steps)
-    context = contexts(found)
-    kept = np.bincount(found.pair_step, context, n)
-    product = np.bincount(found.pair_step, context * found.pair_tokens, n)
-    return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
-
-
-def fitted(work: F64, time: I64) -> Cost:
-    """The cost that fits ``time`` (n,) best by relative error; no part of it is negative."""
-    some = np.linspace(0, len(time) - 1, min(len(time), _SAMPLE)).astype(np.int64)
-    work, time = work[some], time[some]
-    kept, values = [number for number in range(work.shape[1]) if work[:, number].any()], np.zeros(work.shape[1])
-    weight = 1 / np.maximum(time, 1)
-    while kept:
-        scale = np.abs(work[:, kept]).max(axis=0)
-        found = np.linalg.lstsq(work[:, kept] / scale * weight[:, None], time * weight, rcond=None)[0] / scale
-        if (found >= 0).all():
-            values[kept] = found
-            break
-        kept.pop(int(np.argmin(found * scale)))
-    return Cost(*values.tolist())
-
-
-class Slower(Struct, frozen=True):
-    """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``."""
-
-    since: int
-    factor: float
-    before: Cost
-
-
-def slower_since(found: Timeline) -> Slower | None:
-    """Whether the engines that decode got slower (or faster); None where too few steps tell."""
-    steps, mine = found.steps, found.serving
-    if len(mine) < 4 * _FEWEST:
-        return None
-    mine = mine[np.argsort(steps.start[mine], kind="stable")]
-    mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
-    work, time, start, of = work_of(found)[mine], steps.forward[mine], steps.start[mine], steps.engine[mine]
-    tried: list[tuple[float, int, float, Cost]] = []
-    low, high = 0, len(time)
-    for _ in range(3):  # ever nearer
-        cuts = np.linspace(max(low, _FEWEST), min(high, len(time) - _FEWEST), 24).astype(np.int64)
-        for cut in np.unique(cuts).tolist():
-            cost = fitted(work[:cut], time[:cut])
-            ratio = time / np.maximum(cost.of(work), 1)
-            for number in np.unique(of[:cut]).tolist():  # one that is slower all the time has not become so
-                ratio[of == number] /= max(float(np.median(ratio[:cut][of[:cut] == number])), 1e-9)
-            factor = max(float(np.median(ratio[cut:])), 1e-9)
-            rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
-            tried.append((rest, cut, factor, cost))
-        _, cut, factor, cost = min(tried, key=lambda one: one[0])
-        width = max((high - low) // 16, 2)
-        low, high = cut - width, cut + width
-    return Slower(int(start[cut]), factor, cost)
-
-
-def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
+def model_of(found: Timeline, slower: Slower | None, stalls: Stalls, holds: bool = False) -> ServiceModel | None:
     """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
 
     Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
     """
     lat, steps = found.latencies, found.steps
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
-    if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < _FEWEST:
+    if not len(rids) or len(found.pair_rid) > LIMIT or len(steps) < FEWEST:
         return None
     asked = [number for number in range(len(found.engines)) if steps.size[steps.of(number)].any()]
     if not asked:
@@ -203,13 +128,13 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     costs: dict[bool, Cost] = {}
     for number in asked:
         engine, part = found.engines[number], steps.of(number)
-        if part.stop - part.start < _FEWEST:
+        if part.stop - part.start < FEWEST:
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
             costs[engine.prefills] = fitted(work[mine], steps.forward[mine])
         if slower is not None and not engine.prefills:
             costs[engine.prefills] = slower.before
-        made = _engine(found, number, work, costs.get(engine.prefills))
+        made = _engine(found, number, work, stalls, costs.get(engine.prefills))
         engines[number] = (
             made if slower is None or engine.prefills else replace(made, late=(slower.since, slower.factor))
         )
@@ -243,13 +168,15 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     )  # fmt: skip
 
 
-def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> EngineModel:
+def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost | None) -> EngineModel:
     steps, part = found.steps, found.steps.of(number)
     mine = np.arange(part.start, part.stop)
     mine = mine[steps.size[mine] > 0]
     opened, closed = steps.opened[mine], np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
     tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
+    still = np.flatnonzero(steps.engine[stalls.step] == number)
+    usual = np.setdiff1d(mine, stalls.step[still]) if len(mine) > len(still) else mine
     busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
@@ -267,15 +194,15 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     limited = np.count_nonzero((seated == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
     several = several and int((tokens == budget).sum()) >= _AT_BUDGET
     short = bool(no_blocks.any())
-    blocks = found.service.batches.total_blocks
-    known = int(blocks.max()) if len(blocks) and blocks.max() > 0 else 0
+    known = found.room.total[number]
     return EngineModel(
-        cost or fitted(work[mine], steps.forward[mine]), line_of(size, steps.cycle[mine, Cycle.schedule]),
+        cost or fitted(work[usual], steps.forward[usual]), line_of(size, steps.cycle[mine, Cycle.schedule]),
         float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, Cycle.sampling]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
+        stalls=tuple(zip(stalls.begin[still].tolist(), stalls.lasting[still].tolist(), strict=True)),
     )  # fmt: skip
 
 
@@ -333,10 +260,13 @@ def _run(
     running: list[_Row] = []
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
+    stalls = deque(engine.stalls)
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
             time = max(time, coming[0][0])
+        while stalls and stalls[0][0] <= time:
+            time += stalls.popleft()[1]
         while coming and coming[0][0] <= time:
             waiting.append(coming.popleft()[1])
         budget, evicted = engine.budget, False

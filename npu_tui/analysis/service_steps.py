@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, U64, Bools, summed
+from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
 Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
@@ -340,6 +340,29 @@ def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
     idle = np.clip(np.minimum(following, np.maximum(opened[1:], before)) - before, 0, cycle[:, Cycle.bubble])
     cycle[:, Cycle.idle] = np.where(present > 0, 0, idle)
     cycle[:, Cycle.bubble] -= cycle[:, Cycle.idle]
+
+
+def pauses(steps: Steps, under_way: Bools) -> I64:
+    """How much longer than usual nothing ran before each step (n,), whose requests were ``under_way``; else 0."""
+    paused = np.zeros(len(steps), np.int64)
+    for number in np.unique(steps.engine).tolist():
+        part = steps.of(number)
+        mine = part.start + np.flatnonzero(under_way[part])
+        cycle = steps.cycle[mine]
+        if len(mine):
+            usual, whole = float(np.median(cycle[:, Cycle.bubble])), float(np.median(cycle.sum(axis=1)))
+            paused[mine] = longer(cycle[:, Cycle.bubble], usual, whole)
+    return paused
+
+
+def longer(times: I64, usual: F64 | float, step: float) -> I64:
+    """By how much ``times`` are longer than ``usual`` where they are many times as long, and as long as a ``step``."""
+    long = times > _TIMES * np.maximum(usual, step)
+    return np.where(long, times - usual, 0).astype(np.int64)
+
+
+_TIMES = 5
+"""So many times as long as usual is no chance."""
 
 
 def spread(amounts: I64, of: I64, count: int) -> I64:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.service_replay import fitted, work_of
+from npu_tui.analysis.service_cost import fitted, work_of
 from npu_tui.profile.table import us
 from npu_tui.rules.service_verdict import Judged
 from npu_tui.trace.arrays import F64

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.service_blocks import MANY
+from npu_tui.analysis.service_cost import Slower, Stalls, slower_since, stalls_of
 from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
-    MANY,
     ServiceModel,
-    Slower,
     model_of,
     recorded,
     replayed,
-    slower_since,
     with_engines,
 )
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
 
@@ -53,6 +53,18 @@ class Draft(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     hint: bool = False
     """Whether nothing tells that anything is lost."""
+
+
+def draft_of(
+    share: float, title: str, detail: str, words: dict[str, Any], cost: I64, blame: I64, remedy: Remedy | None = None,
+    *advice: str,
+) -> Draft:  # fmt: skip
+    """A draft with the messages ``title`` and ``detail``, both of which have ``words``."""
+    told, explained = (message(f"finding.service.{key}", **words) for key in (title, detail))
+    return Draft(share, told, explained, cost, blame, remedy, advice)
+
+
+COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 
 
 class ServiceRule(Kind, frozen=True, kw_only=True):
@@ -101,6 +113,11 @@ class ServiceFacts:
         found = slower_since(self.found)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
+    @once
+    def stalls(self) -> Stalls:
+        """When engines stood still."""
+        return stalls_of(self.found)
+
     @property
     def holds(self) -> bool:
         """Whether requests wait although there is room for them."""
@@ -114,7 +131,7 @@ class ServiceFacts:
     @once
     def replay(self) -> tuple[ServiceModel, dict[str, float]] | None:
         """The model of the service, and by what its figures become recorded ones; None where none is near them."""
-        model = model_of(self.found, self.slower, self.holds)
+        model = model_of(self.found, self.slower, self.stalls, self.holds)
         if model is None:
             return None
         found = model, self._bias(model)

@@ -131,8 +131,10 @@ def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> lis
         if after is not None:
             best = _most_saved(now, after)
             saved = 1 - after[best] / now[best]
-            if rule.id != "SERVICE.MIX":  # chunks trade one latency for another
-                weight = _better(now, after, now)
+        if after is not None and saved < _LITTLE < weight and len(_known(now, after)) < len(_known(now)):
+            after, saved = None, 1.0  # what it costs is among the figures that are not known
+        if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
+            weight = _better(now, after, now)
         weighed.append((0.0 if draft.hint else weight, ServiceFinding(rule, draft, after, saved=saved)))
     others = [one for _, one in weighed]
     weighed = [(_on_top(facts, weight, one, others), one) for weight, one in weighed]

@@ -18,11 +18,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_blocks import Room
+from npu_tui.analysis.service_blocks import MANY, Room
+from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_latency import TPOT, TTFT, Timeline, timeline
 from npu_tui.analysis.service_replay import (
-    MANY,
-    Cost,
     EngineModel,
     ServiceModel,
     replayed,
@@ -105,7 +104,7 @@ def test_time_of_the_engine(found: Timeline) -> None:
 
 ENGINE = EngineModel(
     cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1), gap=0, dispatch=0, after=(0, 0), seqs=2, budget=MANY, chunked=True,
-    blocks=MANY, room=Room(10, 0, (0,)), margin=0,
+    blocks=MANY, room=Room(10, 0, (0,), (0,)), margin=0,
 )  # fmt: skip
 """A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""
 

@@ -21,15 +21,16 @@ from service_causes import write_service
 from service_writer import EPOCH_NS, Folder
 from services import ALL, NEAR, Trouble, outcome
 
+from npu_tui.analysis.service_cost import Cost, Slower, stalls_of
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_replay import Cost, Slower, model_of, replayed
+from npu_tui.analysis.service_replay import model_of, replayed
 from npu_tui.load.service import read_service
 from npu_tui.rules.service_verdict import judge, verdict_of
 from npu_tui.strings import words
 from npu_tui.trace.service import Spans
 
 SILENT = ["healthy", "idle"]
-NAMED = ["kv a block more", "kv some kept", "wait", "transfer"]
+NAMED = ["kv a block more", "kv some kept", "wait", "transfer", "stalls", "late output"]
 
 
 @pytest.mark.parametrize("name", SILENT)
@@ -192,7 +193,7 @@ def test_an_engine_that_only_makes_dummy_steps(tmp_path: Path) -> None:
         writer.writerows(rows + idle)
     found = timeline(read_service(tmp_path / "out"))
     assert len(found.engines) == 2
-    model, alone = model_of(found, None), model_of(asked, None)
+    model, alone = model_of(found, None, stalls_of(found)), model_of(asked, None, stalls_of(asked))
     assert model is not None
     assert alone is not None
     assert model.engines[0] == model.engines[1]

@@ -1,0 +1,133 @@
+"""What a forward pass of an inference service costs, and the steps that took longer than they cost."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.service_blocks import contexts
+from npu_tui.analysis.service_latency import Timeline
+from npu_tui.analysis.service_steps import longer
+from npu_tui.trace.arrays import F64, I64
+
+FEWEST = 30
+"""Steps from which on a cost is known."""
+_SAMPLE = 20_000
+_TOGETHER = 1_000_000
+"""Steps of several engines that begin within so many ns begin together."""
+
+
+class Cost(Struct, frozen=True):
+    """A forward pass in ns: ``fixed``, and per token of a prompt, decoded token, token of context and their product."""
+
+    fixed: float
+    prompt: float
+    decode: float
+    context: float
+    product: float
+
+    def of(self, work: F64) -> F64:
+        """The times of passes of ``work`` (n, 5)."""
+        times: F64 = work @ np.array([self.fixed, self.prompt, self.decode, self.context, self.product])
+        return times
+
+
+def work_of(found: Timeline) -> F64:
+    """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
+    steps, n = found.steps, len(found.steps)
+    context = contexts(found)
+    kept = np.bincount(found.pair_step, context, n)
+    product = np.bincount(found.pair_step, context * found.pair_tokens, n)
+    return np.stack([np.ones(n), steps.prompts, steps.decoded, kept, product], axis=1)
+
+
+def fitted(work: F64, time: I64) -> Cost:
+    """The cost that fits ``time`` (n,) best by relative error; no part of it is negative."""
+    some = np.linspace(0, len(time) - 1, min(len(time), _SAMPLE)).astype(np.int64)
+    work, time = work[some], time[some]
+    kept, values = [number for number in range(work.shape[1]) if work[:, number].any()], np.zeros(work.shape[1])
+    weight = 1 / np.maximum(time, 1)
+    while kept:
+        scale = np.abs(work[:, kept]).max(axis=0)
+        found = np.linalg.lstsq(work[:, kept] / scale * weight[:, None], time * weight, rcond=None)[0] / scale
+        if (found >= 0).all():
+            values[kept] = found
+            break
+        kept.pop(int(np.argmin(found * scale)))
+    return Cost(*values.tolist())
+
+
+class Slower(Struct, frozen=True):
+    """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``."""
+
+    since: int
+    factor: float
+    before: Cost
+
+
+def slower_since(found: Timeline) -> Slower | None:
+    """Whether the engines that decode got slower (or faster); None where too few steps tell."""
+    steps, mine = found.steps, found.serving
+    if len(mine) < 4 * FEWEST:
+        return None
+    mine = mine[np.argsort(steps.start[mine], kind="stable")]
+    mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
+    work, time, start, of = work_of(found)[mine], steps.forward[mine], steps.start[mine], steps.engine[mine]
+    tried: list[tuple[float, int, float, Cost]] = []
+    low, high = 0, len(time)
+    for _ in range(3):  # ever nearer
+        cuts = np.linspace(max(low, FEWEST), min(high, len(time) - FEWEST), 24).astype(np.int64)
+        for cut in np.unique(cuts).tolist():
+            cost = fitted(work[:cut], time[:cut])
+            ratio = time / np.maximum(cost.of(work), 1)
+            for number in np.unique(of[:cut]).tolist():  # one that is slower all the time has not become so
+                ratio[of == number] /= max(float(np.median(ratio[:cut][of[:cut] == number])), 1e-9)
+            factor = max(float(np.median(ratio[cut:])), 1e-9)
+            rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
+            tried.append((rest, cut, factor, cost))
+        _, cut, factor, cost = min(tried, key=lambda one: one[0])
+        width = max((high - low) // 16, 2)
+        low, high = cut - width, cut + width
+    return Slower(int(start[cut]), factor, cost)
+
+
+class Stalls(Struct, frozen=True):
+    """When engines stood still though they had requests: before or in ``step``, from ``begin`` on, ``lasting`` ns.
+
+    One of each step at the most, those of an engine in order of time.
+    """
+
+    step: I64
+    begin: I64
+    lasting: I64
+
+    @property
+    def end(self) -> I64:
+        """(n,), ns."""
+        end: I64 = self.begin + self.lasting
+        return end
+
+
+def stalls_of(found: Timeline) -> Stalls:
+    """Pauses between steps, and steps that take many times as long as what they compute costs."""
+    steps, work = found.steps, work_of(found)
+    within = np.zeros(len(steps), np.int64)
+    for number in range(0 if in_lockstep(found) else len(found.engines)):
+        part = steps.of(number)
+        mine = part.start + np.flatnonzero(steps.size[part] > 0)
+        if len(mine) < FEWEST:
+            continue
+        time = steps.forward[mine]
+        cost = fitted(work[mine], time).of(work[mine])
+        within[mine] = longer(time, cost, float(np.median(time)))
+    lasting = np.maximum(found.paused, within)
+    step = np.flatnonzero(lasting)
+    # A pause is before a step, be it before or after its schedule.
+    before = np.where(steps.start - steps.opened > found.paused, steps.start, steps.opened) - found.paused
+    return Stalls(step, np.where(found.paused >= within, before, steps.start)[step], lasting[step])
+
+
+def in_lockstep(found: Timeline) -> bool:
+    """Whether the engines that give tokens begin their steps together: each waits for the longest."""
+    start = found.steps.start[found.serves[found.steps.engine]]
+    return bool((np.unique(start // _TOGETHER, return_counts=True)[1] == 1).sum() <= len(start) / 2)

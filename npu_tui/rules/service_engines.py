@@ -1,0 +1,175 @@
+"""Findings about the engines of a service: one is slower than others or has more to do, waits, or stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
+from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
+from npu_tui.analysis.service_steps import Engine, late_workers
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules.rule import Skipped
+from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Draft, ServiceFacts, draft_of
+from npu_tui.trace.arrays import F64, I64, Bools
+from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.service import UNKNOWN, plus
+from npu_tui.trace.text import brief
+
+RANK_LOAD = Threshold("service_rank_load", 1.3)
+_WORSE = 1.2
+_FEWEST = 100
+
+
+def rank(facts: ServiceFacts) -> Draft | Skipped | None:
+    """One of several engines is slower: its device, or the load that it is given."""
+    engines: list[int] = np.flatnonzero(facts.found.serves).tolist()
+    if len(engines) < 2:
+        return None
+    found, lat = facts.found, facts.latencies
+    steps, work = found.steps, work_of(found)
+    parts = [steps.of(number) for number in engines]
+    if any(part.stop - part.start < _FEWEST for part in parts):
+        return Skipped(message("finding.service.rank_few", fewest=_FEWEST))
+    mean = work[np.isin(steps.engine, engines)].mean(axis=0)[None, :]
+    costs = [fitted(work[part][steps.size[part] > 0], steps.forward[part][steps.size[part] > 0]) for part in parts]
+    time = np.array([cost.of(mean)[0] for cost in costs])
+    tokens = np.array([float((steps.prompts + steps.decoded)[part].sum()) for part in parts])
+    counts = np.array([float((lat.engine[facts.ttft.rids] == number).sum()) for number in engines])
+    apart = not in_lockstep(found)
+    worst = int(np.argmax(beside_others(time)))
+    if apart and facts.limits[SLOWER] <= (ratio := float(beside_others(time)[worst])) < SLOWEST:
+        slow, usual = engines[worst], engines[int(np.argsort(time)[(len(time) - 1) // 2])]
+
+        def others_cost(model: ServiceModel) -> ServiceModel:
+            changed = list(model.engines)
+            changed[slow] = replace(changed[slow], cost=changed[usual].cost)
+            return replace(model, engines=tuple(changed))
+
+        share = 1 - 1 / ratio
+        words: dict[str, Any] = {
+            "engine": _named(found.engines[slow]), "ratio": ratio - 1, "share": share,
+            "tokens": tokens[worst] / tokens.sum(),
+        }  # fmt: skip
+        return draft_of(
+            share, "rank_slow", "rank_slow_detail", words, _of_engine(facts, slow, share),
+            np.where(steps.engine == slow, steps.forward, 0), others_cost, "service_device",
+        )  # fmt: skip
+    worst = int(np.argmax(beside_others(tokens)))
+    if not apart:
+        return _waited_for(facts, engines[worst], beside_others(tokens)[worst], tokens[worst] / tokens.sum(), mean)
+    slowness = [_slowness(of.values, lat.engine[of.rids] == engines[worst]) for of in (facts.ttft, facts.tpot)]
+    slowest = max((ratio for ratio in slowness if ratio is not None), default=1.0)
+    if beside_others(tokens)[worst] < facts.limits[RANK_LOAD] or slowest < _WORSE:
+        return None
+    by = "count" if beside_others(counts)[worst] >= _WORSE else "lengths"
+    words = {
+        "engine": _named(found.engines[engines[worst]]), "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
+        "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest,
+    }  # fmt: skip
+    return draft_of(
+        1 - 1 / slowest, f"rank_{by}", "rank_load", words, _of_engine(facts, engines[worst], 1 - 1 / slowest),
+        np.where(steps.engine == engines[worst], steps.size, 0),
+        lambda model: evenly(model, np.array(engines)), "service_routing",
+    )  # fmt: skip
+
+
+def workers(facts: ServiceFacts) -> Draft | None:
+    """A worker begins late in every step, and the others of its engine wait for it."""
+    found, steps = facts.found, facts.found.steps
+    late = max(late_workers(found.service, found.keys, steps, found.engines), key=lambda one: one.lag, default=None)
+    if late is None:
+        return None
+    part = steps.of(late.engine)
+    lead = int(found.service.batches.process[steps.row[part.start]])
+    # Its own steps are without what the others wait: that lies before them.
+    usual = float(np.median(steps.forward[part])) + (late.lag if lead == late.process else 0)
+    share = late.lag / max(usual, 1.0)
+    if share < facts.limits[SHARE] or share > 1:
+        return None
+    words = {"worker": brief(found.service.text(late.process), _SHORT), "lag": late.lag, "share": share}
+
+    def on_time(model: ServiceModel) -> ServiceModel:
+        engines, own = list(model.engines), model.engines[late.engine]
+        if lead == late.process:
+            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0))
+        else:
+            changed = replace(own, cost=replace(own.cost, fixed=max(own.cost.fixed - late.lag, 0.0)))
+        engines[late.engine] = changed
+        return replace(model, engines=tuple(engines))
+
+    return draft_of(
+        share, "workers", "workers_detail", words, _of_engine(facts, late.engine, share),
+        np.where(steps.engine == late.engine, steps.forward, 0), on_time,
+    )  # fmt: skip
+
+
+def _named(engine: Engine) -> Message:
+    """What ``engine`` is called: by its DP rank, without one by its first process."""
+    if engine.rank is None:
+        return message("service.engine", name=brief(engine.processes[0], _SHORT))
+    return message("service.dp_rank", rank=engine.rank)
+
+
+_SHORT = 40
+
+
+def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Draft | None:
+    """All ranks wait for ``engine``, which has most to do, in every step."""
+    found, steps = facts.found, facts.found.steps
+    part, work = steps.of(engine), work_of(found)
+    cost = fitted(work[part], steps.forward[part])
+    share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
+    if ratio < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
+        return None
+    words = {"engine": _named(found.engines[engine]), "share": share, "load": load}
+    return draft_of(
+        share, "rank_wait", "rank_wait_detail", words, (facts.cost(*COMPUTING) * share).astype(np.int64),
+        np.where(steps.engine == engine, steps.size, 0), None, "service_routing",
+    )  # fmt: skip
+
+
+def beside_others(values: F64) -> F64:
+    """Each value over the median of the others."""
+    return np.array([value / max(float(np.median(np.delete(values, at))), 1.0) for at, value in enumerate(values)])
+
+
+def _slowness(values: F64, here: Bools) -> float | None:
+    """The mean of ``values`` here over that elsewhere; None where one of both has none."""
+    return float(values[here].mean() / values[~here].mean()) if here.any() and (~here).any() else None
+
+
+def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
+    lat = facts.latencies
+    time = np.where(lat.ttft == UNKNOWN, 0, lat.ttft) + np.where(lat.tpot == UNKNOWN, 0, lat.tpot)
+    return np.where(lat.engine == engine, time * share, 0).astype(np.int64)
+
+
+def stall(facts: ServiceFacts) -> Draft | None:
+    """An engine stands still now and then, or once, though it has requests."""
+    stalls, lat, steps = facts.stalls, facts.latencies, facts.found.steps
+    engine, given = steps.engine[stalls.step], plus(lat.start, lat.ttft)
+    first, tokens = np.zeros(len(given), np.int64), np.zeros(len(given), np.int64)
+    for number in np.unique(engine).tolist():
+        begin, end = stalls.begin[engine == number], stalls.end[engine == number]
+        here = np.flatnonzero((given != UNKNOWN) & (lat.first >= 0) & (steps.engine[lat.first] == number))
+        first[here] = covered_within(begin, end, lat.start[here], given[here])
+        here = np.flatnonzero((given != UNKNOWN) & (lat.tpot != UNKNOWN) & (lat.engine == number))
+        tokens[here] = covered_within(begin, end, given[here], given[here] + lat.tpot[here])
+    of_first, of_tokens = facts.ttft.shares(first[facts.ttft.rids]), facts.tpot.shares(tokens[facts.tpot.rids])
+    if not (facts.notable(of_first) or facts.notable(of_tokens)):
+        return None
+    longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
+    blame[stalls.step] = stalls.lasting
+    words = {
+        "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
+        "at": int(stalls.begin[longest] - steps.opened.min()), "first": max(of_first), "tokens": max(of_tokens),
+        "between": int((facts.found.paused[stalls.step] > 0).sum()),
+    }  # fmt: skip
+    return draft_of(
+        max(*of_first, *of_tokens), "stall", "stall_detail", words, first + tokens, blame,
+        lambda model: with_engines(model, stalls=()),
+    )  # fmt: skip
