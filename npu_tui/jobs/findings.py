@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LOW, MEDIUM, Evidence, JobFinding, noted, of_share, priced
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_findings
@@ -41,6 +42,8 @@ _DRIFT = 1e-5
 _TURNS = 4
 """Ranks whose gains are told one after the other."""
 _PLACES = 5
+_LINK = "COMM.LINK"
+"""What one rank tells of a slow link."""
 
 
 def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
@@ -363,24 +366,45 @@ def _wandering(job: Job, without: frozenset[int]) -> list[JobFinding]:
 
 
 def _links(job: Job) -> list[JobFinding]:
+    """Links and ports that are slow: of each link the size at which it is slowest beside the others."""
     findings = []
-    for link in (link for link in job.links if link.verdict == "slow"):
-        args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
-        args |= {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
-        findings.append(
-            noted("LINK.SLOW", ("job.link.title", "job.link.detail"), (link.source, link.target), "medium", **args)
-        )
-    ports: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
-    for link in job.links:
+    slowest: dict[tuple[int, int], Link] = {}
+    for link in sorted(job.links, key=lambda link: link.speed / link.expected):
+        slowest.setdefault((link.source, link.target), link)
+    for link in (slowest[pair] for pair in sorted(slowest)):
+        if link.verdict == "slow":
+            args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
+            args |= {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
+            ends = link.source, link.target
+            findings.append(_of_links(job, "LINK.SLOW", ("job.link.title", "job.link.detail"), ends, ends, args))
+    ports: dict[tuple[int, str], list[Link]] = defaultdict(list)
+    for link in slowest.values():
         if link.verdict in ("slow_sender", "slow_receiver"):
             rank = link.source if link.verdict == "slow_sender" else link.target
-            ports[rank, link.verdict].append((link.speed, link.expected))
-    for (rank, verdict), rows in sorted(ports.items()):
-        speed, expected = (median(each) for each in zip(*rows, strict=True))
-        args = {"rank": rank, "links": len(rows), "speed": speed, "expected": expected}
-        codes = f"job.port.{verdict}", "job.port.detail"
-        findings.append(noted("LINK.PORT", codes, (rank,), "medium", **args))
+            ports[rank, link.verdict].append(link)
+    for (rank, verdict), links in sorted(ports.items()):
+        speed, expected = median(link.speed for link in links), median(link.expected for link in links)
+        args = {"rank": rank, "links": len(links), "speed": speed, "expected": expected}
+        seeing = [end for link in links for end in (link.source, link.target)]
+        findings.append(_of_links(job, "LINK.PORT", (f"job.port.{verdict}", "job.port.detail"), (rank,), seeing, args))
     return findings
+
+
+def _of_links(
+    job: Job, id: str, codes: tuple[str, str], ranks: tuple[int, ...], seeing: Sequence[int], args: dict[str, object]
+) -> JobFinding:
+    """A finding about links, with what the trace of one of the ranks ``seeing`` them tells of their price.
+
+    All ranks leave a collective together, so that the job gains what the rank gains that waits longest for the link.
+    """
+    gains = [found.gain for each in job.ranks if each.rank in seeing for found in each.findings if found.id == _LINK]
+    found = noted(id, codes, ranks, "medium", **args)
+    if not gains or not job.length:
+        return found
+    gain = max(gains) * max(len(job.steps), 1)
+    saves = message("job.links.saves", gain=gain, share=gain / job.length)
+    detail = message("list.sentences", parts=[found.detail, saves])
+    return replace(found, severity=of_share(gain / job.length), detail=detail, gain=gain)
 
 
 def _missing(job: Job) -> list[JobFinding]:

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.collectives import Collectives
+from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, exchanging, paces
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
-from npu_tui.jobs.columns import I64
+from npu_tui.jobs.columns import I64, Grouped
 from npu_tui.jobs.gpu_calls import gpu_calls
 from npu_tui.jobs.model import (
     KINETO,
@@ -25,6 +26,7 @@ from npu_tui.jobs.model import (
     Call,
     Calls,
     Line,
+    LinkUse,
     Notifies,
     Notify,
     RankFinding,
@@ -46,10 +48,14 @@ from npu_tui.profile.profile import Profile
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, groups_of, plane_task, plane_tasks
+from npu_tui.trace.transfers import (
+    NO_RANK,
+    NOTIFY_WAIT,
+    communication_args,
+    plane_task,
+)
 
 _MOST_LINES = 8
 _MOST_FINDINGS = 5
@@ -82,6 +88,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         lines=_lines_of(measured),
         findings=_findings_of(measured) if examined else (),
         groups=profile.groups or measured.setup.groups,
+        links=profile.links or tuple(links_of(measured)),
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
@@ -339,53 +346,55 @@ def _judged(profile: Profile) -> Collectives:
     return collectives.taken(bulk.holds(slices.start[collectives.item], slices.end[collectives.item]))
 
 
+def links_of(profile: Profile) -> Iterator[LinkUse]:
+    """What links carried by the tasks of collectives: of each operation and size the usual speed between two places."""
+    trace, planes = profile.trace, communication_args(profile.trace).planes
+    item = _judged(profile).item
+    owner, _, task = owned_tasks(trace, item)
+    row = np.searchsorted(planes.item, task)
+    source, target, size, link = (
+        each[row] for each in (planes.source_rank, planes.target_rank, planes.size, planes.link)
+    )
+    time = trace.slices.end[task] - trace.slices.start[task]
+    carried = planes.over(lambda name: name not in ("", ON_CHIP, "INVALID_TYPE"))[row]
+    used = np.flatnonzero(carried & (np.minimum(source, target) >= 0) & (source != target) & (size > 0) & (time > 0))
+    called, code = np.unique(trace.slices.name[item[owner[used]]], return_inverse=True)
+    operations = [call_name(trace.names[name])[:2] for name in called.tolist()]
+    every = sorted(set(operations))
+    place = np.array([every.index(operation) for operation in operations], np.int64)[code.reshape(-1)]
+    sized = np.log2(size[used]).round().astype(np.int64)
+    rows = np.column_stack((place, source[used], target[used], link[used], sized))
+    kinds, kind = np.unique(rows, axis=0, return_inverse=True)
+    same = Grouped(kind.reshape(-1), len(kinds))
+    speeds, sizes = same.medians(size[used] / time[used]), same.medians(size[used] / 1e6)
+    for (at, here, there, way, _), speed, moved in zip(kinds.tolist(), speeds.tolist(), sizes.tolist(), strict=True):
+        yield LinkUse(here, there, planes.links[way], every[at][0], moved, speed, every[at][1])
+
+
 def notifies_of(profile: Profile, rank: int) -> list[Notify]:
     """Every record for a peer and every wait for one inside a collective; peers are places in its group.
 
     Raises ``InputError`` if the file is gone or has changed.
     """
     trace, slices = profile.trace, profile.trace.slices
-    tasks = [(item, plane_task(trace.names[slices.name[item]])) for item in plane_tasks(trace).tolist()]
-    tasks = [(item, name) for item, name in tasks if name in _NOTIFIES]
-    if not tasks:
-        return []
-    items = np.array([item for item, _ in tasks], np.int64)
+    calls = _judged(profile).item
+    owner, _, items = owned_tasks(trace, calls)
+    notifying = np.array([plane_task(name) in _NOTIFIES for name in trace.names] + [False])[slices.name[items]]
+    # Where collectives of a group overlap the one that begins last counts.
+    items, at = np.unique(items[notifying][::-1], return_index=True)
+    calls_of = calls[owner[notifying][::-1][at]]
     ids, places, peers = trace.args.many(slices.event[items], _ARGS)
-    calls = _calls_of(trace, items, np.sort(_judged(profile).item)).tolist()
     notifies = []
-    for (item, task), id, place, peer, call in zip(tasks, ids, places, peers, calls, strict=True):
-        start, end = int(slices.start[item]), int(slices.end[item])
+    for item, id, place, peer, call in zip(items.tolist(), ids, places, peers, calls_of.tolist(), strict=True):
+        start, end, task = int(slices.start[item]), int(slices.end[item]), plane_task(trace.name_of(item))
         key = _notify_id(id)
         # A task that does not name its own place names its peer by the rank of the job.
         here = place if type(place) is int and 0 <= place != NO_RANK else rank
-        if call < 0 or key is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
+        if key is None or type(peer) is not int or peer in (NO_RANK, here) or peer < 0:
             continue
         name, begun = trace.names[slices.name[call]], trace.start_ns
         notifies.append(Notify(task == NOTIFY_WAIT, peer, name, key, begun + start, begun + end, here))
     return notifies
-
-
-def _calls_of(trace: Trace, tasks: I64, calls: I64) -> I64:
-    """The one of ``calls`` (by lane and start) that each of ``tasks`` is of, -1 for none; (n,).
-
-    Collectives of several groups run at once, each with the tasks of its own planes; of a group the last begun counts.
-    """
-    slices, group_of = trace.slices, np.full(len(trace.lanes), -1)
-    for own_lane, planes in groups_of(trace):
-        group_of[[plane.index for plane in planes]] = own_lane.index
-    found, group = np.full(len(tasks), -1), group_of[slices.lane[tasks]]
-    for lane in np.unique(group[group >= 0]).tolist():
-        own, of_group = np.flatnonzero(group == lane), calls[slices.lane[calls] == lane]
-        begun, ended = slices.start[of_group], slices.end[of_group]
-        at = np.searchsorted(begun, slices.start[tasks[own]], "right") - 1
-        farthest = np.maximum.accumulate(ended)
-        while len(own):
-            kept = (at >= 0) & (slices.end[tasks[own]] <= np.append(farthest, -1)[at])
-            own, at = own[kept], at[kept]
-            holds = slices.end[tasks[own]] <= ended[at]
-            found[own[holds]] = of_group[at[holds]]
-            own, at = own[~holds], at[~holds] - 1
-    return found
 
 
 def _notify_id(value: object) -> int | None:

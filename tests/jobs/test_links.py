@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+from generate import recorded
 from made_jobs import linked
+from simulator import simulate_ranks
+from situations import SITUATIONS, Trouble
 
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.links import judged_links
+from npu_tui.jobs.opening import open_job
+from npu_tui.strings import words
 
 
 def speed(draw: random.Random, usual: float = 18.0):
@@ -51,3 +60,26 @@ def test_other_sizes_and_operations_are_other_kinds():
 
 def test_transfers_bound_by_latency_say_nothing():
     assert judged_links(linked(8, speed(random.Random(1), 0.05), 0.001)) == []
+
+
+def job_of(ranks, folder):
+    for situation, recording in zip(ranks, simulate_ranks(ranks), strict=True):
+        for name, content in recorded(situation, recording).items():
+            path = folder / f"rank{situation.rank}_ascend_pt" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    return open_job(folder, traces=True)
+
+
+def test_a_slow_port_is_found_in_traces_alone_and_has_a_price(tmp_path: Path) -> None:
+    usual = replace(SITUATIONS["healthy"], world_size=4, steps=3, kernel_ns=150_000, gradient_bytes=20_000_000)
+    ranks = [replace(usual, rank=rank, seed=rank, paired=True, with_stack=False) for rank in range(4)]
+    slow = Trouble(slow_link=2, link_slower=10)
+    job = job_of([replace(each, trouble=slow) if each.rank != 2 else each for each in ranks], tmp_path / "slow")
+    healthy = job_of(ranks, tmp_path / "healthy")
+    (port,) = (finding for finding in job_findings(job) if finding.id == "LINK.PORT")
+    assert words(port.title).startswith("rank 2 receives slowly from 3 ranks: 1.")
+    assert port.severity == "high"
+    assert port.gain == pytest.approx(job.length - healthy.length, rel=0.1)
+    assert "saves the job up to" in words(port.detail)
+    assert not [finding for finding in job_findings(healthy) if finding.severity != "info"]
