@@ -177,7 +177,7 @@ def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost 
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     still = np.flatnonzero(steps.engine[stalls.step] == number)
     usual = np.setdiff1d(mine, stalls.step[still]) if len(mine) > len(still) else mine
-    busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0)
+    busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0) & (found.paused[mine] == 0)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
     here = (begun >= part.start) & (begun < part.stop)
@@ -197,7 +197,7 @@ def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost 
     known = found.room.total[number]
     return EngineModel(
         cost or fitted(work[usual], steps.forward[usual]), line_of(size, steps.cycle[mine, Cycle.schedule]),
-        float(np.median(np.maximum(since[busy], 0))) if busy.any() else 0.0,
+        float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, Cycle.sampling]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
