@@ -166,8 +166,9 @@ def stall(facts: ServiceFacts) -> Draft | None:
     blame[stalls.step] = stalls.lasting
     words = {
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
-        "at": int(stalls.begin[longest] - steps.opened.min()), "first": max(of_first), "tokens": max(of_tokens),
-        "between": int((facts.found.paused[stalls.step] > 0).sum()),
+        "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
+        "between": (between := int((facts.found.paused[stalls.step] > 0).sum())),
+        "within": len(stalls.step) - between,
     }  # fmt: skip
     return draft_of(
         max(*of_first, *of_tokens), "stall", "stall_detail", words, first + tokens, blame,
