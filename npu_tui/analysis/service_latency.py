@@ -8,6 +8,15 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_blocks import Room, room_of
+from npu_tui.analysis.service_moments import (
+    ROUNDING,
+    WHOLE_MS,
+    aligned,
+    arrivals_of,
+    first_tokens,
+    pulls_of,
+    seated_in,
+)
 from npu_tui.analysis.service_steps import (
     Cycle,
     Engine,
@@ -24,7 +33,7 @@ from npu_tui.analysis.service_steps import (
 )
 from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.service import UNKNOWN, Service, Spans, minus, plus
+from npu_tui.trace.service import UNKNOWN, Service, minus, plus
 
 TTFT = IntEnum(
     "TTFT",
@@ -211,16 +220,16 @@ def timeline(service: Service) -> Timeline:
         lengths[lengths > _LONGEST] = UNKNOWN
     seen = stop > begin
     last = np.where(seen, stop - 1, 0)
-    pulls = _pulls(service)
-    ahead = _align(steps, rid, step, ended, pulls[0], len(engines))
+    pulls = pulls_of(service)
+    ahead = aligned(steps, rid, step, ended, pulls[0], len(engines))
     ends = np.append(steps.end[step], 0)
-    moment = plus(start, ttft)[rid] + _ROUNDING + np.where(ahead != 0, _WHOLE_MS, 0)[steps.engine[step]]
-    token = _first_token(steps.end[step], steps.engine[step], prompt, rid, begin, stop, moment)
+    moment = plus(start, ttft)[rid] + ROUNDING + np.where(ahead != 0, WHOLE_MS, 0)[steps.engine[step]]
+    token = first_tokens(steps.end[step], steps.engine[step], prompt, rid, begin, stop, moment)
     at = np.arange(len(rid))
     computed = summed(rid, tokens * (prompt & (at <= token[rid])), count)
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
     last_end = np.where(seen, ends[last], UNKNOWN)
-    complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + _WHOLE_MS))
+    complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + WHOLE_MS))
     decoding = np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN)
     if not len(rid):  # without batches all that is known is what the table of requests says
         complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN), asked
@@ -230,7 +239,7 @@ def timeline(service: Service) -> Timeline:
     again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
     entered = np.append(True, (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0))[: len(rid)]
     admitted = entered | np.append(False, again)[: len(rid)]
-    arrival = _arrivals(service, spans, steps, step, rid, admitted, start, queue)
+    arrival = arrivals_of(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
         start, arrival, ttft, decoding, output, computed,
@@ -247,7 +256,7 @@ def timeline(service: Service) -> Timeline:
     found = Timeline(
         service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
-        _seated(rid, step, admitted, len(steps)), pulls, ahead, np.zeros(len(steps), np.int64),
+        seated_in(rid, step, admitted, len(steps)), pulls, ahead, np.zeros(len(steps), np.int64),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     for number in range(len(engines)):
@@ -269,103 +278,6 @@ _LATEST, _LONGEST = 4_000_000_000_000_000_000, 10_000_000_000_000_000
 """Moments and lengths (116 days) above which a table is damaged, ns."""
 _MOST_CHUNKS = 2000
 """Steps before the first token that are told apart."""
-_WHOLE_MS = 1_000_000
-"""The tool writes how long a request took in whole ms."""
-
-
-def _align(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
-    """Put the steps on the clock of the requests; (engines,) by how much they were later.
-
-    A request ends after its last step, and is neither ``pulled`` to an engine nor on it before it left another. Where
-    most of an engine do not, its host has another clock.
-    """
-    ahead = np.zeros(engines, np.int64)
-    if not len(rid):
-        return ahead
-    engine, final = steps.engine[step], np.append(np.diff(rid) != 0, True)
-    final &= ended[rid] != UNKNOWN
-    for number in np.unique(engine).tolist():
-        mine = np.flatnonzero(final & (engine == number))
-        comes = np.flatnonzero((np.diff(rid) == 0) & (engine[:-1] != number) & (engine[1:] == number))
-        usual = int(np.median(steps.end[step[mine]] - ended[rid[mine]])) if len(mine) else 0
-        there, pull = steps.opened[step[comes + 1]], pulled[rid[comes]]
-        there = np.where(pull == UNKNOWN, there, np.minimum(there, pull))
-        before = np.median(there - steps.end[step[comes]]) if len(comes) else 0
-        if usual > _WHOLE_MS or (before < 0 and usual < -_WHOLE_MS):
-            ahead[number], part = usual, steps.of(number)
-            for moments in (steps.start, steps.end, steps.schedule, steps.schedule_end):
-                moments[part] -= np.where(moments[part] == UNKNOWN, 0, usual)
-    return ahead
-
-
-def _pulls(service: Service) -> I64:
-    """When the first pull of the KV blocks of each request began and the last one ended: (2, requests)."""
-    pulls, found = service.transfers, np.full((2, len(service.rids)), UNKNOWN)
-    usable = np.flatnonzero((pulls.rid >= 0) & (pulls.start != UNKNOWN) & (pulls.end != UNKNOWN))
-    found[0, pulls.rid[usable][::-1]] = pulls.start[usable][::-1]
-    np.maximum.at(found[1], pulls.rid[usable], pulls.end[usable])
-    return found
-
-
-def _first_token(end: I64, engine: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
-    """The pair of each request whose step gave its first token: the last one of its prompt, if that ended in time.
-
-    Of a request that goes to another engine, or whose prompt ends too late, it is the last one before ``moment``.
-    """
-    at = np.arange(len(rid))
-    token = np.full(len(begin), -1)
-    if not len(rid):
-        return token
-    decodes = np.where(~prompt, at, len(rid))
-    first_decode = np.minimum.reduceat(np.append(decodes, len(rid)), np.minimum(begin, len(rid)))
-    by_kind = np.clip(np.minimum(first_decode, stop) - 1, begin, None)
-    early = end <= moment
-    token[rid[early]] = at[early]  # ascending: the last one counts
-    last = np.minimum(by_kind, len(rid) - 1)
-    stays = (token >= 0) & prompt[last] & early[last] & (engine[last] == engine[token])
-    token = np.where((token >= 0) & ~stays, token, by_kind)
-    return np.where(stop > begin, token, -1)
-
-
-_FEW_TAKEN = 0.02
-"""The share of requests whose waits may be shorter than anything that can be."""
-_ROUNDING = 1_000
-"""Moments in ms are floats of the tool: good for a quarter of a microsecond."""
-
-
-def _arrivals(
-    service: Service, spans: Spans, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64
-) -> I64:
-    """When each request came into the queue: its Enqueue, else the schedule it left the queue in less its wait."""
-    arrival = np.full(len(start), UNKNOWN)
-    at = np.flatnonzero(admitted)
-    has = steps.schedule != UNKNOWN
-    lasts = np.where(has, steps.schedule_end - steps.schedule, 0)[step[at]]
-    # A request comes before the schedule that takes it out of the queue begins, so that its wait says when it is taken.
-    waits = queue[rid[at]]
-    told = (waits != UNKNOWN) & (lasts > 0)
-    taken = float(np.clip(np.quantile(waits[told] / lasts[told], _FEW_TAKEN), 0, 1)) if told.any() else 1.0
-    begun = np.where(has, steps.schedule, steps.start)[step[at]]
-    came = np.where(waits == UNKNOWN, UNKNOWN, begun + (taken * lasts).astype(np.int64) - waits)
-    first = np.full(len(start), UNKNOWN)
-    first[rid[at][::-1]] = begun[::-1]
-    # A wait lasts until the last admission, of the decode side too, unless requests would come after their first one.
-    last = np.append(np.diff(rid[at]) != 0, True)[: len(at)]
-    late = (came > first[rid[at]] + _ROUNDING)[last & (came != UNKNOWN)]
-    if len(late) and late.mean() > _FEW_TAKEN:
-        at, came = at[::-1], came[::-1]
-    arrival[rid[at]] = came
-    named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
-    rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
-    arrival[spans.rid[rows]] = spans.start[rows]
-    return np.where((arrival == UNKNOWN) | (start == UNKNOWN), arrival, np.maximum(arrival, start))
-
-
-def _seated(rid: I64, step: I64, admitted: Bools, steps: int) -> I64:
-    """How many requests have a place in each step: from the one that admits a request to its last one."""
-    begins = step[admitted]
-    ends = step[np.append(admitted[1:], True)[: len(rid)]] + 1
-    return np.cumsum(np.bincount(begins, minlength=steps + 1) - np.bincount(ends, minlength=steps + 1))[:steps]
 
 
 def _reasons(found: Timeline) -> I64:
