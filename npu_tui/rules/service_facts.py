@@ -129,21 +129,20 @@ class ServiceFacts:
         return recorded(self.found).figures()
 
     @once
-    def replay(self) -> tuple[ServiceModel, dict[str, float]] | None:
-        """The model of the service, and by what its figures become recorded ones; None where none is near them."""
+    def replay(self) -> tuple[ServiceModel, list[str]] | None:
+        """The model of the service, and the figures that come out as recorded; None where none does."""
         model = model_of(self.found, self.slower, self.stalls, self.holds)
         if model is None:
             return None
-        found = model, self._bias(model)
+        found = model, self._faithful(model)
         if len(found[1]) < len(FIGURES) and any(engine.blocks < MANY for engine in model.engines):
             whole = with_engines(model, whole=True)
-            found = max(found, (whole, self._bias(whole)), key=lambda one: len(one[1]))
+            found = max(found, (whole, self._faithful(whole)), key=lambda one: len(one[1]))
         return found if found[1] else None
 
-    def _bias(self, model: ServiceModel) -> dict[str, float]:
+    def _faithful(self, model: ServiceModel) -> list[str]:
         served, real = replayed(model).figures(), self.figures
-        ratios = {name: real[name] / served[name] for name in FIGURES if real[name] > 0 and served[name] > 0}
-        return {name: ratio for name, ratio in ratios.items() if abs(1 / ratio - 1) <= FAITHFUL}
+        return [name for name in FIGURES if real[name] > 0 and abs(served[name] / real[name] - 1) <= FAITHFUL]
 
     @property
     def model(self) -> ServiceModel | None:
@@ -154,9 +153,9 @@ class ServiceFacts:
         """The figures of the service with ``remedies``, NaN where unknown; None where it cannot be replayed."""
         if self.replay is None:
             return None
-        model, bias = self.replay
+        model, faithful = self.replay
         for remedy in remedies:
             model = remedy(model)
         served = replayed(model)
         figures = served.figures()
-        return {name: figures[name] * bias.get(name, math.nan) for name in figures} if served.complete else None
+        return {name: figures[name] if name in faithful else math.nan for name in figures} if served.complete else None
