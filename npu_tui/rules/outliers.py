@@ -145,9 +145,10 @@ def _launched_shapes(facts: Facts, kernels: I64) -> I64:
         if not len(asked):
             break
         with suppress(InputError):  # the shapes are args of a trace that is gone
-            (dims,) = facts.trace.args.columns(facts.trace.slices.event[hosts.item[asked]], ("Input Dims",))
-            of = np.minimum(np.searchsorted(asked, at), len(asked) - 1)
-            shape = np.array([_code_of(text) for text in dims.texts] + [-1], np.int64)[dims.text_codes[of]]
+            (dims,) = facts.trace.args.many(facts.trace.slices.event[hosts.item[asked]], ("Input Dims",))
+            # Kineto has lists in place of texts.
+            shapes = np.array([_code_of(str(shape)) if shape else -1 for shape in dims] + [-1], np.int64)
+            shape = shapes[np.minimum(np.searchsorted(asked, at), len(asked) - 1)]
             code = np.where((code < 0) & (at >= 0), shape, code)
         at = np.where(at >= 0, hosts.parent[at], -1)
     return code

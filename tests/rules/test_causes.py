@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cause import troubled
 from causes import ALL, outcome
 from jobs import facts_of, job, measured, rule
+from kineto_writer import build_gpus
+from measured import profile_at
 from situations import Trouble
 
 from npu_tui.output.whatif import remedies
@@ -108,6 +111,16 @@ def test_a_cause_taken_away(name: str) -> None:
 @pytest.mark.parametrize("name", CALM)
 def test_a_healthy_job_is_quiet(name: str) -> None:
     assert outcome(ALL[name], 31).above_info == ()
+
+
+def test_slow_calls_of_a_kernel_show_on_a_gpu_too(tmp_path: Path) -> None:
+    # Without a task queue, which a GPU does not have: operations launch themselves.
+    (slow,) = ALL["device: outlier"].job
+    ((name, content),) = build_gpus((troubled(slow, launch_blocking=True),)).items()
+    (tmp_path / name).write_bytes(content)
+    findings = profile_at(tmp_path / name).findings.findings
+    found = next(finding for finding in findings if finding.id == "OP.OUTLIER")
+    assert found.gain_ns == pytest.approx(3_300_000, rel=0.15)
 
 
 def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
