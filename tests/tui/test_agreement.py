@@ -62,8 +62,8 @@ BUNDLED = (
 )  # fmt: skip
 REAL = (
     "single_card", "gpu/gaunernst_bert-small-uncased__1016001.json.gz",
-    *(f"{form}/{level}/{rank}_ascend_pt" for form in ("text", "db") for level in ("level0", "level1")
-    for rank in ("rank0", "rank1")),
+    "text/level0/rank0_ascend_pt", "text/level1/rank1_ascend_pt",
+    "db/level0/rank1_ascend_pt", "db/level1/rank0_ascend_pt",
 )  # fmt: skip
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from driving import opened
+from test_golden import compare
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
@@ -20,15 +19,15 @@ from npu_tui.tui.session import Session
 from npu_tui.view.scene import ALONE, BASE, NEW, Selected
 
 FOLDER = Path(__file__).resolve().parent / "golden_compared"
-WRITING = os.environ.get("NPU_TUI_GOLDEN") == "write"
-VIEWS = {
-    (80, 24): {"opening": ()},
-    (120, 40): {
-        "opening": (), "change": ("e",), "every": ("=",), "base": ("|",), "new": ("|", "|"), "steps": (">",),
-    },
-    (200, 50): {"opening": (), "change": ("e", "e", "e")},
-}  # fmt: skip
-"""Keys that lead from the opening screen to each view, by the size of the terminal."""
+WALKS = [
+    ((80, 24), {"opening": ()}),
+    ((120, 40), {"opening": (), "change": ("e",)}),
+    ((120, 40), {"every": ("=",)}),
+    ((120, 40), {"base": ("|",), "new": ("|",)}),
+    ((120, 40), {"steps": (">",)}),
+    ((200, 50), {"opening": (), "change": ("e", "e", "e")}),
+]
+"""Keys that lead from the opening screen to one view after the other, in terminals of these sizes."""
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +41,14 @@ def session(profiles: list[Profile]) -> Session:
     return compared_session(lambda both: Comparison(*map(Side, both)), profiles)
 
 
-@pytest.mark.parametrize(
-    ("size", "view"), [(size, view) for size, views in VIEWS.items() for view in views], ids=lambda each: str(each)
-)
-async def test_screen(session, size, view):
+@pytest.mark.parametrize(("size", "views"), WALKS, ids=str)
+async def test_screen(session, size, views):
     async with opened(session, size) as driver:
-        for keys in VIEWS[size][view]:
-            await driver.send(keys)
-            await driver.settle()
-        rows = driver.rows()
-    file = FOLDER / f"{size[0]}x{size[1]}_{view}.txt"
-    text = "\n".join(rows) + "\n"
-    if WRITING:
-        FOLDER.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-        return
-    stored = file.read_text(encoding="utf-8")
-    assert text == stored, "\n".join(difflib.unified_diff(stored.splitlines(), rows, "stored", "now", lineterm="", n=1))
+        for view, pressed in views.items():
+            for keys in pressed:
+                await driver.send(keys)
+                await driver.settle()
+            compare(f"{size[0]}x{size[1]}_{view}", driver.rows(), FOLDER)
 
 
 def twin_of(session: Session) -> tuple[int, int]:

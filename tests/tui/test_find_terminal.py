@@ -222,7 +222,6 @@ _WHITE, _BLACK = "ffff/ffff/ffff", "0000/0000/0000"
     ("answers", "words", "environment", "glyph", "ground"),
     [
         (None, (), {}, "▎", _DARK),
-        (answering(background=_WHITE), (), {}, "▎", _LIGHT),
         (answering(2 * len(PROBE), _BLACK), (), {}, "⡇", _DARK),
         (answering(3 * len(PROBE), ""), (), {}, "|v", _DARK),
         (None, (), {"LC_ALL": "zh_CN.GBK"}, "|v", _DARK),
@@ -230,7 +229,7 @@ _WHITE, _BLACK = "ffff/ffff/ffff", "0000/0000/0000"
         (answering(2 * len(PROBE), _WHITE), ("--theme", "colour-blind"), {}, "⡇", _DARK),
         (None, ("--glyphs", "ascii", "--theme", "light"), {}, "|v", _LIGHT),
     ],
-    ids=["silent", "light", "wide, dark", "bytes, no answer", "GBK", "glyphs", "theme", "both by option"],
+    ids=["silent", "wide, dark", "bytes, no answer", "GBK", "glyphs", "theme", "both by option"],
 )
 def test_glyphs_and_theme_in_a_terminal(answers, words, environment, glyph, ground):
     terminal = started(answers, *words, **environment)

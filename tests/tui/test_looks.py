@@ -73,9 +73,8 @@ def wrong(strip: Strip, terminal: Terminal) -> object:
     [
         (Terminal("none", glyphs="ascii"), SIZES[0]),
         (Terminal("16", LIGHT, "safe"), SIZES[0]),
-        (Terminal("16", DARK), SIZES[1]),
     ],
-    ids=["none-ascii", "light-safe", "dark"],
+    ids=["none-ascii", "light-safe"],
 )
 async def test_every_screen_keeps_to_the_glyphs_and_colours_of_the_terminal(session, terminal, size):
     async with opened(session, terminal, size) as driver:
@@ -171,10 +170,9 @@ def wide_session(tmp_path_factory) -> Session:
     ("terminal", "size"),
     [
         (Terminal(), (120, 40)),
-        (Terminal(), (81, 24)),
         (Terminal("none", glyphs="ascii"), (60, 15)),
     ],
-    ids=["full", "narrow", "none, ascii"],
+    ids=["full", "none, ascii"],
 )
 async def test_wide_names_keep_every_row_its_width(wide_session, size, terminal):
     async with opened(wide_session, terminal, size) as driver:

@@ -217,7 +217,12 @@ TWINS = (
 )  # fmt: skip
 
 
-MOVING = [twin for twin in TWINS if twin.size == SIZE and {"wheel", "drag"} & set(re.split(r"\W", twin.name))]
+_ON_TOP = {"click on the ruler puts the cursor there", "click on the minimap jumps"}
+MOVING = [
+    twin
+    for twin in TWINS
+    if twin.size == SIZE and ({"wheel", "drag"} & set(re.split(r"\W", twin.name)) or twin.name in _ON_TOP)
+]
 """What moves or marks, and nothing else: one screen after the other can be told by its state."""
 
 

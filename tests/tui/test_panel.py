@@ -7,7 +7,6 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.footer import StatusLine
-from npu_tui.tui.tab_line import TabLine
 from npu_tui.view.scene import Selected
 
 
@@ -52,14 +51,6 @@ async def test_digits_open_tabs(session):
             assert driver.panel.tab == tab
             assert not hidden(driver)
             await driver.press("q")
-
-
-async def test_a_click_opens_a_tab(session):
-    async with opened(session) as driver:
-        line = driver.main.query_one(TabLine)
-        await driver.pilot.click(line, offset=(str(line.render()).index("Range"), 0))
-        await driver.idle()
-        assert driver.panel.tab == "range"
 
 
 async def test_the_details_follow_the_selection(session):
@@ -126,16 +117,6 @@ async def test_the_search_tab_lists_hits_and_enter_goes_there(session):
         lasting = lengths_of_hits(driver)
         slices, item = session.scene.traces[0].slices, driver.state.selection.item
         assert int(slices.end[item] - slices.start[item]) == lasting[2]
-
-
-async def test_a_click_on_a_row_goes_there(session):
-    async with opened(session) as driver:
-        driver.search("Gelu")
-        await driver.run("tab_search")
-        await driver.pilot.click(driver.table, offset=(10, 2))
-        await driver.idle()
-        slices, item = session.scene.traces[0].slices, driver.state.selection.item
-        assert int(slices.end[item] - slices.start[item]) == lengths_of_hits(driver)[1]
 
 
 async def test_tab_cycles_the_focus(session):

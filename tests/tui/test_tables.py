@@ -97,16 +97,6 @@ async def test_numbers_are_those_of_the_range(session):
         assert "in the range of 5.000 ms" in driver.panel.content.note
 
 
-async def test_a_click_on_a_heading_sorts(session):
-    async with opened(session) as driver:
-        await driver.run("tab_operators")
-        line = next(row for row in driver.rows() if "total" in row and "share" in row)
-        await driver.pilot.click(driver.table, offset=(line.index("count"), 0))
-        await driver.settle()
-        counts = [row.values[2] for row in driver.panel.rows]
-        assert counts == sorted(counts, reverse=True)
-
-
 async def test_without_collectives_the_tab_says_so(session):
     async with opened(session) as driver:
         await driver.run("tab_communication")
@@ -230,16 +220,17 @@ async def test_a_collective_is_there_in_every_range_that_it_runs_in(sessions):
         assert [row.cells[0] for row in driver.panel.rows] == [trace.name_of(one)]
 
 
-@pytest.mark.parametrize("width", range(76, 100, 3))
-async def test_the_edge_cuts_no_number(session, width):
-    async with opened(session, (width, 30)) as driver:
+async def test_the_edge_cuts_no_number(session):
+    async with opened(session, (76, 30)) as driver:
         await driver.press("6")
-        await driver.settle()
-        table, texts = driver.table, [str(cell) for row in driver.panel.rows for cell in row.cells]
-        first = table.region.y + 1
-        for line in driver.rows()[first : first + 3]:
-            last = line[: table.scrollable_content_region.right].split()[-1]
-            assert last.endswith("…") or any(text.endswith(last) for text in texts), line
+        for width in range(76, 100, 3):
+            await driver.pilot.resize_terminal(width, 30)
+            await driver.settle()
+            table, texts = driver.table, [str(cell) for row in driver.panel.rows for cell in row.cells]
+            first = table.region.y + 1
+            for line in driver.rows()[first : first + 3]:
+                last = line[: table.scrollable_content_region.right].split()[-1]
+                assert last.endswith("…") or any(text.endswith(last) for text in texts), line
 
 
 async def test_what_the_key_of_a_tab_shows_next_is_on_the_smallest_panel(session):
