@@ -18,7 +18,7 @@ from pathlib import Path
 from npu_tui.native.columns import counted
 from npu_tui.trace.side_file import open_regular
 
-BLOCK = 4 << 20
+BLOCK = 16 << 20
 """Bytes read at a time."""
 
 _LONGEST_ROW = 1 << 20
