@@ -227,7 +227,7 @@ def _told(judged: Judged, finding: ServiceFinding) -> Message:
     """The detail of ``finding`` with what it would gain, or why that is not known."""
     if finding.part_of is not None:
         return sentences(finding.draft.detail, message("finding.service.part_of", id=finding.part_of))
-    why = message("service.no_replay" if "gain" in dict(judged.not_checked) else "service.no_remedy")
+    why = message("service.no_remedy" if finding.draft.remedy is None else "service.no_replay")
     return sentences(finding.draft.detail, _after(judged, finding) or message("finding.service.unknown", why=why))
 
 
