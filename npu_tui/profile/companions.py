@@ -336,6 +336,11 @@ class Tables:
             sum(part.free for part in parts),
         )
 
+    @property
+    def preparing(self) -> int:
+        """What passes up to the first kernels of ``steps``, ns; none of it is in their sums."""
+        return sum(row.preparing or 0 for row in self.steps)
+
     @once
     def sums(self) -> tuple[str, Overlap]:
         """How the device spent its time without a trace, and the file that tells it: the steps, else every kernel."""

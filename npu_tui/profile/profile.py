@@ -462,6 +462,7 @@ class Profile(Parted):
             transfers=lambda: self.tables.transfers,
             preprocessing=lambda: self.tables.preprocessing,
             table_sums=lambda: self.tables.sums,
+            preparing=lambda: self.tables.preparing,
             floor_of=self.floor_of,
             replay_of=self.replay_of,
             engine=lambda: self.engine,

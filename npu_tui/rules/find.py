@@ -178,10 +178,14 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
         file = facts.inputs.table_sums()[0]
         of_steps = file.startswith("step_trace_time")
         why = message("finding.verdict.tables_why" if of_steps else "finding.verdict.kernels_why", file=file)
-        unread = [warning for warning in facts.trace.health.warnings if warning.code != "odd.no_trace"]
+        unread = [warning for warning in facts.trace.health.warnings if warning.code != "odd.no_trace"][:1]
+        whole = sums.total + (ahead := facts.inputs.preparing() if of_steps else 0)
+        if ahead > MUCH_LOST * whole:
+            words = {"time": ahead, "total": whole, "share": ahead / whole, "file": file}
+            unread.insert(0, message("finding.verdict.preparing", **words))
         if shares[loss] <= MUCH_LOST:
             key = "finding.verdict.tables" if of_steps else "finding.verdict.kernels"
-            return (message(key, file=file, total=sums.total, **shares), *unread[:1])
+            return (message(key, file=file, total=sums.total, **shares), *unread)
     elif shares[loss] <= MUCH_LOST:
         idle = drafts["ENGINE.DUMMY"].verdict if "ENGINE.DUMMY" in drafts else None  # work, but for no request
         healthy = sentences(message("finding.verdict.healthy", total=sums.total, **shares), idle or "")
@@ -190,7 +194,7 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""
     lost = message(f"finding.verdict.lost_{loss}", total=sums.total, **shares)
-    return (sentences(lost, why), *unread[:1])
+    return (sentences(lost, why), *unread)
 
 
 def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:

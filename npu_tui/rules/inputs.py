@@ -84,6 +84,7 @@ class Inputs(Struct, frozen=True):
     transfers: Callable[[], Sequence[Transfer]]
     preprocessing: Callable[[], Sequence[Preprocessing]]
     table_sums: Callable[[], tuple[str, Overlap]]
+    preparing: Callable[[], int]
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
     engine: Callable[[], EngineSteps] = EngineSteps

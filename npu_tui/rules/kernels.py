@@ -139,7 +139,7 @@ def bound(facts: Facts) -> Draft | Skipped | None:
     details = []
     removes: Span | None = None
     severity: Severity = "info"
-    title = message("finding.bound.dynamic_title", count=count)
+    spent, title = 0, message("finding.bound.dynamic_title", count=count)
     advice: list[Message] = []
     items = table.item[slow]
     items = items[items >= 0]
@@ -148,7 +148,10 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
-        severity, title = "low", message("finding.bound.cpu_title", count=len(slow), time=spent)
+        severity, title = (
+            severity_of(facts, facts.share(spent)),
+            message("finding.bound.cpu_title", count=len(slow), time=spent),
+        )
         if (device := facts.part.slices) is not None:
             busy = np.flatnonzero(device.compute | device.collective)
             removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
@@ -170,6 +173,7 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         tuple(advice),
         removes,
         change=Change(tasks=(TaskCut(items),)),
+        weight=0 if removes is not None else spent,
     )
 
 

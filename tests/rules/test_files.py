@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import Cells, check, facts_of, job, measured
+from measured import profile_at
 from msgspec.structs import replace
 from troubled import TROUBLED
 
@@ -322,3 +324,22 @@ def test_an_activation_in_place_saves_the_memory_of_its_results_and_no_time() ->
     plain = check("OP.AFFINITY_API", facts_of(found))
     assert isinstance(plain, Draft)
     assert "saves memory, not time" in words(plain.detail)
+
+
+def test_time_before_the_first_kernels_is_told_without_a_trace(tmp_path: Path) -> None:
+    """A step that waits for data is 99 % computing by the other columns."""
+    header = "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Preparing"
+    for preparing, told in ((9_000, True), (700, False)):
+        (tmp_path / "step_trace_time.csv").write_text(f"{header}\n0,5,9900,0,0,0,100,{preparing}\n")
+        verdict = " ".join(map(words, profile_at(tmp_path).findings.verdict))
+        assert "99.0% computing" in verdict
+        assert ("the steps take 9.000 ms up to their first kernel" in verdict) is told
+        assert ("47.4% of 19.00 ms with it" in verdict) is told
+
+
+def test_kernels_on_the_ai_cpu_weigh_by_their_time_without_a_trace(tmp_path: Path) -> None:
+    header = "Name,Type,Accelerator Core,Start Time(us),Duration(us)"
+    rows = [f"k{k},MatMulV2,AI_CORE,{1_000 * k}.0,600" for k in range(9)]
+    (tmp_path / "kernel_details.csv").write_text("\n".join([header, *rows, "n,NonZero,AI_CPU,9000.0,4000"]) + "\n")
+    lead = profile_at(tmp_path).findings.findings[0]
+    assert (lead.id, lead.severity) == ("KERNEL.BOUND", "high")
