@@ -56,7 +56,7 @@ SHAPES: dict[str, Trouble] = {
     "chat model": _with("SERVICE.MODEL", _CHAT, slow_from=60, slow_percent=130),
     "unequal slow": _with("SERVICE.RANK", _UNEQUAL, speed=(100, 100, 100, 150)),
     "lockstep load": Trouble("SERVICE.RANK", replace(_LOCKSTEP, shares=(1, 1, 6, 1))),
-    "long transfer": _with("SERVICE.TRANSFER", replace(_LONG, pull=5 * US), pull=60 * US),
+    "long transfer": _with("SERVICE.TRANSFER", replace(_LONG, pull=1 * US), pull=60 * US),
     "full decode": _with("SERVICE.QUEUE", Service(pull=6 * US, gap=120 * MS), max_seqs=14),
     "drafts low": _with("SERVICE.DRAFTS", Service(), drafts=4, accepted=100),
     "workers bubble": _with("SERVICE.BUBBLE", Service(workers=2), output=9 * MS),
