@@ -26,7 +26,8 @@ from service_causes import TROUBLES, Trouble  # noqa: E402
 from service_shapes import SHAPES  # noqa: E402
 from service_writer import EPOCH_NS, Folder, latencies  # noqa: E402
 
-from npu_tui.analysis.service_latency import TTFT, Timeline, timeline  # noqa: E402
+from npu_tui.analysis.service_latency import timeline  # noqa: E402
+from npu_tui.analysis.service_timeline import TTFT, Timeline  # noqa: E402
 from npu_tui.load.service import read_service  # noqa: E402
 from npu_tui.rules.service_verdict import Judged, judge  # noqa: E402
 

@@ -20,7 +20,7 @@ from npu_tui.analysis.cpu_time import PARTS as PARTS_OF_WAITS
 from npu_tui.analysis.cpu_time import By
 from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.rhythm import Unit
-from npu_tui.analysis.service_latency import TPOT, TTFT
+from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.compare.services import Change
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS

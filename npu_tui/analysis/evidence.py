@@ -13,7 +13,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.service_latency import Timeline
+    from npu_tui.analysis.service_timeline import Timeline
 
 Evidence = Literal["slices", "links", "files"]
 """``files`` are those beside the trace."""

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
 import numpy as np
-from msgspec import Struct
 
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.analysis.service_timeline import Latencies, Room, Timeline
+from npu_tui.trace.arrays import F64
 from npu_tui.trace.service import UNKNOWN
-
-if TYPE_CHECKING:
-    from npu_tui.analysis.service_latency import Latencies, Timeline
-
-Tokens = TypeVar("Tokens", I64, F64, float)
 
 MANY = 1 << 40
 """No limit."""
@@ -25,21 +18,6 @@ _SIZES = tuple(1 << power for power in range(3, 11))
 _MOST_SPARE = 2
 _EXACT = 0.5
 """By so many blocks, on average, free ones and those of contexts may miss a constant total: a step rounds once."""
-
-
-class Room(Struct, frozen=True):
-    """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
-    0 where it is unknown, ``margin`` stay free when a request is admitted.
-    """
-
-    block: int
-    spare: int
-    total: tuple[int, ...]
-    margin: tuple[int, ...]
-
-    def blocks(self, tokens: Tokens) -> Tokens:
-        """How many a request with a context of ``tokens`` holds."""
-        return -(-tokens // self.block) + self.spare
 
 
 def room_of(found: Timeline) -> Room:

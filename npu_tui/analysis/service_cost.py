@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_blocks import contexts
-from npu_tui.analysis.service_latency import Timeline
 from npu_tui.analysis.service_steps import longer
+from npu_tui.analysis.service_timeline import Timeline
 from npu_tui.trace.arrays import F64, I64
 
 FEWEST = 30

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_blocks import MANY, Room, growth_of
+from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, Stalls, fitted, work_of
-from npu_tui.analysis.service_latency import TTFT, Timeline
 from npu_tui.analysis.service_steps import Cycle, Work
+from npu_tui.analysis.service_timeline import TTFT, Room, Timeline
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 

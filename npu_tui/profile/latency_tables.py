@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies
 from npu_tui.analysis.service_steps import Cycle, Steps, Work
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,

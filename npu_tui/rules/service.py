@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_latency import TPOT, TTFT, surcharges
+from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_replay import (
     ServiceModel,
     line_of,
@@ -17,6 +17,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
 )
 from npu_tui.analysis.service_steps import Cycle, Work
+from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_engines import RANK_LOAD, beside_others, rank, stall, workers

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Slower, Stalls, slower_since, stalls_of
-from npu_tui.analysis.service_latency import TPOT, TTFT, Latencies, Timeline
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
@@ -21,6 +20,7 @@ from npu_tui.analysis.service_replay import (
     replayed,
     with_engines,
 )
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Timeline
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped

@@ -6,9 +6,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_latency import TTFT, Timeline
 from npu_tui.analysis.service_replay import FIGURES
 from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_timeline import TTFT, Timeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Severity
 from npu_tui.rules.rule import Skipped, sentences

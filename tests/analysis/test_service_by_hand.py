@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from npu_tui.analysis.service_blocks import MANY, Room
+from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Cost
-from npu_tui.analysis.service_latency import TPOT, TTFT, Timeline, timeline
+from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import (
     EngineModel,
     ServiceModel,
@@ -29,6 +29,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
 )
 from npu_tui.analysis.service_steps import Cycle, Work
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, Timeline
 from npu_tui.load.service import read_service
 
 ORIGIN = 1_763_600_000_000

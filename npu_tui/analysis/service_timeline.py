@@ -1,0 +1,176 @@
+"""The requests of an inference service and the steps of its engines: what is known of each, and its parts."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.service_steps import Engine, Steps
+from npu_tui.trace.arrays import F64, I64, U64, Bools
+from npu_tui.trace.service import UNKNOWN, Service
+
+Tokens = TypeVar("Tokens", I64, F64, float)
+
+TTFT = IntEnum(
+    "TTFT",
+    "before frontend queue_step queue_blocks queue_full queue_other batching prefill decode "
+    "other bubble transfer sampling output unrecorded",
+    start=0,
+)
+"""Parts of the time to first token, in the order in which a request passes them.
+
+``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
+blocks of the KV cache, because the batch is full, or for another reason: there is room, or nothing runs. ``other`` is
+work of the engine for others between two chunks of the prompt, ``decode`` the first step of a decode instance,
+``unrecorded`` all of a request without a batch.
+"""
+TPOT = IntEnum("TPOT", "forward surcharge sampling draft schedule bubble prompts preempted unrecorded", start=0)
+"""Parts of the time between the first and the last token.
+
+``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
+was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
+``unrecorded`` is all of a request where no table has batches.
+"""
+
+
+class Room(Struct, frozen=True):
+    """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
+    0 where it is unknown, ``margin`` stay free when a request is admitted.
+    """
+
+    block: int
+    spare: int
+    total: tuple[int, ...]
+    margin: tuple[int, ...]
+
+    def blocks(self, tokens: Tokens) -> Tokens:
+        """How many a request with a context of ``tokens`` holds."""
+        return -(-tokens // self.block) + self.spare
+
+
+class Latencies(Struct, eq=False):
+    """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
+
+    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 9): TPOT here is the
+    time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the first
+    schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the engine at
+    ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. A request that is not
+    ``complete`` has parts, but does not count in percentiles.
+    """
+
+    start: I64
+    arrival: I64
+    ttft: I64
+    tpot: I64
+    tokens: I64
+    prompt: I64
+    turns: I64
+    first: I64
+    token: I64
+    last: I64
+    engine: I64
+    ttft_parts: I64
+    tpot_parts: I64
+    complete: Bools
+
+    @property
+    def answered(self) -> I64:
+        """The requests whose time to first token is known."""
+        return np.flatnonzero(self.complete & (self.ttft != UNKNOWN))
+
+    @property
+    def decoded(self) -> I64:
+        """The requests of two tokens or more, all of which were recorded."""
+        return np.flatnonzero(self.complete & (self.tpot != UNKNOWN) & (self.tokens > 1))
+
+    @property
+    def metrics(self) -> tuple[Metric, Metric]:
+        """TTFT and TPOT."""
+        answered, decoded = self.answered, self.decoded
+        return (
+            Metric("ttft", [*TTFT.__members__], answered, self.ttft_parts[answered], np.ones(len(answered), np.int64)),
+            Metric("tpot", [*TPOT.__members__], decoded, self.tpot_parts[decoded], self.tokens[decoded] - 1),
+        )
+
+
+class Metric(Struct, frozen=True):
+    """TTFT or TPOT of its requests ``rids``, (n,) each: ``weight`` is 1, or how many tokens follow the first one.
+
+    ``parts`` (n, k) are ns by ``names``; over the weight they add up to the latency.
+    """
+
+    name: str
+    names: list[str]
+    rids: I64
+    parts: I64
+    weight: I64
+
+    @property
+    def values(self) -> F64:
+        """The latencies, ns."""
+        values: F64 = self.parts.sum(axis=1) / self.weight
+        return values
+
+    def part(self, *parts: int) -> I64:
+        """What each request spent in parts, ns."""
+        time: I64 = self.parts[:, parts].sum(axis=1)
+        return time
+
+    def share(self, *parts: int) -> tuple[float, float]:
+        """The share of parts, as ``shares``."""
+        return self.shares(self.part(*parts))
+
+    def shares(self, time: I64) -> tuple[float, float]:
+        """The share of ``time`` (n,): of all requests, and of the slowest tenth."""
+        slow = np.argsort(self.values, kind="stable")[-max(len(self.rids) // 10, 1) :]
+        whole = self.parts.sum(axis=1)
+        every, tail = (float(time[of].sum() / max(whole[of].sum(), 1)) for of in (slice(None), slow))
+        return every, tail
+
+
+class Timeline(Struct, eq=False):
+    """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
+
+    ``keys`` (batches,) are the same for the same requests at the same turn.
+    Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. It comes to
+    an engine with the pairs ``entries``, at the moments ``came``. ``pulls`` (2, requests) is when the first pull of its
+    KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
+    ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
+    that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
+    long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
+    a step leaves out, as it computes prompts first, have theirs too. ``paused`` (steps,) is for how much longer than
+    usual nothing ran before a step, though requests were under way.
+    """
+
+    service: Service
+    keys: U64
+    engines: list[Engine]
+    steps: Steps
+    latencies: Latencies
+    pair_rid: I64
+    pair_step: I64
+    pair_tokens: I64
+    pair_prompt: Bools
+    pair_admitted: Bools
+    entries: I64
+    came: I64
+    queued: I64
+    waited: I64
+    seated: I64
+    pulls: I64
+    ahead: I64
+    paused: I64
+    room: Room = Room(0, 0, (), ())
+
+    @property
+    def serves(self) -> Bools:
+        """Whether each engine gives tokens."""
+        return np.array([not engine.prefills for engine in self.engines], np.bool_)
+
+    @property
+    def serving(self) -> I64:
+        """The steps with requests of engines that give tokens."""
+        return np.flatnonzero(self.serves[self.steps.engine] & (self.steps.size > 0))
