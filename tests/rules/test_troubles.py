@@ -15,7 +15,7 @@ from troubled import TROUBLED
 from npu_tui.rules.model import Findings
 from npu_tui.strings import words
 
-SEEDS = range(int(os.environ.get("NPU_TUI_SEEDS", "4")))
+SEEDS = range(int(os.environ.get("NPU_TUI_SEEDS", "2")))
 LEADS = {
     "straggler": "COMM.STRAGGLER",
     "transfers": "COMM.EXPOSED",

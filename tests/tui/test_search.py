@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from driving import opened
 from textual.widgets import Label
 
@@ -63,9 +62,8 @@ WRONG = {
 """What is typed after / and what is told beside it."""
 
 
-@pytest.mark.parametrize("size", [(60, 15), (200, 50)])
-async def test_what_is_wrong_leaves_what_is_typed_in_sight(session, size):
-    async with opened(session, size) as driver:
+async def test_what_is_wrong_leaves_what_is_typed_in_sight(session):
+    async with opened(session, (60, 15)) as driver:
         for text, told in WRONG.items():
             await driver.press("/", text)
             line = driver.rows()[-1]

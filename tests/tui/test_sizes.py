@@ -38,7 +38,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("size", [(60, 15), (20, 6), (1, 1), (300, 5), (1200, 30)])
+@pytest.mark.parametrize("size", [(60, 15), (20, 6), (1, 1), (600, 30)])
 async def test_every_size_can_be_walked(session, size):
     async with opened(session, size) as driver:
         for key in KEYS:
@@ -47,26 +47,31 @@ async def test_every_size_can_be_walked(session, size):
                 assert strip.cell_length == size[0], (key, strip.text)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 1), (2, 2), (10, 1), (40, 2)])
-async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session, size):
-    async with opened(session, size) as driver:
+async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session):
+    async with opened(session, (40, 2)) as driver:
         driver.main.run_command("help")
-        await driver.idle()
-        screens = [driver.main, driver.app.screen]
-        assert len({*screens}) == 2
-        assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens)
+        for size in ((40, 2), (10, 1), (2, 2), (2, 1), (1, 1)):
+            await driver.pilot.resize_terminal(*size)
+            await driver.idle()
+            screens = [driver.main, driver.app.screen]
+            assert len({*screens}) == 2
+            assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens), (
+                size
+            )
 
 
-@pytest.mark.parametrize("tab", ["1", "2", "6", "8"])
-async def test_a_table_whose_bar_takes_all_columns_comes_to_rest(session, monkeypatch, tab):
+async def test_a_table_whose_bar_takes_all_columns_comes_to_rest(session, monkeypatch):
     async with opened(session, (10, 24)) as driver:
-        await driver.press(tab)
-        await driver.pilot.resize_terminal(2, 5)
-        await driver.settle()
-        fitted = []
-        monkeypatch.setattr(Rows, "on_resize", lambda rows: fitted.append(rows.size))
-        await asyncio.sleep(0.1)
-        assert not fitted
+        for tab in "1268":
+            await driver.pilot.resize_terminal(10, 24)
+            await driver.press(tab)
+            await driver.pilot.resize_terminal(2, 5)
+            await driver.settle()
+            fitted = []
+            with monkeypatch.context() as counted:
+                counted.setattr(Rows, "on_resize", lambda rows, fitted=fitted: fitted.append(rows.size))
+                await asyncio.sleep(0.1)
+            assert not fitted, tab
 
 
 async def test_sixty_by_fifteen_is_usable(session):
