@@ -1,7 +1,7 @@
 """Every nanosecond of a step has exactly one class."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.analysis.overlap import FreeSplit, OverlapLanes
@@ -26,7 +26,6 @@ def painted(intervals_):
     return mask
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
 @given(
     intervals(),
     intervals(),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.analysis.alignment import matched
@@ -27,7 +27,6 @@ def check(base, new):
     return len(left)
 
 
-@settings(deadline=None, max_examples=30, derandomize=True)
 @given(st.lists(st.integers(0, 5), max_size=120), st.lists(st.integers(0, 5), max_size=120))
 def test_short_sequences_get_a_longest_common_subsequence(base, new):
     assert check(base, new) == lcs(base, new)

@@ -55,11 +55,13 @@ def slices_of(trace: Trace) -> dict[tuple[object, object], list[tuple[object, ..
 
 
 def _recorded_stack(trace: Trace, item: int) -> str | None:
-    """The call stack of a slice; that of a frame of Python follows from the frames around it."""
     stack = int(trace.slices.stack[item])
-    if stack < 0 or trace.stacks[stack].partition(";")[0] == trace.name_of(item):
-        return None
-    return trace.stacks[stack]
+    return _not_its_own(trace.stacks[stack], trace.name_of(item)) if stack >= 0 else None
+
+
+def _not_its_own(stack: str | None, name: str) -> str | None:
+    """A call stack unless it begins with its slice: that of a frame of Python follows from the frames around it."""
+    return stack if stack and stack.partition(";")[0] != name else None
 
 
 def expected_slices(lane: list[Slice]) -> list[tuple[object, ...]]:
@@ -74,7 +76,7 @@ def expected_slices(lane: list[Slice]) -> list[tuple[object, ...]]:
             _first(item.arg("Stream Id"), item.arg("Physic Stream Id")),
             _first(item.arg("connection_id")),
             _first(item.arg("correlation_id")),
-            item.arg("Call stack") or None,
+            _not_its_own(item.arg("Call stack"), item.event.get("name", "")),
             item.ordinal,
         )
         for item in lane

@@ -291,16 +291,16 @@ def test_the_profiler_is_known_by_its_names(tmp_path: Path, layout: str, writer:
     assert Profile(load(tmp_path), find_source(tmp_path)).writer == writer
 
 
-@pytest.mark.parametrize("twentieth", range(1, 20))
-def test_a_cut_gzip_keeps_what_is_readable(tmp_path: Path, twentieth: int) -> None:
+def test_a_cut_gzip_keeps_what_is_readable(tmp_path: Path) -> None:
     path = tmp_path / "trace_view.json.gz"
     events = [json.dumps({"ph": "X", "name": f"op{i * i}", "ts": i, "dur": i % 7, "tid": i % 3}) for i in range(4_000)]
     packed = gzip.compress(f"[{', '.join(events)}]".encode())
-    path.write_bytes(packed[: len(packed) * twentieth // 20])
-    plain = zlib.decompressobj(31).decompress(packed[: len(packed) * twentieth // 20])
-    trace = load(path)
-    assert sum(trace.events.values()) == plain.count(b"}")
-    assert trace.health.truncated
+    for twentieth in range(1, 20):
+        cut = packed[: len(packed) * twentieth // 20]
+        path.write_bytes(cut)
+        trace = load(path)
+        assert sum(trace.events.values()) == zlib.decompressobj(31).decompress(cut).count(b"}"), twentieth
+        assert trace.health.truncated, twentieth
 
 
 @pytest.mark.parametrize(

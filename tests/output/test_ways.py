@@ -45,8 +45,10 @@ def test_trace_and_report_are_the_same(
         assert json_report(report(Profile(trace))) == answer, way
 
 
-@pytest.mark.parametrize("name", ["dispatch_bound", "communication_bound", "msprof_two_devices", "level0"])
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    ("name", "large"),
+    [("dispatch_bound", False), ("level0", False), ("communication_bound", True), ("msprof_two_devices", True)],
+)
 def test_threads_change_no_answer(name: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = load(FIXTURES / name)
     alone = json_report(report(Profile(trace)))

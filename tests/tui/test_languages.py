@@ -15,7 +15,7 @@ HAN = re.compile(r"[\u4e00-\u9fff]")
 HIDDEN_COLUMNS = re.compile(r"\+(\d+) ← →")
 WALKS = {
     "tabs and views": ("", *"777", *"9999", *"rrrr", *"ITCO", ":health\r", "escape", "escape"),
-    "grown panel": ("P", *"234568r1", "P", *"239", "P"),
+    "grown panel": ("P", *"234568r1"),
     "slices": (*"xcftetb[]}m", "M", "v", "d", "v", "5", "3", "escape", "escape"),
     "rows, table and sheets": (
         *"ppH", ":show_hidden\r", "i", "i", "space", "space",

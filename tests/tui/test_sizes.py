@@ -55,9 +55,8 @@ async def test_no_screen_has_a_bar_that_takes_the_room_it_is_needed_for(session)
             await driver.idle()
             screens = [driver.main, driver.app.screen]
             assert len({*screens}) == 2
-            assert not any(screen.show_vertical_scrollbar or screen.show_horizontal_scrollbar for screen in screens), (
-                size
-            )
+            for screen in screens:
+                assert not any((screen.show_vertical_scrollbar, screen.show_horizontal_scrollbar)), size
 
 
 async def test_a_table_whose_bar_takes_all_columns_comes_to_rest(session, monkeypatch):

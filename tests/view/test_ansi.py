@@ -95,7 +95,6 @@ def shown_text(screen: pyte.Screen, y: int) -> str:
     return "".join(screen.buffer[y][x].data for x in range(screen.columns))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(2, 30))
 def test_wide_characters_stand_where_the_grid_has_them(seed: int, height: int, width: int) -> None:
     grid = wide_grid(seed, height, width)
@@ -111,7 +110,6 @@ def test_wide_characters_stand_where_the_grid_has_them(seed: int, height: int, w
         assert sum(char_cells(char) for char in grid.text(y)) == width
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(2, 50))
 def test_changes_keep_wide_pairs_whole(seed: int, height: int, width: int) -> None:
     random = np.random.default_rng(seed)

@@ -45,7 +45,6 @@ def same(one: Frame, other: Frame, lines: list[int]) -> None:
 
 
 @given(st.lists(OFFSETS, min_size=1, max_size=4), st.data())
-@settings(deadline=None, max_examples=30)
 def test_times_come_back_from_the_clock_of_the_scene(offsets: list[int], data: st.DataObject) -> None:
     scene = Scene([make_trace({"a": bars((0, 10))})] * len(offsets), [], offsets=offsets)
     trace = data.draw(st.integers(0, len(offsets) - 1))

@@ -4,7 +4,7 @@ from threading import Event
 import numpy as np
 import pytest
 from builders import bars, make_trace
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.native.rows import slow_pieces as slow_pieces_of
@@ -73,7 +73,6 @@ def test_lanes_of_any_depth() -> None:
     assert [item for item, _, _ in found] == [*range(depth), *reversed(range(depth - 1))]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), min_size=1, max_size=25))
 def test_as_the_obvious_way(spans: list[tuple[int, int]]) -> None:
     trace = make_trace({"other": bars((0, 1000)), "a": bars(*((start, start + size) for start, size in spans))})

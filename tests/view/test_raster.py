@@ -40,7 +40,6 @@ def columns(view: Viewport) -> Iterator[tuple[int, int, int]]:
     yield from zip(range(view.width), edges[:-1], edges[1:], strict=True)
 
 
-@settings(max_examples=30, deadline=None)
 @given(times(), viewports())
 def test_counts_busy_time_and_the_dominating_slice_are_exact(spans: list[tuple[int, int]], view: Viewport) -> None:
     cells = draw_row(spans, view)

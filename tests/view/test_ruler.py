@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.view.grid import Grid
@@ -17,7 +17,6 @@ def drawn(view: Viewport, cursor: int | None = None, span: tuple[int, int] | Non
     return grid.text(0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(-(10**9), 10**14), st.integers(0, 10**13), st.integers(1, 300))
 def test_labels_never_repeat_or_touch(start: int, span: int, width: int) -> None:
     view = Viewport.around(start, start + span, width)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.load.args import Elements
@@ -33,7 +33,6 @@ def bounds(text: bytes, count: int) -> list[list[int]] | None:
     return None if rows is None else rows.tolist()
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
 @given(EVENTS, st.sampled_from([",", ", ", ",\n  "]), st.booleans())
 def test_elements_are_what_a_parser_finds(events: list[dict[str, object]], comma: str, ascii_only: bool) -> None:
     texts = [json.dumps(event, ensure_ascii=ascii_only).encode() for event in events]
