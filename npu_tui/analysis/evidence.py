@@ -26,7 +26,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
         ("skip.slice_time", "skip.slice_duration", "skip.mark_time", "skip.lone_begin", "skip.lone_end"), _SLICES
     ),
     **dict.fromkeys(("skip.not_event", "skip.malformed", "odd.args", "odd.no_duration", "odd.no_name"), _SLICES),
-    **dict.fromkeys(("odd.no_process", "odd.no_thread"), _SLICES),
+    **dict.fromkeys(("odd.no_process", "odd.no_thread", "odd.service_impossible", "odd.service_nameless"), _SLICES),
     "odd.db_cells": _BOTH,
     **dict.fromkeys(("skip.launch_id", "skip.link_time", "skip.lone_source", "skip.lone_target"), _LINKS),
 }

@@ -82,7 +82,8 @@ def timeline(service: Service) -> Timeline:
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
     last_end = np.where(seen, ends[last], UNKNOWN)
     complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + WHOLE_MS))
-    decoding = np.where(seen & (token >= 0), last_end - ends[token], UNKNOWN)
+    there = (token >= 0) & (last_end > start)  # another run may have batches of the same names
+    decoding = np.where(seen & there, last_end - ends[token], UNKNOWN)
     if not len(rid):  # without batches all that is known is what the table of requests says
         complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN), asked
         decoding = minus(ended, plus(start, ttft))

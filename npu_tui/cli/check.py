@@ -183,7 +183,8 @@ def _are_jobs(options: argparse.Namespace) -> bool:
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:
     """Answer the limits on a job, and hold it ``against`` another; limits on one profile do not go with them."""
     from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes, parse_most
+    from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes
+    from npu_tui.gate.measures import parse_most
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import open_job, open_steps
 
@@ -219,22 +220,21 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
 
 
+_TAKES = {
+    "max-free": "LIMIT", "max-host-late": "LIMIT", "max-lost": "LIMIT", "max-exposed-communication": "LIMIT",
+    "max-step": "TIME", "max-ttft": "LIMIT", "max-tpot": "LIMIT", "max-rank-wait": "LIMIT", "max-own-excess": "LIMIT",
+    "max-peak": "SIZE", "max-fragmentation": "SHARE", "fail-on": "WHAT", "against": "BASE",
+}  # fmt: skip
+"""Limits and what else may fail, by what each takes."""
+
+
 def check_options(parser: Parser) -> None:
     """Its arguments and options."""
     add_profile(parser)
-    parser.add_argument("--max-free", metavar="LIMIT", help=say("gate.max_free"))
-    parser.add_argument("--max-host-late", metavar="LIMIT", help=say("gate.max_host_late"))
-    parser.add_argument("--max-lost", metavar="LIMIT", help=say("gate.max_lost"))
-    parser.add_argument("--max-exposed-communication", metavar="LIMIT", help=say("gate.max_exposed_communication"))
-    parser.add_argument("--max-step", action="append", metavar="TIME", help=say("gate.max_step"))
-    parser.add_argument("--max-ttft", action="append", metavar="LIMIT", help=say("gate.max_ttft"))
-    parser.add_argument("--max-tpot", action="append", metavar="LIMIT", help=say("gate.max_tpot"))
-    parser.add_argument("--max-rank-wait", metavar="LIMIT", help=say("gate.max_rank_wait"))
-    parser.add_argument("--max-own-excess", metavar="LIMIT", help=say("gate.max_own_excess"))
-    parser.add_argument("--max-peak", metavar="SIZE", help=say("gate.max_peak"))
-    parser.add_argument("--max-fragmentation", metavar="SHARE", help=say("gate.max_fragmentation"))
-    parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
-    parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
+    for option, metavar in _TAKES.items():
+        repeated = {"action": "append"} if option in ("max-step", "max-ttft", "max-tpot") else {}
+        text = say(f"gate.{option.replace('-', '_')}")
+        parser.add_argument(f"--{option}", metavar=metavar, help=text, **repeated)  # type: ignore[arg-type]
     add_log(parser)
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
     parser.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))
@@ -305,12 +305,7 @@ def _check_log(
 
 
 def _log_checks(
-    options: argparse.Namespace,
-    run: Run,
-    tolerances: dict[str, float],
-    last: int,
-    lost: Message | None,
-    allowed: float,
+    options: argparse.Namespace, run: Run, tolerances: dict[str, float], last: int, lost: Message | None, allowed: float
 ) -> tuple[list[Check], list[str]]:
     """The checks of ``run`` against the log that ``options`` name. Raises ``InputError`` where there is none."""
     from npu_tui.gate.history import log_checks

@@ -139,11 +139,8 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     for name in ("step", "map", "rank", "tolerance", "ignore", "eager"):
         if getattr(options, name):
             parser.error(say("compare.service.options", option=f"--{name}"))
-    failing, allowed, thresholds = (
-        _failing(parser, options.fail_on),
-        allowed_loss(parser, options),
-        thresholds_of(options.config),
-    )
+    failing, allowed = _failing(parser, options.fail_on), allowed_loss(parser, options)
+    thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = comparison_of(sides[0], sides[1])
     hand_over(statement.written(form), options.output)

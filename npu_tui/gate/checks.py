@@ -20,8 +20,8 @@ from npu_tui.gate.measures import (
     TOLERANCE,
     Limit,
     Measures,
+    Most,
     allowed,
-    parse_share,
 )
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.job import Job
@@ -30,7 +30,6 @@ from npu_tui.output.memory_report import MemoryReport
 from npu_tui.output.report_schema import Report
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import parse_duration
 
 SEVERITIES = ("high", "medium", "low")
 """What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
@@ -199,18 +198,6 @@ def differences(report: Report, base: dict[str, Any]) -> list[str]:
 
 JOB_LIMITS = {"max_rank_wait": "rank_wait", "max_own_excess": "own_excess"}
 """The measure that each option limits: what the job waits for one rank, and what one works longer than its peers."""
-
-Most = tuple[float | None, float | None]
-"""The most a measure may be: a share of the job's time, or a time in us."""
-
-
-def parse_most(text: str) -> Most | None:
-    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is none."""
-    share = parse_share(text)
-    time = parse_duration(text) if share is None and text.strip()[-1:].isalpha() else None
-    if share is None and (time is None or time < 0):
-        return None
-    return share, None if time is None else time / 1000
 
 
 def job_notes(job: Job) -> list[str]:

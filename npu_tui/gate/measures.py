@@ -157,6 +157,19 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 _OF_KIND = re.compile(rf"([^\s:]+):({'|'.join(PERCENTILES)})(?:\s*:\s*|\s+)(\S.*)")
 
 
+Most = tuple[float | None, float | None]
+"""The most a measure may be: a share of the time it is of, or a time in us."""
+
+
+def parse_most(text: str) -> Most | None:
+    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is none."""
+    share = parse_share(text)
+    time = parse_duration(text) if share is None and text.strip()[-1:].isalpha() else None
+    if share is None and (time is None or time < 0):
+        return None
+    return share, None if time is None else time / 1000
+
+
 class Limit(Struct, frozen=True):
     """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs.
 
@@ -187,17 +200,15 @@ def parse_limit(option: str, text: str) -> Limit | None:
     ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too; ``max_ttft`` and
     ``max_tpot`` take ``p50:300ms``, and without a percentile it is p99.
     """
-    measure, share = LIMITS[option], parse_share(text)
+    measure = LIMITS[option]
     metric = measure.partition(":")[0] if option in OF_SERVICES else ""
     of_kind = (
         _OF_KIND.fullmatch(f"{metric}:{text.strip()}" if metric else text.strip()) if option not in SHARED else None
     )
     if of_kind is not None:
         measure, text = f"{of_kind[1].lower()}:{of_kind[2]}", of_kind[3]
-    if share is not None:
-        return Limit(measure, share=share) if option in SHARED else None
-    time = parse_duration(text) if text.strip()[-1:].isalpha() else None
-    return None if time is None or time < 0 else Limit(measure, time=time / 1000)
+    most = parse_most(text)
+    return None if most is None or (most[0] is not None and option not in SHARED) else Limit(measure, *most)
 
 
 def allowed(limit: Limit, measured: Measures) -> float | None:

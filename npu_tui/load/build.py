@@ -226,10 +226,7 @@ def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> di
 
 
 def _lane_codes(
-    plans: list[ProcessPlan],
-    threads: dict[tuple[int, int], int],
-    further: list[tuple[int, int]],
-    twins: dict[int, int],
+    plans: list[ProcessPlan], threads: dict[tuple[int, int], int], further: list[tuple[int, int]], twins: dict[int, int]
 ) -> I32:
     """Lane index by thread code, -1 without slices; (threads,) int32.
 

@@ -11,16 +11,13 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from npu_tui.load.companion_schema import Document, Reading
 from npu_tui.load.documents import Operation, members_of
 from npu_tui.load.times import INVALID, parse_time
-
-if TYPE_CHECKING:
-    pass
 
 LARGEST = 2**62
 

@@ -42,12 +42,7 @@ _PROFILES = ("_ascend_pt", "_ascend_ms")
 _LARGE = 32 << 20
 
 STEP_FILE = "step_trace_time.csv"
-STEP_TIMES = {
-    "step": "Step",
-    "computing": "Computing",
-    "exposed": "Communication(Not Overlapped)",
-    "free": "Free",
-}
+STEP_TIMES = {"step": "Step", "computing": "Computing", "exposed": "Communication(Not Overlapped)", "free": "Free"}
 """What of step_trace_time.csv tells how a step was spent, by the names of its schema."""
 
 

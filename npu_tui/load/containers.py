@@ -42,10 +42,7 @@ _WIDE = (
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
-_OTHERS = (
-    (re.compile(rb"# tracer: "), "input.ftrace"),
-    (re.compile(rb"PAR1"), "input.parquet"),
-)
+_OTHERS = ((re.compile(rb"# tracer: "), "input.ftrace"), (re.compile(rb"PAR1"), "input.parquet"))
 """how files of other tools begin that lie near profiles: scheduler events, a table of columns."""
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
 """How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
@@ -60,11 +57,7 @@ _OF_PROFILERS = (
 )
 """Columns of tables that are read without a trace, and the name that each must have."""
 _PERFETTO = (".pftrace", ".perfetto-trace", ".perfetto", ".proto")
-_PIPED = {
-    "input.packed": "input.packed_piped",
-    "input.wide": "input.wide_piped",
-    "input.lines": "input.lines_piped",
-}
+_PIPED = {"input.packed": "input.packed_piped", "input.wide": "input.wide_piped", "input.lines": "input.lines_piped"}
 """What is said of bytes that came through a pipe, where their file has a command of its own."""
 _LINE = re.compile(rb"\s*(\{.*\}),?[ \t\r]*\n\s*\{")
 

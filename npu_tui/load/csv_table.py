@@ -264,10 +264,15 @@ class _Typed:
         for place, column in zip(self.wanted, self._columns, strict=True):
             columns[column.name] = typed[place] if place in typed else of_texts[f"{place}"]
             if column.kind == "date" and place not in typed and cells is not None:
-                numbers[column.name.removesuffix("_date")] = _undated(cells[f"{place}"])
-        for name, moments in numbers.items():
+                text = cells[f"{place}"].str.strip_chars()
+                numbers[column.name.removesuffix("_date")] = text.set(text.is_in((*MISSING, "0")), None)
+        for name, text in numbers.items():
+            moments = moments_of(text.set(_dated(text), None))
             if moments.null_count() < len(moments):
                 columns[name] = columns[name].fill_null(moments) if name in columns else moments
+            unread = text.is_not_null() & columns[f"{name}_date"].is_null() & columns.get(name, moments).is_null()
+            if unread.any():
+                self._lost[name] = self._lost.get(name, 0) + int(unread.sum())
         frame = pl.DataFrame(columns)
         blank = frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
         self._frames.append(frame.filter(~blank) if blank.any() else frame)
@@ -420,12 +425,6 @@ _DATED = r"^\d{4}[-/]\d\d[-/]\d\d"
 def _dated(text: pl.Series) -> pl.Series:
     """Which cells are dates."""
     return text.str.contains(_DATED).fill_null(False)
-
-
-def _undated(text: pl.Series) -> pl.Series:
-    """The moments of cells that stand among dates and count since 1970."""
-    text = text.str.strip_chars()
-    return moments_of(text.set(_dated(text) | text.is_in(MISSING), None))
 
 
 def moments_of(text: pl.Series) -> pl.Series:

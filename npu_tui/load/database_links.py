@@ -79,8 +79,7 @@ def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends
     if not targets:
         return None
     ends = Ends(
-        np.concatenate([ends.thread for ends, _ in targets]),
-        np.concatenate([ends.time for ends, _ in targets]),
+        np.concatenate([ends.thread for ends, _ in targets]), np.concatenate([ends.time for ends, _ in targets])
     )
     order = np.argsort(ends.time, kind="stable")
     return ends[order], np.concatenate([connection for _, connection in targets])[order]
@@ -234,8 +233,7 @@ KNOWN: dict[str, SampleTable] = {
         "HBM", (Curve("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
     ),
     "DDR": SampleTable(
-        "DDR",
-        (Curve("DDR/Read", "Read(MB/s)", ("read",), _MB), Curve("DDR/Write", "Write(MB/s)", ("write",), _MB)),
+        "DDR", (Curve("DDR/Read", "Read(MB/s)", ("read",), _MB), Curve("DDR/Write", "Write(MB/s)", ("write",), _MB))
     ),
     "LLC": SampleTable(
         "LLC",
@@ -267,8 +265,7 @@ KNOWN: dict[str, SampleTable] = {
         "QoS", (Curve("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
     ),
     "HCCS": SampleTable(
-        "HCCS",
-        (Curve("Tx", "Tx(MB/s)", ("txThroughput",), _MB), Curve("Rx", "Rx(MB/s)", ("rxThroughput",), _MB)),
+        "HCCS", (Curve("Tx", "Tx(MB/s)", ("txThroughput",), _MB), Curve("Rx", "Rx(MB/s)", ("rxThroughput",), _MB))
     ),
     "NIC": SampleTable("NIC", _NETWORK, ("funcId",)),
     "ROCE": SampleTable("RoCE", _NETWORK, ("funcId",)),

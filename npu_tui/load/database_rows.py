@@ -125,12 +125,15 @@ class Tables:
     @cached_property
     def _total(self) -> int:
         """About how many rows all tables have."""
-        total = 0
-        for name in self.names.values():
-            with contextlib.suppress(*UNREADABLE):
-                (last,) = self._connection.execute(f"SELECT max(rowid) FROM {quoted(name)} NOT INDEXED").fetchone()
-                total += last if isinstance(last, int) and last > 0 else 0
+        total = sum(map(self.last, self.names.values()))
         return min(total, self.database.size // _ROW_BYTES)  # the numbers of rows may leave gaps
+
+    def last(self, name: str) -> int:
+        """The highest number of a row of the table ``name`` as it stands in the file, usually how many there are."""
+        with contextlib.suppress(*UNREADABLE):
+            (last,) = self._connection.execute(f"SELECT max(rowid) FROM {quoted(name)} NOT INDEXED").fetchone()
+            return last if isinstance(last, int) and last > 0 else 0
+        return 0
 
     def _described(self, name: str) -> Table | None:
         try:

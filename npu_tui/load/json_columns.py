@@ -297,11 +297,7 @@ class LinkEnds:
     """
 
     def __init__(
-        self,
-        threads: Codes[tuple[int, int]],
-        categories: Codes[str],
-        texts: Codes[str],
-        skipped: Counter[str],
+        self, threads: Codes[tuple[int, int]], categories: Codes[str], texts: Codes[str], skipped: Counter[str]
     ) -> None:
         self._texts = texts
         self._skipped = skipped

@@ -9,7 +9,8 @@ from npu_tui.load.companion_schema import MISSING
 if TYPE_CHECKING:
     import polars as pl
 
-_MEMBER = r"\{[^{}]*\}"
+_MEMBER = r"\{[^{}]{5,}\}?"
+"""Of a list that is cut off the last one has no end, nor a name: it may be shorter than it was."""
 _RID = r"""['"]?\b(?:rid|req_id|request_id|id)['"]?\s*[:=]\s*['"]?([^'",{}\[\]]*[^'",{}\[\]\s])"""
 _NUMBERS = (
     r"""['"]?\b(?:iter|iter_size)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
@@ -21,6 +22,7 @@ _USUAL = (
     r"""(?:, ['"]num_scheduled_tokens['"]: (\d{1,15}))?[^{}]*\}$"""
 )
 """What nearly all writers write: the other patterns take four times as long."""
+_NOBODY = "[]", "()", "{}"
 _PLAIN = r"""[^\[\]\(\)'",\s]+"""
 """A request in a list of nothing but their names."""
 
@@ -37,11 +39,15 @@ def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     lists = texts.str.extract_all(_MEMBER)
     if not named.all():
         lists = lists.zip_with(named, texts.set(named, None).str.extract_all(_PLAIN))
+    empty = (lists.list.len() > 0).fill_null(True) | texts.is_in(_NOBODY)
+    if not empty.all():  # a list that cannot be read has somebody all the same
+        lists = lists.zip_with(empty, texts.set(empty, None).str.extract_all("(?s)^."))
     entries = lists.explode(empty_as_null=False, keep_nulls=False)
     rid, *numbers = entries.str.extract_groups(_USUAL).struct.unnest()
     if len(odd := entries.filter(rid.is_null())):
         places, named = rid.is_null().arg_true(), odd.str.contains("{", literal=True)
-        rid = rid.scatter(places, odd.str.extract(_RID).zip_with(named, odd))
+        said = odd.str.extract(_RID).set(~odd.str.ends_with("}"), None)
+        rid = rid.scatter(places, said.zip_with(named, odd.str.extract(f"^({_PLAIN})$")))
         found = (odd.str.extract(pattern).set(~named, None) for pattern in _NUMBERS)
         numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
     rid = rid.str.strip_chars()

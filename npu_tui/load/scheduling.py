@@ -15,15 +15,7 @@ import numpy.typing as npt
 
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.scheduling import (
-    IDLE,
-    NOBODY,
-    SLEEPS,
-    WAITS,
-    Scheduling,
-    Spans,
-    State,
-)
+from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, Scheduling, Spans, State
 
 Event = IntEnum("Event", "switch wake migrate exit irq_in irq_out lost")
 """Kinds of events that change anything; 0 are others."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.companion_schema import Column, Reading, Schema, reason
+from npu_tui.load.companion_schema import Column, Reading, Schema, find_file, reason
 from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
@@ -59,7 +59,7 @@ _COMPARED = 1000
 _SIDE_BY_SIDE = 2
 """Tables that are read at the same time: each waits for its file now and then."""
 _UNREAD, _MOST_NAMED = ("coordinator.csv", "ep_balance.csv", "moe_analysis.csv", "span_info"), 4
-"""What the tool may write beside that has no table here, and how many databases of processes are named."""
+"""What the tool may write beside that has no table here; how many databases of processes, or copies, are named."""
 _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
@@ -107,12 +107,30 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     )  # fmt: skip
     for (table, column), count in codes.impossible.items():
         service.odd.append(message("odd.service_impossible", name=table, column=column, count=count))
+    service.odd += _of_several_runs({tables_read[name].name: rows[name] for name in TABLES})
+    named = service.requests.rid[service.requests.rid != NONE]
+    twice, nameless = len(named) - len(np.unique(named)), 0 if requests is None else requests["rid"].null_count()
+    service.odd += [message("odd.service_twice", name=tables_read["requests"].name, count=twice)] if twice else []
+    service.odd += (
+        [message("odd.service_nameless", name=tables_read["batches"].name, count=nameless)] if nameless else []
+    )
     return service
 
 
+def _of_several_runs(tables: dict[str, Rows]) -> list[Message]:
+    """What is to be said where all that some files tell of is long after all that the others do."""
+    times = {name: getattr(rows, rows.BY) for name, rows in tables.items()}
+    known = {name: values[values != UNKNOWN] for name, values in times.items()}
+    spans = sorted((int(moments[0]), int(moments[-1]), name) for name, moments in known.items() if len(moments))
+    for at in range(1, len(spans)):
+        if spans[at][0] - max(end for _, end, _ in spans[:at]) > _HOUR:
+            early, late = ([name for *_, name in part] for part in (spans[:at], spans[at:]))
+            return [message("odd.service_runs", names=late, others=early)]
+    return []
+
+
 def _no_spans() -> Spans:
-    columns: list[Any] = [np.zeros(0, np.int64)] * len(Spans.__struct_fields__)
-    return Spans(*columns)
+    return Spans(*[np.zeros(0, np.int64)] * len(Spans.__struct_fields__))  # type: ignore[arg-type]
 
 
 class _Reading:
@@ -122,11 +140,14 @@ class _Reading:
         self._folder = folder
         self._watcher = watcher
         self.odd: list[Message] = []
-        names = (*(f"{table.FILE}.csv" for table in TABLES.values()), *DATABASES, SPANS)
+        stems = tuple(table.FILE for table in TABLES.values())
+        names = [*(find_file(folder, stem).name for stem in stems), *DATABASES, SPANS]
         self.files = {name: (folder / name).stat().st_size for name in names if (folder / name).is_file()}
         self._databases = [folder / name for name in DATABASES if name in self.files]
-        unread = [name for name in _UNREAD if (folder / name).exists()] + raw_services(folder)[:_MOST_NAMED]
-        if unread:
+        tables = (file.name for file in folder.iterdir() if re.search(r"\.csv\b", file.name.lower()))
+        others = {name for name in tables if name.lower().startswith(stems)}.difference(names)
+        unread = [name for name in _UNREAD if (folder / name).exists()]
+        if unread := [*unread, *sorted(others)[:_MOST_NAMED], *raw_services(folder)[:_MOST_NAMED]]:
             self.odd.append(message("odd.service_unread", names=unread))
         self._total, self._done = sum(self.files.values()), 0
 
@@ -135,17 +156,16 @@ class _Reading:
         reading, odd = read_table(self._folder, schema), list[Message]()
         self._done += self.files.get(reading.name, 0)
         self._watcher.report(self._done, self._total)
-        if reading.state != "read":
-            for path in self._databases:
-                try:
-                    other = _table_in(path, schema)
-                except InputError as error:
-                    odd.append(error.message)
-                    continue
-                if other is not None and len(other.frame) > len(reading.frame):
-                    if reading.state not in ("missing", "empty"):
-                        odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
-                    reading = other
+        for path in self._databases:
+            try:
+                other = _table_in(path, schema, len(reading.frame) if reading.state == "read" else -1)
+            except InputError as error:
+                odd.append(error.message)
+                continue
+            if other is not None and len(other.frame) > len(reading.frame):
+                if reading.state not in ("missing", "empty"):
+                    odd += [*reading.messages, message("odd.service_twin", name=reading.name, twin=other.name)]
+                reading = other
         if reading.state in ("empty", "read") and not len(reading.frame):
             odd.append(message("companion.empty", name=reading.name))
         elif reading.state != "missing":
@@ -164,12 +184,15 @@ class _Reading:
         return {name: table_of_columns(SCHEMAS[name], SPANS, tables[name]) for name in missing}
 
 
-def _table_in(path: Path, schema: Schema) -> Reading | None:
-    """The table of ``schema`` in the database at ``path``; None without one. Raises ``InputError``."""
+def _table_in(path: Path, schema: Schema, known: int) -> Reading | None:
+    """The table of ``schema`` in the database at ``path``; None without one, or if it has no more rows than ``known``.
+
+    Raises ``InputError``.
+    """
     with opened(path) as database:
         tables = Tables(database)
         table = tables.find(schema.stem)
-        if table is None:
+        if table is None or tables.last(table.name) <= known:
             return None
         header = list(table.columns.values())
         name = f"{path.name}: {schema.stem}"
@@ -209,17 +232,19 @@ class _Codes(Struct):
     def filled(self, table: type[Rows], frame: pl.DataFrame) -> tuple[Rows, I64]:
         """The rows of ``frame`` as those of ``table``, by time, and where in the frame each stands."""
         columns = dict[str, Any]()
-        for name, (kind, *_) in columns_of(table).items():
+        for name, (kind, form, *_) in columns_of(table).items():
             if kind == "moment":
-                columns[name] = self._moments(frame, name)
+                columns[name] = values = self._moments(frame, name)
+                self.leave_out(values, (values < 0) & (values != UNKNOWN), (table.FILE, name))
             elif kind in ("text", "label"):
                 columns[name] = _coded(frame[name], self.rids if kind == "text" else self.texts)
             elif kind:
                 columns[name] = values = _numbers(frame[name])
                 if kind == "real":  # real numbers are shares
                     self.leave_out(values, (values < 0) | (values > 1), (table.FILE, name))
-                elif name in _ZERO_IS_UNKNOWN:
+                elif form != "id" and name not in _MAY_BE_NEGATIVE:
                     self.leave_out(values, (values < 0) & (values != UNKNOWN), (table.FILE, name))
+                if name in _ZERO_IS_UNKNOWN:
                     values[values == 0] = UNKNOWN
         if "end" in columns:
             reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
@@ -247,10 +272,10 @@ class _Codes(Struct):
             self.impossible[place] = self.impossible.get(place, 0) + count
 
     def _moments(self, frame: pl.DataFrame, name: str) -> I64:
-        """Moments from ms since 1970, where they are known, else from dates."""
+        """Moments from ms since 1970, where they can be, else from dates."""
         moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
         dates = _numbers(frame[f"{name}_date"])
-        return np.where((moments == UNKNOWN) & (dates != UNKNOWN), dates - self.shift, moments)
+        return np.where((moments < 0) & (dates != UNKNOWN), dates - self.shift, moments)
 
     def _kinds(self, columns: dict[str, Any]) -> I8:
         """What batches compute, by their type, without one by how many requests are in which phase."""
@@ -264,6 +289,7 @@ class _Codes(Struct):
 
 _ZERO_IS_UNKNOWN = frozenset({"queue", "first_token"})
 """Lengths that the tool writes as 0 where it has none."""
+_MAY_BE_NEGATIVE = frozenset({"bubble"})
 
 
 def _kind_of(type_: str) -> Kind:

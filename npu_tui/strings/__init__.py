@@ -200,8 +200,8 @@ KINDS: dict[str, Callable[..., str]] = {
 }
 """How a value of each kind is written: times in ns, shares of 1, bytes, GB/s; lists of texts or messages.
 
-None is said to be unknown. A kind such as ``launch|launches`` is a number with what is counted, one or many, and
-``>5 launch|launches`` has a width as well.
+None and NaN are said to be unknown. A kind such as ``launch|launches`` is a number with what is counted, one or many,
+and ``>5 launch|launches`` has a width as well.
 """
 
 _ALIGNED = re.compile(r"([<>])(\d+)")
@@ -236,7 +236,7 @@ class _Value:
             return str(self)
         kind = KINDS.get(spec)
         if kind is not None:
-            return say("report.unknown") if self.value is None else kind(self.value)
+            return say("report.unknown") if self.value is None or self.value != self.value else kind(self.value)
         if "|" in spec:
             return self._counted(spec)
         aligned = _ALIGNED.fullmatch(spec)

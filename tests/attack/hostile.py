@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pickles
@@ -28,10 +28,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "fixtures"), str(ROOT / "tests/load/databa
 from roles import SECOND as ROLE_SECOND  # noqa: E402 - its folder is no package
 from roles import Work, write_roles  # noqa: E402
 from service_causes import write_service  # noqa: E402
+from service_writer import EPOCH_NS  # noqa: E402
 from small import small_database  # noqa: E402
 
+from npu_tui.jobs.kept import SUFFIX  # noqa: E402
 from npu_tui.jobs.model import RankProfile  # noqa: E402
-from npu_tui.jobs.opening import SUFFIX  # noqa: E402
 from npu_tui.jobs.summary import write_summary  # noqa: E402
 
 MB = 1 << 20
@@ -95,6 +96,20 @@ def table(name: str, cell: bytes, rows: int = 1) -> Written:
         with (path / name).open("ab") as out:
             for _ in range(rows):
                 out.write(cell * (20 * MB * size // rows // len(cell)) + b"\n" * (rows > 1))
+        return shown(path)
+
+    return made
+
+
+def batches(members: Callable[[int], Iterable[str]]) -> Written:
+    """A service with a batch for each of many lists of requests."""
+
+    def made(path: Path, size: int) -> list[list[str]]:
+        write_service(path, "kv", 1, 40)
+        with (path / "batch.csv").open("w") as out:
+            out.write("name,res_list,start_time(ms),end_time(ms),batch_type,prof_id\n")
+            for k, rid in enumerate(members(20 * MB * size)):
+                out.write(f"modelExec,\"[{{'rid': {rid}, 'type': 1}}]\",{EPOCH_NS // 1_000_000 + k},,Decode,7\n")
         return shown(path)
 
     return made
@@ -301,6 +316,8 @@ FILES: dict[str, Written] = {
     "texts of a database": database(
         _MANY.format(200) + " INSERT INTO STRING_IDS SELECT x + 9e6, hex(zeroblob(50000)) FROM c"),
     "a text of a database": database("UPDATE STRING_IDS SET value = hex(zeroblob(10000000)) WHERE rowid = 1"),
+    "batches of a request": batches(lambda size: (f"'cmpl-000001', 'iter': {k}" for k in range(size // 90))),
+    "nameless requests": batches(lambda size: ("{},{'iter': 0" * 20 for _ in range(size // 300))),
     "requests of a service": table("request.csv", b"1," * 500),
     "a cell of a service": table("batch.csv", b"[{'rid':1,'iter':1}]"),
     "rows of a service": table("batch.csv", b"prefill,1,2,3,", 20_000),
@@ -391,7 +408,9 @@ def main() -> int:
     wrong = runs = 0
     for name in options.names or FILES:
         with tempfile.TemporaryDirectory() as folder:
-            commands = FILES[name](Path(folder), options.scale)
+            place = Path(folder) / "alone" / "here"  # what else lies there may be shown beside
+            place.mkdir(parents=True)
+            commands = FILES[name](place, options.scale)
             size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
             for words in commands:
                 code, told, peak, seconds = measured(words)
