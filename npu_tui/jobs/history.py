@@ -117,7 +117,7 @@ def read_log(folder: Path) -> Log:
         files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
     except OSError as error:
         raise InputError(message("log.none", path=str(folder), why=error.strerror or str(error))) from error
-    runs: dict[bytes, tuple[str, Run]] = {}
+    runs: dict[tuple[str, str], tuple[str, Run]] = {}
     problems: list[Message] = []
     foreign = copies = damaged = 0
     for file in files:
@@ -125,15 +125,15 @@ def read_log(folder: Path) -> Log:
             foreign += 1
             continue
         try:
-            content = read_regular(file, _LARGEST)
-            run = _checked(msgspec.json.decode(content, type=Run))
+            run = _checked(msgspec.json.decode(read_regular(file, _LARGEST), type=Run))
         except (OSError, ValueError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             problems.append(message("log.damaged", file=printable(file.name), why=printable(why or "")))
             damaged += 1
             continue
-        copies += content in runs
-        runs.setdefault(content, (file.name, run))
+        key = run.id, run.label
+        copies += key in runs  # copied, or added by two at a time
+        runs.setdefault(key, (file.name, run))
     if copies:
         problems.append(message("log.copies", count=copies))
     if foreign:

@@ -30,7 +30,9 @@ sys.path[:0] = [str(ROOT / "fixtures")]
 
 from roles import SECOND, Layout, Work, write_roles  # noqa: E402
 from rounds import rounds  # noqa: E402
-from service_causes import write_service  # noqa: E402 - its folder is no package
+from service import Service, serve  # noqa: E402 - its folder is no package
+from service_causes import write_service  # noqa: E402
+from service_writer import Folder  # noqa: E402
 from snapshot import CAUSES, simulate  # noqa: E402
 
 from npu_tui.cli.main import main as command  # noqa: E402
@@ -84,6 +86,18 @@ def service(folder: Path) -> Path:
     (folder / "service").mkdir()
     write_service(folder / "service", "kv", 1, 40)
     return folder / "service"
+
+
+def services_compared(folder: Path) -> list[str]:
+    """A service and a faster one."""
+    for name, more in (("base", 0), ("new", 6_000_000)):
+        Folder(serve(Service(requests=60, sample=300_000 + more))).write(folder / name)
+    return ["compare", str(folder / "base"), str(folder / "new"), "--fail-on", "slower"]
+
+
+def asked(words: list[str]) -> list[str]:
+    """The command of a gate."""
+    return [*(["check"] if words[0] != "compare" else []), *words, "--no-cache"]
 
 
 def halved(path: Path) -> None:
@@ -243,6 +257,7 @@ GATES: dict[str, Callable[[Path], list[str]]] = {
     "snapshot findings": one(snapshot, "--fail-on", "low"),
     "ttft": limited(service, "--max-ttft", "p99:1us"),
     "tpot": limited(service, "--max-tpot", "p50:1us"),
+    "services compared": services_compared,
     "service findings": one(service, "--fail-on", "high"),
     "decode": limited(engine, "--max-step", "decode:p99:1us"),
     "database free": limited(database, "--max-free", "1us"),
@@ -400,7 +415,7 @@ def lost(job: Path, output: Path, compared: bool, draw: random.Random) -> str:
 
 def damage(words: list[str], draw: random.Random) -> str:
     """Damage what is checked, or what it is held against; what was done."""
-    checked, *others = [Path(word) for word in words if Path(word).exists()]
+    checked, *others = [Path(word) for word in words if Path(word).exists()][:: -1 if words[0] == "compare" else 1]
     path = draw.choice(others) if others and draw.random() < 0.3 else checked
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     outputs = sorted(path.rglob("ASCEND_PROFILER_OUTPUT"))
@@ -427,9 +442,9 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
         folder, kept = Path(name) / "gate", Path(name) / "kept"
         folder.mkdir()
         words = GATES[kind](folder)
-        code, out, told = run(["check", *words, "--no-cache"])
+        code, out, told = run(asked(words))
         assert code == 1, f"{kind}: {words} {code} {out} {told}"
-        assert "FAIL  " in out, out
+        assert "FAIL  " in out or words[0] == "compare", out
         folder.rename(kept)
         for number in numbers:
             draw = random.Random(f"{kind} {seed} {number}")
@@ -437,7 +452,7 @@ def attack(kind: str, numbers: range, seed: int) -> tuple[int, list[str]]:
             done = damage(words, draw)
             signal.alarm(SECONDS)
             try:
-                code, out, told = run(["check", *words, "--no-cache"])
+                code, out, told = run(asked(words))
             except Exception as error:
                 code, out, told = 70, "", f"{type(error).__name__} {error}"
             signal.alarm(0)

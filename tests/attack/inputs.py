@@ -21,11 +21,14 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "fixtures")]
+sys.path[:0] = [str(ROOT / "fixtures"), str(ROOT / "tests")]
 
+from cause_jobs import CALM  # noqa: E402
+from generate import build  # noqa: E402
 from roles import SECOND, Work, write_roles  # noqa: E402 - its folder is no package
 from rounds import rounds  # noqa: E402
 from service_causes import write_service  # noqa: E402
@@ -85,6 +88,15 @@ def summaries(folder: Path) -> None:
         command(["summarize", str(FIXTURES / "two_ranks"), "-o", str(folder)])
 
 
+def borrowed(folder: Path) -> None:
+    """Replays of graphs, and an eager run of the same model."""
+    decode = replace(CALM, decode=True, training=False, item_sync=True, step_end_sync=False, steps=5, losses=0)
+    for place, changes in (("replay", {"graph": True}), ("eager", {})):
+        for name, content in build(replace(decode, embedding=False, layers=4, **changes)).items():
+            (folder / place / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place / name).write_bytes(content)
+
+
 def only(folder: Path, name: str) -> None:
     """One file of a service."""
     write_service(folder, "kv", 1, 10, trace=True, database=True)
@@ -122,6 +134,8 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[list[str]]]] = {
     "engine": (unpacked, PROFILE),
     "ftrace": (lambda folder: [copied(TRACES / "ftrace" / name, folder) for name in ("trace.txt", "pid_mapping.json")],
                [["report", "{}/trace.txt", "--format", "json", "--no-cache"]]),
+    "eager": (borrowed, [[*PROFILE[0][:1], "{}/replay", "--eager", "{}/eager", "--format", "json", "--no-cache"],
+                         ["query", "{}/replay", "SELECT * FROM borrowed_code", "--eager", "{}/eager", "--no-cache"]]),
     "snapshot": (from_traces("memory/snapshot_expandable.pkl"), [["report", "{}/*", "--format", "json"]]),
     "memscope": (from_traces("memory/memscope_leaks.csv"), [["report", "{}/*", "--format", "json"]]),
     "memscope_db": (from_traces("memory/memscope_dump_20260527062213.db"), [["report", "{}/*", "--format", "json"]]),
