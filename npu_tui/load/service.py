@@ -214,8 +214,9 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
             plain = name.removesuffix("_date")
             if plain in frame.columns:
                 both = frame.lazy().select(plain, name).drop_nulls().head(_COMPARED).collect()
-                if len(both):
-                    return Clock(whole_quarters(int(np.median((both[name] - both[plain]).to_numpy()))))
+                ahead = (both[name] - both[plain]).to_numpy()
+                if len(ahead := ahead[np.abs(ahead) < 24 * _HOUR]):
+                    return Clock(whole_quarters(int(np.median(ahead))))
             dated = dated or frame[name].null_count() < len(frame)
     return Clock(_ASSUMED, "assumed") if dated else Clock()
 

@@ -67,6 +67,22 @@ def test_a_damaged_folder_is_not_measured(folder: Path, tmp_path: Path, capsys: 
     assert checks["findings"][0] == "not_measured"
 
 
+@pytest.mark.parametrize("odd", ["-5", "x"])
+def test_slow_requests_whose_latency_cannot_be_make_no_gate_pass(
+    folder: Path, odd: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "batch.csv").write_bytes((folder / "batch.csv").read_bytes())
+    title, *rows = (line.split(",") for line in (folder / "request.csv").read_text().splitlines())
+    at = title.index("first_token_latency(ms)")
+    rows.sort(key=lambda row: float(row[at]))
+    most = (float(rows[-9][at]) + float(rows[-10][at])) / 2
+    for row in rows[-9:]:
+        row[at] = odd
+    (tmp_path / "request.csv").write_text("\n".join(map(",".join, [title, *rows])) + "\n")
+    code, checks, _ = checked(capsys, tmp_path, "--max-ttft", f"{most}ms")
+    assert (code, checks["ttft:p99"]) == (1, ("not_measured", None))
+
+
 @pytest.mark.parametrize("emptied", ["request.csv", "batch.csv"])
 def test_without_a_table_no_finding_is_looked_for(
     folder: Path, emptied: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

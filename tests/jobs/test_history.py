@@ -156,6 +156,12 @@ def test_a_copied_file_is_one_run(tmp_path: Path) -> None:
     assert [problem.code for problem in log.problems] == ["log.copies"]
 
 
+def test_a_run_that_two_add_at_a_time_counts_once(tmp_path: Path) -> None:
+    for token, second in (("1", "00"), ("2", "01")):
+        put(tmp_path / "log", made("a", 5.0, when=f"2026-11-25T10:00:{second}+00:00", id="1"), token)
+    assert len(read_log(tmp_path / "log").runs) == 1
+
+
 def test_labels_are_harmless(tmp_path: Path) -> None:
     bad = "\x1b[31m"
     run = made(f"{bad}../../etc/x \u202e", 1.0, path=bad, setup={bad: bad}, kinds=[OfKind(kind=bad)])

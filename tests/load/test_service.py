@@ -101,6 +101,51 @@ def test_an_end_before_its_start_is_unknown(tmp_path: Path) -> None:
     assert batches.end.tolist() == [1_763_600_000_011_000_000, 1_763_600_000_530_000_000, UNKNOWN]
 
 
+def test_what_cannot_be_is_unknown_and_told(tmp_path: Path) -> None:
+    """Numbers and moments below 0; the date counts where the ms cannot be."""
+    text = NEW["request.csv"].replace("1763600000500.0", "-5").replace(",200,3,700,", ",-200,3,-700,")
+    service = read_service(folder_of(tmp_path / "out", {"request.csv": text.replace("1763600000002.687256", "-5")}))
+    requests = service.requests
+    assert service.clock.basis == "assumed"  # such ms tell nothing of the zone of the dates
+    assert requests.start.tolist() == [1_763_600_000_002_687_000, 1_763_600_000_500_000_000]
+    assert requests.prompt_tokens.tolist() == [100, UNKNOWN]
+    told = {said.args["column"]: said.args["count"] for said in service.odd if said.code == "odd.service_impossible"}
+    assert told == {"execution": 1, "prompt_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "nameless"),
+    [
+        ("[{'rid': 'a', 'iter': 0, 'type': 1}, {'rid': 'bb', 'it", 2, 1),
+        ("[{'rid': 'a', 'iter': 0, 'type': 1}, {'iter': 3}]", 2, 1),
+        ("[[[[", 1, 1),
+        ("[{}]", 1, 1),
+        ("[{'rid': {'a': 1}}]", 2, 2),
+        ("[]", 0, 0),
+        ("[7, 8]", 2, 0),
+    ],
+)
+def test_lists_that_are_cut_off_or_nameless_are_told(tmp_path: Path, text: str, count: int, nameless: int) -> None:
+    rows = f'name,res_list,start_time(ms)\nmodelExec,"{text}",1763600000520.0\n'
+    service = read_service(folder_of(tmp_path / "out", {"batch.csv": rows}))
+    assert len(service.members) == count
+    told = [said.args["count"] for said in service.odd if said.code == "odd.service_nameless"]
+    assert told == [nameless] * bool(nameless)
+
+
+def test_files_of_several_runs_are_told(tmp_path: Path) -> None:
+    """Copies beside are named, a request that is there twice, and files of which one is hours later."""
+    later = NEW["batch.csv"].replace("1763600000", "1763609000").replace("2025-11-20 08", "2025-11-20 11")
+    rows = NEW["request.csv"].splitlines(keepends=True)
+    files = {"request.csv": "".join([*rows, rows[-1]]), "batch.csv": later, "request (1).csv": "", "Batch.CSV.bak": ""}
+    service = read_service(folder_of(tmp_path / "out", files))
+    assert [(said.code, said.args.get("count"), said.args.get("names")) for said in service.odd] == [
+        ("odd.service_unread", None, ["Batch.CSV.bak", "request (1).csv"]),
+        ("odd.service_runs", None, ["batch.csv"]),
+        ("odd.service_twice", 1, None),
+    ]
+
+
 def test_versions(tmp_path: Path) -> None:
     """Old names, dates alone, capitals, and no ``dp_rank``: the dates are those of UTC+8, which is said."""
     old = {
