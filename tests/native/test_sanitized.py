@@ -53,7 +53,7 @@ def test_the_sanitizer_sees_an_access_outside(environment: dict[str, str]) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        ["tests/attack/scanner.py", "--mutants", "10"],
+        ["tests/attack/scanner.py", "--mutants", "5"],
         ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/native/test_rows.py", "tests/native/test_replay.py",
          "tests/native/test_spans.py", "tests/native/test_columns.py",
          "tests/native/test_cells.py", "tests/load/scanner/test_chosen.py"],
