@@ -131,16 +131,14 @@ def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
     master[tasks.owner[talks]] = tasks.plane[talks]
     on_master = np.flatnonzero(tasks.plane == master[tasks.owner])
     owner, length, kind = tasks.owner[on_master], tasks.length[on_master], tasks.kind[on_master]
-    bounds = np.searchsorted(owner, np.arange(count + 1))
     at = np.flatnonzero(kind == _MOVING)
     moved = np.full(count, len(on_master))
     first_moves = _firsts(owner[at])
     moved[owner[at[first_moves]]] = at[first_moves]
     waiting = kind == _WAITING
     early = waiting & (np.arange(len(on_master)) < moved[owner])
-    wait, transit, synchronization = (
-        _sums(np.where(mask, length, 0), bounds) for mask in (waiting, kind == _MOVING, early)
-    )
+    masks = (waiting, kind == _MOVING, early)
+    wait, transit, synchronization = (summed(owner[mask], length[mask], count) for mask in masks)
     known = master >= 0
     known[owner[kind == _REMOTE]] = False
     return Timings(known, wait, transit, synchronization, elapsed - wait - transit)
@@ -253,9 +251,3 @@ def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
         return firsts
     largest = np.maximum.reduceat(value, firsts)
     return np.flatnonzero(value == np.repeat(largest, np.diff(firsts, append=len(owner))))
-
-
-def _sums(values: I64, bounds: I64) -> I64:
-    """The sums of ``values`` between consecutive ``bounds``."""
-    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(values)))
-    return total[bounds[1:]] - total[bounds[:-1]]

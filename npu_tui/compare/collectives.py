@@ -24,6 +24,7 @@ from npu_tui.analysis.collectives import (
     Waits,
     with_ranks_of_job,
 )
+from npu_tui.analysis.communication import owned_tasks
 from npu_tui.analysis.operators import collective_type, collective_types
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.steps import StepWindow
@@ -141,26 +142,15 @@ def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Co
     """
     slices = trace.slices
     is_wait = np.array([plane_task(name) == NOTIFY_WAIT for name in trace.names] + [False])
-    item: list[I64] = []
-    wait: list[I64] = []
-    for group, planes in groups_of(trace):
-        group_items = np.arange(group.first, group.last)
-        longest = np.full(len(group_items), -1, np.int64)
-        tasks = np.concatenate([np.zeros(0, np.int64), *(np.arange(plane.first, plane.last) for plane in planes)])
-        tasks = tasks[is_wait[slices.name[tasks]]]
-        if len(tasks) and len(group_items):
-            begin, end = slices.start[group_items], slices.end[group_items]
-            at = np.searchsorted(begin, slices.start[tasks], "right") - 1
-            inside = (at >= 0) & (slices.start[tasks] < end[np.maximum(at, 0)])
-            tasks, at = tasks[inside], at[inside]
-            order = np.lexsort((slices.end[tasks] - slices.start[tasks], at))
-            longest[at[order]] = tasks[order]  # of several the last one stays
-        item.append(group_items)
-        wait.append(longest)
-    items = np.concatenate([np.zeros(0, np.int64), *item])
-    waits = np.concatenate([np.zeros(0, np.int64), *wait])
-    order = np.argsort(slices.start[items], kind="stable")
-    items, waits = items[order], waits[order]
+    called = [np.arange(group.first, group.last) for group, _ in groups_of(trace)]
+    items = np.concatenate([np.zeros(0, np.int64), *called])
+    items = items[np.argsort(slices.start[items], kind="stable")]
+    owner, _, tasks = owned_tasks(trace, items)
+    waiting = is_wait[slices.name[tasks]]
+    owner, tasks = owner[waiting], tasks[waiting]
+    order = np.lexsort((slices.end[tasks] - slices.start[tasks], owner))
+    waits = np.full(len(items), -1, np.int64)
+    waits[owner[order]] = tasks[order]  # of several the last one stays
     source, target = _peers(trace, items, waits, windows)
     collectives = _waiting(trace, items, waits, source, target)
     return with_ranks_of_job(trace, collectives, groups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, without
 from npu_tui.rules.late_ranks import fill_span, late, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
+from npu_tui.trace.args import PlaneArgs
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
@@ -38,10 +39,6 @@ _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "RO
 @lru_cache(64)
 def _transport(link_type: str) -> str | None:
     return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
-
-
-def _is_on(transport: str, link_type: str) -> bool:
-    return _transport(link_type) == transport
 
 
 ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
@@ -158,7 +155,7 @@ def link(facts: Facts) -> Draft | None:
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
         problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
     for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        carried = planes.over(partial(_is_on, kind)) & (planes.size > 0)
+        carried = _carried_by(kind, planes) & (planes.size > 0)
         small = carried & (planes.size < most * 1e6)
         many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
         if many and _slows(facts, planes.item[small], slower):
@@ -263,7 +260,7 @@ def _unaligned(facts: Facts) -> tuple[list[int], float]:
     return unaligned, int(moved[inside].sum()) / total if total else 0.0
 
 
-def _carried_by(transport: str, moved: TrafficColumns) -> Bools:
+def _carried_by(transport: str, moved: TrafficColumns | PlaneArgs) -> Bools:
     """Which rows of ``moved`` went over links that ``transport`` serves."""
     return np.array([_transport(link) == transport for link in moved.links], np.bool_)[moved.link]
 
