@@ -236,6 +236,8 @@ def _explore(profile: Profile) -> None:
             return app.return_code or 0
 
         code = guarded_main(explore)
+    except SystemExit as end:  # a signal while the loop of the explorer closes
+        code = int(end.code or 0)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
