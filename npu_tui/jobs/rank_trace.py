@@ -50,12 +50,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import (
-    NO_RANK,
-    NOTIFY_WAIT,
-    communication_args,
-    plane_task,
-)
+from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, plane_task
 
 _MOST_LINES = 8
 _MOST_FINDINGS = 5
@@ -352,9 +347,7 @@ def links_of(profile: Profile) -> Iterator[LinkUse]:
     item = _judged(profile).item
     owner, _, task = owned_tasks(trace, item)
     row = np.searchsorted(planes.item, task)
-    source, target, size, link = (
-        each[row] for each in (planes.source_rank, planes.target_rank, planes.size, planes.link)
-    )
+    source, target, size = planes.source_rank[row], planes.target_rank[row], planes.size[row]
     time = trace.slices.end[task] - trace.slices.start[task]
     carried = planes.over(lambda name: name not in ("", ON_CHIP, "INVALID_TYPE"))[row]
     used = np.flatnonzero(carried & (np.minimum(source, target) >= 0) & (source != target) & (size > 0) & (time > 0))
@@ -362,8 +355,8 @@ def links_of(profile: Profile) -> Iterator[LinkUse]:
     operations = [call_name(trace.names[name])[:2] for name in called.tolist()]
     every = sorted(set(operations))
     place = np.array([every.index(operation) for operation in operations], np.int64)[code.reshape(-1)]
-    sized = np.log2(size[used]).round().astype(np.int64)
-    rows = np.column_stack((place, source[used], target[used], link[used], sized))
+    classes = np.log2(size[used]).round().astype(np.int64)
+    rows = np.column_stack((place, source[used], target[used], planes.link[row[used]], classes))
     kinds, kind = np.unique(rows, axis=0, return_inverse=True)
     same = Grouped(kind.reshape(-1), len(kinds))
     speeds, sizes = same.medians(size[used] / time[used]), same.medians(size[used] / 1e6)
