@@ -265,12 +265,13 @@ class _Typed:
             columns[column.name] = typed[place] if place in typed else of_texts[f"{place}"]
             if column.kind == "date" and place not in typed and cells is not None:
                 text = cells[f"{place}"].str.strip_chars()
-                numbers[column.name.removesuffix("_date")] = text.set(text.is_in((*MISSING, "0")), None)
-        for name, text in numbers.items():
+                numbers[column.name] = text.set(text.is_in((*MISSING, "0")), None)
+        for date, text in numbers.items():
+            name = date.removesuffix("_date")
             moments = moments_of(text.set(_dated(text), None))
             if moments.null_count() < len(moments):
                 columns[name] = columns[name].fill_null(moments) if name in columns else moments
-            unread = text.is_not_null() & columns[f"{name}_date"].is_null() & columns.get(name, moments).is_null()
+            unread = text.is_not_null() & columns[date].is_null() & columns.get(name, moments).is_null()
             if unread.any():
                 self._lost[name] = self._lost.get(name, 0) + int(unread.sum())
         frame = pl.DataFrame(columns)
