@@ -14,8 +14,20 @@ import numpy as np
 import pytest
 
 from npu_tui.load.fast_scanner import Memory
+from npu_tui.native import columns as csv
 from npu_tui.native import library as libraries
-from npu_tui.native.layout import DONE, NUMBER, REGION, WORDS
+from npu_tui.native.layout import (
+    CSV_DATE,
+    CSV_MILLISECONDS,
+    CSV_REAL,
+    CSV_REGION,
+    CSV_REQUESTS,
+    CSV_TEXT,
+    DONE,
+    NUMBER,
+    REGION,
+    WORDS,
+)
 
 HERE = Path(__file__).parent
 FOLDER = Path(libraries.__file__).parent / "library"
@@ -109,3 +121,50 @@ def test_both_machines_leave_the_same_memory(harness: Path, path: Path, damage: 
     assert why not in (DONE, 101, 102, 103)
     assert file.read_bytes() == bytes(block)
     assert np.frombuffer(block, np.int64)[NUMBER["x"]] > 100
+
+
+class Emulated:
+    """The loop of CSV files for aarch64, on copies of the memory that a plan names."""
+
+    def __init__(self, harness: Path, file: Path) -> None:
+        self._harness, self._file = harness, file
+
+    def csv_columns(self, plan: csv.I64) -> int:
+        """The number of rows, below 100, or a negative one."""
+        words, block = plan.copy(), bytearray(8 * len(plan))
+        for at in CSV_REGION.values():
+            words[at], address, size = len(block), plan[at], plan[at + 1]
+            block += ctypes.string_at(int(address), int(size)) + bytes(-int(size) % 64 + 64)
+        block[: 8 * len(plan)] = words.tobytes()
+        self._file.write_bytes(block)
+        command = [EMULATOR, str(self._harness), str(FOLDER / "aarch64.so"), "csv_columns", str(self._file)]
+        code = subprocess.run([*command, str(len(CSV_REGION)), "0"]).returncode
+        block = bytearray(self._file.read_bytes())
+        words[:] = np.frombuffer(block[: 8 * len(plan)], np.int64)
+        for at in CSV_REGION.values():
+            ctypes.memmove(int(plan[at]), bytes(block[words[at] : words[at] + words[at + 1]]), int(plan[at + 1]))
+            words[at] = plan[at]
+        plan[:] = words
+        assert code not in (101, 102, 103)
+        return code if code < 100 else -1
+
+
+def test_both_machines_read_the_same_columns(harness: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [CSV_TEXT, CSV_REQUESTS, CSV_DATE, CSV_MILLISECONDS, CSV_REAL]
+    cells = (
+        ("decode", "\"[{'rid': 'a', 'iter': 1, 'type': 1, 'num_scheduled_tokens': 1}]\"", "2026-03-02 10:00:00:021911"),
+        ('"say ""no"", twice"', "[]", "N/A"),
+    )
+    numbers = ("1772416800021.9115", "0.1234567890123456"), ("", "-2.25")
+    rows = [",".join([*cells[k % 2], *numbers[k % 3 % 2]]) for k in range(60)]
+    for text in ("\n".join(rows) + "\n", "\r\n".join(rows) + "\r\n", "\n".join(rows) + '\n"a,b\n'):
+        here = csv.csv_columns(text.encode(), kinds, ["", "N/A"])
+        with monkeypatch.context() as patched:
+            patched.setattr(csv, "library", lambda: Emulated(harness, tmp_path / "block"))
+            there = csv.csv_columns(text.encode(), kinds, ["", "N/A"])
+        assert (here is None) is (there is None) is text.endswith("b\n")
+        if here is not None and there is not None:
+            assert (here.rows, here.texts) == (there.rows, there.texts)
+            assert here.requests.tolist() == there.requests.tolist()
+            assert {k: v.tolist() for k, v in here.values.items()} == {k: v.tolist() for k, v in there.values.items()}
+            assert sorted(here.values) == [0, 1, 2, 3, 4]
