@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
+for folder in (ROOT, ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
 from cause import Job  # noqa: E402 - its folder is no package

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
+for folder in (ROOT, ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
 from measured import profile_at  # noqa: E402 - its folder is no package

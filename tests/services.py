@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests"):
+for folder in (ROOT, ROOT / "fixtures", ROOT / "tests"):
     sys.path.insert(0, str(folder))
 
 from service import Service, serve  # noqa: E402 - its folder is no package

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
+for folder in (ROOT, ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
 from cores import Theft  # noqa: E402 - its folder is no package

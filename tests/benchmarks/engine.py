@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 ROOT = Path(__file__).resolve().parents[2]
-for folder in (ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
+for folder in (ROOT, ROOT / "fixtures", ROOT / "tests", ROOT / "tests" / "rules"):
     sys.path.insert(0, str(folder))
 
 from engines import Batch, Engine, Run, troubles  # noqa: E402 - its folder is no package
