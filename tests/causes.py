@@ -72,7 +72,7 @@ def outcome(cause: Cause, seed: int) -> Outcome:
     steps = cause.job[0].steps
     findings = before.findings.findings
     named = next((each for each in findings if each.id in cause.leads), None)
-    apart = [each for each in findings if each is not named and each.part_of is None]
+    apart = [each for each in findings if named is not None and each is not named and each.part_of != named.id]
     others = [next((each for each in apart if each.id in names), None) for names in cause.also]
     above = tuple(
         each.id for each in after.findings.findings if each.severity != "info" and each.id not in cause.others
