@@ -23,6 +23,7 @@ from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.json_columns import Codes
 from npu_tui.load.raw import raw_services
 from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.service_spans import tables_of_events
@@ -95,13 +96,13 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     tables_read |= reading.of_events([name for name in ("requests", "batches") if not len(tables_read[name].frame)])
     frames = {name: table.frame for name, table in tables_read.items()}
     clock = _clock(list(frames.values()))
-    codes = _Codes({}, {}, clock.shift, {})
+    codes = _Codes(Codes(), Codes(), clock.shift, {})
     tables = {name: codes.filled(table, frames[name]) for name, table in TABLES.items()}
     rows: dict[str, Any] = {name: rows for name, (rows, _) in tables.items()}
     counts, requests, order = frames["batches"]["members"], tables_read["batches"].requests, tables["batches"][1]
     service = Service(
-        path=str(folder), files=reading.files, clock=clock, rids=list(codes.rids), texts=list(codes.texts),
-        odd=reading.odd, read_spans=_no_spans,
+        path=str(folder), files=reading.files, clock=clock, rids=codes.rids.values_in_order,
+        texts=codes.texts.values_in_order, odd=reading.odd, read_spans=_no_spans,
         read_members=lambda: _members(counts, requests, order, codes.rids, service),
         **rows,
     )  # fmt: skip
@@ -110,10 +111,10 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
     service.odd += _of_several_runs({tables_read[name].name: rows[name] for name in TABLES})
     named = service.requests.rid[service.requests.rid != NONE]
     twice, nameless = len(named) - len(np.unique(named)), 0 if requests is None else requests["rid"].null_count()
-    service.odd += [message("odd.service_twice", name=tables_read["requests"].name, count=twice)] if twice else []
-    service.odd += (
-        [message("odd.service_nameless", name=tables_read["batches"].name, count=nameless)] if nameless else []
-    )
+    if twice:
+        service.odd.append(message("odd.service_twice", name=tables_read["requests"].name, count=twice))
+    if nameless:
+        service.odd.append(message("odd.service_nameless", name=tables_read["batches"].name, count=nameless))
     return service
 
 
@@ -224,8 +225,8 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
 class _Codes(Struct):
     """Texts as codes of all tables, and dates as ns since 1970: ``shift`` is taken off."""
 
-    rids: dict[str, int]
-    texts: dict[str, int]
+    rids: Codes[str]
+    texts: Codes[str]
     shift: int
     impossible: dict[tuple[str, str], int]
     """Values that cannot be, such as an end before its start, by file and column: they are unknown."""
@@ -309,22 +310,20 @@ def _numbers(values: pl.Series) -> npt.NDArray[Any]:
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
 
 
-def _coded(values: pl.Series, codes: dict[str, int]) -> I32:
+def _coded(values: pl.Series, codes: Codes[str]) -> I32:
     """The codes of texts, those that are new included."""
     import polars as pl
 
     values = values.cast(pl.Categorical)
     distinct, numbers = values.unique(maintain_order=True).drop_nulls(), values.to_physical()
-    texts = distinct.cast(pl.String).to_list()
-    codes.update(zip([text for text in texts if text not in codes], itertools.count(len(codes)), strict=False))
     table = np.full(int(numbers.max() or 0) + 2, NONE, np.int32)  # type: ignore[arg-type]
-    table[distinct.to_physical()] = [*map(codes.__getitem__, texts)]
+    table[distinct.to_physical()] = codes.of(distinct.cast(pl.String).to_list())
     coded: I32 = table[numbers.fill_null(len(table) - 1).to_numpy()]
     return coded
 
 
 def _members(
-    counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: dict[str, int], service: Service
+    counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: Codes[str], service: Service
 ) -> Members:
     """The ``requests`` of batches, of which each row has ``counts``, of the batches in ``order``."""
     if requests is None:
@@ -335,6 +334,6 @@ def _members(
     count = count[order]
     place = spread(first[order], count)
     rid, *numbers = (_coded(requests["rid"], codes), *(_numbers(requests[name]) for name in requests.columns[1:]))
-    service.rids[:] = codes
+    service.rids[:] = codes.values_in_order
     offset = np.append(0, np.cumsum(count))
     return Members(offset, np.repeat(np.arange(len(order)), count), rid[place], *(column[place] for column in numbers))

@@ -148,10 +148,8 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
-        severity, title = (
-            severity_of(facts, facts.share(spent)),
-            message("finding.bound.cpu_title", count=len(slow), time=spent),
-        )
+        severity = severity_of(facts, facts.share(spent))
+        title = message("finding.bound.cpu_title", count=len(slow), time=spent)
         if (device := facts.part.slices) is not None:
             busy = np.flatnonzero(device.compute | device.collective)
             removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))

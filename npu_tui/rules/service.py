@@ -76,23 +76,23 @@ def _more_room(model: ServiceModel) -> ServiceModel:
 
 def _chunks(facts: ServiceFacts) -> Draft | None:
     """Steps take few tokens, so that prompts take many of them: with more, first tokens come earlier."""
-    model, now = facts.model, facts.figures
-    budget = MANY if model is None else min(engine.budget for engine in model.engines)
-    full = facts.waiting(TTFT.queue_full) >= facts.limits[WAITING]
-    then = facts.after(_larger) if budget < MANY and not full else None
+    found, now = facts.found, facts.figures
+    chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
+    each = float(chunks[facts.ttft.rids].mean())
+    if each < _SEVERAL or facts.model is None or facts.waiting(TTFT.queue_full) >= facts.limits[WAITING]:
+        return None
+    budget = min(engine.budget for engine in facts.model.engines)
+    then = facts.after(_larger) if budget < MANY else None
     if then is None or not then["tpot_p99"] < _MORE * now["tpot_p99"]:
         return None
-    saved = [1 - then[name] / now[name] for name in ("ttft_p50", "ttft_p99")]
-    if not facts.notable((saved[0], saved[1])):
-        return None
-    found = facts.found
-    chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
-    if chunks[facts.ttft.rids].mean() < _SEVERAL:
+    median, tail = (1 - then[name] / now[name] for name in ("ttft_p50", "ttft_p99"))  # NaN where the replay is off
+    if not facts.notable((median, tail)):
         return None
     parts = facts.cost(TTFT.prefill, TTFT.other, TTFT.bubble, TTFT.batching)
-    words = {"budget": budget, "chunks": float(chunks[facts.ttft.rids].mean()), "times": _LARGER}
+    words = {"budget": budget, "chunks": each, "times": _LARGER}
     return draft_of(
-        max(saved), "chunks", "chunks_detail", words, (parts * (1 - 1 / np.maximum(chunks, 1))).astype(np.int64),
+        float(np.nanmax([median, tail])), "chunks", "chunks_detail", words,
+        (parts * (1 - 1 / np.maximum(chunks, 1))).astype(np.int64),
         np.where(found.steps.prompts + found.steps.decoded >= budget, found.steps.prompts, 0), _larger,
     )  # fmt: skip
 

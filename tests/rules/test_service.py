@@ -25,6 +25,7 @@ from npu_tui.analysis.service_cost import Cost, Slower, stalls_of
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import model_of, replayed
 from npu_tui.load.service import read_service
+from npu_tui.rules.service_facts import ServiceFacts
 from npu_tui.rules.service_verdict import judge, verdict_of
 from npu_tui.strings import words
 from npu_tui.trace.service import Spans
@@ -239,6 +240,14 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
     assert (found.latencies.tpot == plain.latencies.tpot).all()
     moved = np.abs(found.latencies.ttft_parts - plain.latencies.ttft_parts).max(axis=1)
     assert np.percentile(moved, 90) < 1_000_000
+
+
+def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ServiceFacts, "_faithful", lambda *_: ["ttft_p99", "tpot_p99"])
+    Folder(serve(_short(ALL["small chunks"], 60).service)).write(tmp_path)
+    (finding,) = judge(timeline(read_service(tmp_path))).findings
+    assert finding.id == "SERVICE.CHUNKS"
+    assert 0 < finding.draft.share < 1
 
 
 def test_a_full_decode_engine_is_no_scheduler_that_waits(tmp_path: Path) -> None:
