@@ -58,6 +58,7 @@ LAYER = (  # module, source of its forward, operator, kernel time in units of `B
     ("Linear", "torch/nn/modules/linear.py(113>114)", "aten::addmm", 1.3, 2),
 )
 # fmt: on
+DATALOADER = "torch/utils/data/dataloader.py(624>633): __next__ / queue.py(154>171): get"
 State = dict[str, Any]  # what a cause keeps between steps
 End = tuple[str, int, int]  # layer, thread and time (ns) of an end of an arrow
 
@@ -160,14 +161,11 @@ class Job:
 
     def __init__(self, name: str, seed: int, off: frozenset[int] = frozenset()) -> None:
         self.base, self.causes = SITUATIONS[name]
-        self.off = off
-        key = zlib.crc32(name.encode())
+        self.off, key = off, zlib.crc32(name.encode())
         self.rng = np.random.default_rng([seed, key, 0])  # the job's own draws; peers and causes have others
         self.peer_rng = np.random.default_rng([seed, key, 1])
-        self.states: list[State] = []
-        for index in range(len(self.causes)):
-            rng = np.random.default_rng([seed, key, 2 + index])
-            self.states.append({"rng": rng, "scale": math.exp(0.2 * rng.standard_normal())})
+        rngs = [np.random.default_rng([seed, key, 2 + index]) for index in range(len(self.causes))]
+        self.states: list[State] = [{"rng": rng, "scale": math.exp(0.2 * rng.standard_normal())} for rng in rngs]
         self.host_pace, self.device_pace = np.exp(0.1 * self.rng.standard_normal(2)).tolist()
         self.main = self.tid = 200_000 + key % 700_000
         self.autograd, self.dequeuer = self.main + 8571, self.main + 3198
@@ -358,8 +356,7 @@ class Job:
                 move = self.task(COMM, "SDMA", self.draw(150), ready, "SDMA", node)
                 self.peer_came, self.collectives = move.end, self.collectives + 1
                 args = {"connection_id": node, "model id": NONE, "data_type": "FP32", "alg_type": "MESH-RING"}
-                name = f"hcom_allReduce__586_{self.collectives}_1"
-                self.add("HCCL", 0, wait.begin, move.end, name, "", {**args, "count": 4097000})
+                self.add("HCCL", 0, wait.begin, move.end, f"hcom_allReduce__586_{self.collectives}_1", "", args)
                 self.link((connection << 32) + NONE, now, origin, self.slices[-1])
                 return end
 
@@ -443,12 +440,10 @@ class Job:
             self.go_to("data", step)
             self.go_to("fetch", step)
             self.batch_made = max(self.batch_made, self.batches_taken[0]) + self.draw(base.loader_us)
-            with self.cpu_op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
-                with self.frames("torch/utils/data/dataloader.py(624>633): __next__ / queue.py(154>171): get"):
-                    self.now = max(self.now + self.draw(60), self.batch_made)
+            with self.cpu_op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"), self.frames(DATALOADER):
+                self.now = max(self.now + self.draw(60), self.batch_made)
             self.batches_taken.append(self.now)
-            stream = COPY if base.copy_stream else COMPUTE
-            self.copy("host_to_device", 120, stream, blocking=False)
+            self.copy("host_to_device", 120, COPY if base.copy_stream else COMPUTE, blocking=False)
             if base.copy_stream:
                 self.order(COPY, COMPUTE)
             self.go_to("batch", step)
@@ -492,17 +487,18 @@ class Job:
     def events(self) -> list[dict[str, Any]]:
         """The recorded events in the shape and order of torch_npu's `trace_view.json`."""
 
-        def stamp(ns: int) -> str:
-            return f"{ns // 1000}.{ns % 1000:03d}"  # µs
+        def clock(begin: int, end: int | None = None) -> dict[str, str | float]:
+            time = {"ts": f"{begin // 1000}.{begin % 1000:03d}"}  # µs
+            return time if end is None else {**time, "dur": (end - begin) / 1000}
 
         pids = {layer: self.main << 10 | sort << 5 if sort else self.main for layer, sort in SORT.items()}
-        recorded = [s._replace(begin=max(s.begin, self.started)) for s in self.slices if s.end > self.started]
-        kept = [s for s in recorded if s.begin > self.started or s.cat in ("cpu_op", "python_function")]
+        # Only the frames of the loop itself began before the recording.
+        kept = [s for s in self.slices if s.begin >= self.started or (s.end > self.started and s.name[:5] == "train")]
         kept += self.overlap(kept) if self.base.overlap else []
         framework: list[dict[str, Any]] = []
         python, links, device = framework.copy(), framework.copy(), framework.copy()
         for s in kept:
-            span = {"pid": pids[s.layer], "tid": s.tid, "ts": stamp(s.begin), "dur": (s.end - s.begin) / 1000}
+            span = {"pid": pids[s.layer], "tid": s.tid, **clock(max(s.begin, self.started), s.end)}
             if s.layer == "Python":
                 event = {"ph": "X", "name": s.name, **span, "cat": s.cat, "args": s.args}
                 (python if s.cat == "python_function" else framework).append(event)
@@ -510,10 +506,10 @@ class Job:
                 device.append({"name": s.name, **span, **({"args": s.args} if s.args else {}), "ph": "X"})
         for cat, name, id_, *ends in self.flows:
             for ph, (layer, tid, ts) in zip("sf", ends, strict=True):
-                event = {"ph": ph, "bp": "e", "name": name, "id": id_, "pid": pids[layer], "tid": tid, "ts": stamp(ts)}
-                if ends[0][2] > self.started and cat == "HostToDevice":
+                event = {"ph": ph, "bp": "e", "name": name, "id": id_, "pid": pids[layer], "tid": tid, **clock(ts)}
+                if ends[0][2] >= self.started and cat == "HostToDevice":
                     device.append({k: v for k, v in event.items() if k != "bp" or ph == "f"} | {"cat": cat})
-                elif ends[0][2] > self.started:
+                elif ends[0][2] >= self.started:
                     (links if cat == "async_npu" else framework).append({**event, "cat": cat})
         device.sort(key=lambda event: str(event["ts"]))
         named = list(self.metadata(sorted({(s.layer, s.tid) for s in kept}), pids))
@@ -541,9 +537,8 @@ class Job:
         for s in tasks:
             if s.layer == "HCCL" or s.args["Task Type"] == "AI_CORE":
                 busy[int(s.layer == "HCCL"), slice(*np.searchsorted(edges, (s.begin, s.end)))] = True
-        compute, comm = busy
         found = []
-        for lane, on in enumerate((compute, comm, comm & ~compute, ~(comm | compute))):
+        for lane, on in enumerate((busy[0], busy[1], busy[1] & ~busy[0], ~busy.any(axis=0))):
             changes = edges[np.flatnonzero(np.diff(np.concatenate(([False], on[:-1], [False]))))].tolist()
             spans = zip(changes[::2], changes[1::2], strict=True)
             found += [Slice("Overlap Analysis", lane, begin, end, OVERLAP[lane], "", {}) for begin, end in spans]
@@ -593,7 +588,7 @@ def job(base: Base, *causes: Cause, **changes: Any) -> tuple[Base, tuple[Cause, 
     return replace(base, **changes), causes
 
 
-ODD: Callable[[int], bool] = lambda step: step % 2 == 1  # noqa: E731
+ODD, THIRD = (lambda step: step % 2 == 1), (lambda step: step % 3 == 1)
 HOST = Base()  # the host is slower than the device: each host millisecond counts
 DEVICE = Base(kernel_us=260.0)  # the device is the slower one; the host waits for the step before
 SYNCED = Base(kernel_us=150.0, wait="loss")  # the loss is read in each step, then host and device start anew
@@ -601,8 +596,8 @@ AHEAD = Base(kernel_us=240.0, wait="none", steps=6)  # nothing holds the host ba
 
 # fmt: off
 SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
-    "lock_of_logging_thread": job(HOST, Cause("log", "recipe/logbook.py(37>44): record / logging/__init__.py(922): acquire",
-        17, held_lock, inner="!acquire of _thread.RLock"), steps=6),
+    "lock_of_logging_thread": job(HOST, Cause("log", "recipe/logbook.py(37>44): record / logging/__init__.py(922): "
+        "acquire", 17, held_lock, inner="!acquire of _thread.RLock"), steps=6),
     "print_to_slow_terminal": job(SYNCED, Cause("log", "recipe/report.py(12>19): show / !print", 5)),
     "json_of_metrics": job(HOST, Cause("log", "recipe/metrics.py(61>70): dump / json/__init__.py(183>234): dumps", 4,
         calls=12, inner="json/encoder.py(413>431): _iterencode"),
@@ -611,18 +606,17 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
         steps=8),
     "thread_pool_result": job(SYNCED, Cause("batch", "recipe/augment.py(71>83): views / concurrent/futures/_base.py"
         "(428>453): result", 12, awaited, inner=LOCK), kernel_us=60.0),
-    "lambda_in_scheduler": job(HOST, Cause("sched", "torch/optim/lr_scheduler.py(146>161): step / torch/optim/lr_scheduler.py"
-        "(268>278): get_lr / recipe/schedule.py(29): <lambda>", 3.5, calls=40, inner="!sum"), layers=3),
-    "compiled_extension": job(HOST, Cause("layer", "recipe/model.py(60>64): pack", 5, op="ragged_ext::pack_rows"),
-        stack="ops"),
+    "lambda_in_scheduler": job(HOST, Cause("sched", "torch/optim/lr_scheduler.py(146>161): step / "
+        "torch/optim/lr_scheduler.py(268>278): get_lr / recipe/schedule.py(29): <lambda>", 3.5, calls=40, inner="!sum")),
+    "compiled_extension": job(HOST, Cause("layer", "recipe/model.py(60>64): pack", 5, op="ragged::pack"), stack="ops"),
     "stat_on_nfs": job(DEVICE, Cause(  # hidden behind the device
         "log", "recipe/checkpoint.py(21>27): marked / genericpath.py(16>19): exists / !stat", 4), steps=6),
-    "regex_on_tokens": job(HOST, Cause("data", "recipe/tokens.py(54>60): split", 6, calls=60, inner="!sub of re.Pattern"),
-        layers=6, overlap=False),
+    "regex_on_tokens": job(HOST, Cause("data", "recipe/tokens.py(54>60): split", 6, calls=60,
+        inner="!sub of re.Pattern"), layers=6, overlap=False),
     "numpy_postprocessing": job(DEVICE, Cause("loss", "recipe/postprocess.py(33>41): decode", 5, read_back,
         inner="numpy/lib/function_base.py(3886>3902): percentile")),
-    "deepcopy_of_state": job(HOST, Cause("log", "recipe/shadow.py(18>23): keep / copy.py(128>146): deepcopy", 0, operators,
-        lambda step: step % 3 == 1, 90, "torch/_tensor.py(84>125): __deepcopy__", "aten::clone"),
+    "deepcopy_of_state": job(HOST, Cause("log", "recipe/shadow.py(18>23): keep / copy.py(128>146): deepcopy", 0,
+        operators, THIRD, 90, "torch/_tensor.py(84>125): __deepcopy__", "aten::clone"),
         peers=3, peer_ms=3.5, steps=6),
     "pickle_in_gradient_hook": job(HOST, Cause(  # on the autograd thread
         "hook", "recipe/feeder.py(66>72): send / !dumps of ForkingPickler", 4), stack="none"),
@@ -632,44 +626,41 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
         "check_output / subprocess.py(1165>1209): communicate / selectors.py(402>416): select / !poll of select.poll",
         45, when=lambda step: step in (2, 6)), steps=8),
     "sleep_as_backoff": job(HOST, Cause("data", "!sleep", 5), host_us=90.0),
-    "queue_of_slow_producer": job(HOST, Cause("data", "recipe/feeder.py(25>31): next_batch / queue.py(154>171): get", 16,
-        produced, inner=LOCK), steps=7),
+    "queue_of_slow_producer": job(HOST, Cause("data", "recipe/feeder.py(25>31): next_batch / queue.py(154>171): get",
+        16, produced, inner=LOCK), steps=7),
     "tqdm_refresh": job(SYNCED, Cause("log", "recipe/progress.py(14>18): advance / tqdm/std.py(1198>1242): update / "
-        "tqdm/std.py(1325>1347): refresh / tqdm/std.py(1464>1492): display / !write of _io.TextIOWrapper", 3.5),
-        absolute=True),
-    "allclose_in_assert": job(DEVICE, Cause("layer", "recipe/guard.py(31>36): check", 0, operators, op="aten::allclose",
-        reads=True), kernel_us=90.0, host_us=80.0, stack="none"),
+        "tqdm/std.py(1325>1347): refresh / !write of _io.TextIOWrapper", 3.5), absolute=True),
+    "allclose_in_assert": job(DEVICE, Cause("layer", "recipe/guard.py(31>36): check", 0, operators,
+        op="aten::allclose", reads=True), kernel_us=90.0, host_us=80.0, stack="none"),
     "pandas_append": job(AHEAD, Cause(  # hidden behind the device
         "log", "recipe/history.py(30>36): add_row / pandas/core/reshape/concat.py(157>395): concat", 3, calls=15,
         inner="pandas/core/internals/managers.py(1823>1830): _consolidate"), level=0),
     "sqlite_of_metrics": job(HOST, Cause("log", "recipe/ledger.py(20>28): insert / !commit of sqlite3.Connection", 7),
         stack="none", copy_stream=True),
-    "yaml_reload": job(HOST, Cause("data", "recipe/config.py(44>49): reload / yaml/__init__.py(117>125): safe_load", 12,
-        when=ODD, calls=30, inner="yaml/composer.py(63>84): compose_node"), Cause("log", "recipe/probe.py(9>16): alive / "
-        "http/client.py(1331>1374): getresponse / !recv_into of socket", 2), steps=6),
+    "yaml_reload": job(HOST, Cause("data", "recipe/config.py(44>49): reload / yaml/__init__.py(117>125): safe_load",
+        12, when=ODD, calls=30, inner="yaml/composer.py(63>84): compose_node"), Cause("log", "recipe/probe.py(9>16): "
+        "alive / http/client.py(1331>1374): getresponse / !recv_into of socket", 2), steps=6),
     "zlib_compression": job(DEVICE, Cause(  # hidden behind the device
         "clip", "recipe/snapshot.py(52>58): pack / !compress", 5), copy_stream=True),
     "norm_by_parameter": job(DEVICE, Cause("clip", "recipe/clip.py(18>22): grad_norm", 0, operators, calls=40,
         op="aten::linalg_vector_norm", reads=True), kernel_us=90.0, stack="ops"),
-    "tokenizer_in_loop": job(HOST, Cause("data", "recipe/prompts.py(70>79): encode / transformers/tokenization_utils_base.py"
-        "(2790>2848): __call__", 8, calls=8, inner="!encode_batch of tokenizers.Tokenizer"), layers=5, absolute=True),
-    "image_decode": job(HOST, Cause("data", "torch/utils/data/_utils/fetch.py(46>51): fetch / recipe/dataset.py(61>66): "
-        "__getitem__ / PIL/Image.py(900>946): convert", 9, calls=16, inner="PIL/ImageFile.py(155>269): load / "
-        "!decode of ImagingDecoder"), Cause("batch", "recipe/dataset.py(140>147): by_length / !sorted", 2),
-        peers=2, peer_ms=5.0),
+    "tokenizer_in_loop": job(HOST, Cause("data", "recipe/prompts.py(70>79): encode / transformers/tokenization.py"
+        "(2790>2848): __call__", 8, calls=8, inner="!encode_batch of tokenizers.Tokenizer"), absolute=True),
+    "image_decode": job(HOST, Cause("data", "torch/utils/data/_utils/fetch.py(46>51): fetch / "
+        "recipe/dataset.py(61>66): __getitem__ / PIL/Image.py(900>946): convert", 9, calls=16,
+        inner="PIL/ImageFile.py(155>269): load / !decode of ImagingDecoder"),
+        Cause("batch", "recipe/dataset.py(140>147): by_length / !sorted", 2), peers=2, peer_ms=5.0),
     "average_of_weights": job(HOST, Cause("sched", "recipe/ema.py(25>31): update", 0, operators, calls=90,
         op="aten::lerp_"), stack="ops"),
-    "figure_each_third_step": job(SYNCED, Cause("log", "recipe/figures.py(48>63): draw / matplotlib/figure.py(3243>3390): "
-        "savefig", 60, when=lambda step: step % 3 == 0, calls=20, inner="matplotlib/artist.py(53>72): draw_wrapper"),
-        steps=6),
+    "figure_each_third_step": job(SYNCED, Cause("log", "recipe/figures.py(48>63): draw / matplotlib/figure.py"
+        "(3243>3390): savefig", 60, when=THIRD, calls=20, inner="matplotlib/artist.py(53>72): draw_wrapper"), steps=6),
     "timer_signal": job(DEVICE, Cause(  # a handler that runs anywhere, hidden behind the device
         "layer", "recipe/watchdog.py(40>47): on_alarm / !fsync", 6, when=ODD), steps=7),
     "import_in_first_step": job(SYNCED, Cause("loss", "recipe/plugins.py(11>13): metric / <frozen importlib._bootstrap>"
         "(1022>1027): _find_and_load", 70, when=lambda step: step == 0, calls=25,
         inner="<frozen importlib._bootstrap_external>(877>883): exec_module"), steps=4),
-    "name_lookup": job(HOST, Cause(  # the other ranks are slower anyway
-        "log", "recipe/probe.py(31>35): resolve / socket.py(946>955): getaddrinfo / !getaddrinfo", 6),
-        stack="ops", peers=3, peer_ms=20.0),
+    "name_lookup": job(HOST, Cause("log", "recipe/probe.py(31>35): resolve / socket.py(946>955): getaddrinfo / "
+        "!getaddrinfo", 6), stack="ops", peers=3, peer_ms=20.0),  # the other ranks are slower anyway
     "healthy_device_bound": job(DEVICE),
     "healthy_far_ahead": job(AHEAD, layers=7, steps=8),
     "healthy_collectives": job(DEVICE, peers=3, peer_ms=16.0),

@@ -116,4 +116,3 @@ def _stacks(trace: Trace) -> tuple[I32, I32]:
         entered = enqueue_of(trace, dequeues)
         stack[dequeues] = np.where(entered >= 0, stack_of(trace, entered), -1)
     return np.full(len(slices), -1, np.int32), stack
-

@@ -132,7 +132,15 @@ def _cut(path: Path, host: _Host, of_part: I64) -> tuple[Path, I64]:
     start = path.start[own] + low - path.low[own]
     cut = np.isin(np.arange(len(path)), own)
     rest = path.taken(~cut)
-    columns = (start, start + high - low, path.kind[own], host.calls.item[parts[head]], path.thread[own], low, path.peer[own])
+    columns = (
+        start,
+        start + high - low,
+        path.kind[own],
+        host.calls.item[parts[head]],
+        path.thread[own],
+        low,
+        path.peer[own],
+    )
     names = Path.__struct_fields__
     whole = Path(*(np.concatenate((getattr(rest, name), column)) for name, column in zip(names, columns, strict=True)))
     numbers = np.concatenate((np.full(len(rest), -1), owner[head]))

@@ -205,5 +205,3 @@ def _map(items: I64 | I32, count: int) -> I64:
     positions = np.full(count + 1, -1, np.int64)
     positions[items] = np.arange(len(items))
     return positions
-
-

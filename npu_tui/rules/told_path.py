@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
@@ -88,5 +89,11 @@ def told_path(facts: Facts) -> ToldPath:
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
-    found = owners(facts.replay, facts.inputs.types_of, path, lambda change: within(facts, change))
-    return tell(floor=floor, owners=found)
+    if facts.whole_steps:
+        return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, partial(within, facts)))
+    # A range may lie in a collective that began before it: what is cut out is whole, what counts is within the range.
+    found = owners(facts.replay, facts.inputs.types_of, path, lambda change: change)
+    limited = (
+        owner if owner.gain is None else replace(owner, gain=min(owner.gain, owner.on_path)) for owner in found.owners
+    )
+    return tell(floor=floor, owners=replace(found, owners=tuple(limited)))
