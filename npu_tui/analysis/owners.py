@@ -18,7 +18,7 @@ from npu_tui.analysis.call_paths import CallPaths, call_paths
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.code_lines import CodeLine, own_lines, user_line
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.operators import TypesOf
+from npu_tui.analysis.operators import TypesOf, collective_type
 from npu_tui.analysis.path import (
     COMPUTE,
     COPY,
@@ -33,6 +33,7 @@ from npu_tui.analysis.path import (
     PathKind,
 )
 from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
+from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, waits_of
 from npu_tui.trace.arrays import I64, Bools, BySlice, summed
 from npu_tui.trace.intervals import inside, union
@@ -56,7 +57,7 @@ class Owner(Struct, frozen=True, eq=False):
 
     ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread`` the
     id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
-    about. Without it the run has the ``change``, and is ``gain`` ns shorter; None: nothing that one could do without.
+    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is ``gain`` ns shorter; None: nothing that one could do without.
     """
 
     kind: PathKind
@@ -70,6 +71,7 @@ class Owner(Struct, frozen=True, eq=False):
     items: I64
     change: Change | None = None
     gain: int | None = None
+    calls: tuple[str, ...] = ()
 
 
 class Owners(Struct, frozen=True):
@@ -158,36 +160,48 @@ def _owner(kind: int, doing: Doing, name: str, where: CodeLine | None = None, **
 
 
 def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found]:
-    """Kernels and copies by type, transfers by group, lateness by rank, latencies and gaps by stream."""
+    """Kernels and copies by type, transfers by group and type, lateness by rank, latencies and gaps by stream."""
     model = replay.model
-    trace, lane = model.trace, model.trace.slices.lane
+    trace, tasks = model.trace, model.tasks
+    lanes = np.append(trace.slices.lane, -1).astype(np.int64)
     found: list[_Found] = []
-    for kind in (COMPUTE, COPY, TRANSFER):
-        stretches = np.flatnonzero(path.kind == kind)
-        types, code = types_of(path.item[stretches])
-        every_type, every_code = types_of(model.tasks.item)
-        for number in np.unique(code).tolist():
-            mine = stretches[code == number]
-            items = np.unique(path.item[mine])
-            of_type = model.tasks.item[every_code == every_type.index(types[number])]
-            if kind == COPY:
-                of_type = of_type[model.copies[every_code == every_type.index(types[number])]]
-            change = None if kind == COMPUTE else Change(tasks=(TaskCut(of_type),))
-            found.append((mine, _owner(kind, "device", types[number], _line(trace, items), items=items, change=change)))
+    run = np.flatnonzero(np.isin(path.kind, (COMPUTE, COPY, TRANSFER)))
+    types, code = types_of(tasks.item)
+    group = np.where(tasks.kind == COLLECTIVE, lanes[tasks.item], -1)
+    kind = np.where(tasks.kind == COLLECTIVE, TRANSFER, np.where(model.copies, COPY, COMPUTE))
+    collective = set(np.unique(code[tasks.kind == COLLECTIVE]).tolist())
+    names = [collective_type(name) if at in collective else name for at, name in enumerate(types)]
+    same = np.array([names.index(name) for name in names], np.int64)
+    # Of a task: what it does, the name of its type and, of a collective, its group.
+    _, key = np.unique(np.stack((kind, same[code], group)), axis=1, return_inverse=True)
+    key = key.reshape(-1)
+    task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
+    lines = _lines(trace, path.item[run])
+    for number in np.unique(key[task]).tolist():
+        mine = np.flatnonzero(key[task] == number)
+        first = int(task[mine[0]])
+        of_type = tasks.item[key == number]
+        name, change = names[code[first]], Change(tasks=(TaskCut(of_type),))
+        if group[first] >= 0:
+            name = f"{name} ({trace.lanes[group[first]].name})"
+        stretches = run[mine]
+        where = _most(lines, mine, path.end[stretches] - path.start[stretches])
+        words = {"items": np.unique(path.item[stretches]), "change": None if kind[first] == COMPUTE else change}
+        found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
-        mine = late[path.peer[late] == peer]
+        stretches = late[path.peer[late] == peer]
         change = Change(in_time=frozenset({peer})) if peer in replay.late else None
-        items = np.unique(path.item[mine])
-        found.append((mine, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=change)))
-    for kind in (DEVICE_GAP, UNEXPLAINED):
-        stretches = np.flatnonzero(path.kind == kind)
-        on = np.where(path.item[stretches] >= 0, np.append(lane, -1)[path.item[stretches]], -1)
-        for number in np.unique(on).tolist():
-            mine = stretches[on == number]
-            name = trace.lanes[number].name if number >= 0 else ""
+        items = np.unique(path.item[stretches])
+        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=change)))
+    for what in (DEVICE_GAP, UNEXPLAINED):
+        stretches = np.flatnonzero(path.kind == what)
+        on = lanes[path.item[stretches]]
+        for lane in np.unique(on).tolist():
+            mine = stretches[on == lane]
+            name = trace.lanes[lane].name if lane >= 0 else ""
             items = np.unique(path.item[mine][path.item[mine] >= 0])
-            found.append((mine, _owner(kind, "device", name, items=items)))
+            found.append((mine, _owner(what, "device", name, items=items)))
     waits = BySlice(waits_of(trace), np.arange(len(waits_of(trace))))
     latencies = np.flatnonzero(path.kind == LATENCY)
     latencies = latencies[waits.of(path.item[latencies]) < 0]
@@ -196,16 +210,21 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     return found
 
 
-def _line(trace: Trace, kernels: I64) -> CodeLine | None:
-    """The line that launches most of ``kernels``; None where none does."""
-    operation = operation_of(trace, kernels)
-    lines = own_lines(trace, np.where(operation >= 0, operation, kernels))
-    length = trace.slices.end[kernels] - trace.slices.start[kernels]
+def _lines(trace: Trace, kernels: I64) -> list[CodeLine | None]:
+    """The line of the user that launched each of ``kernels``; (n,)."""
+    distinct_kernels, place = np.unique(kernels, return_inverse=True)
+    operation = operation_of(trace, distinct_kernels)
+    lines = own_lines(trace, np.where(operation >= 0, operation, distinct_kernels))
+    return [lines[at] for at in place.tolist()]
+
+
+def _most(lines: list[CodeLine | None], chosen: I64, time: I64) -> CodeLine | None:
+    """The line that holds most of the ``time`` (ns) of the ``chosen``; None where none does."""
     sums: dict[CodeLine | None, int] = {}
-    for line, time in zip(lines, length.tolist(), strict=True):
-        sums[line] = sums.get(line, 0) + time
-    line, time = max(sums.items(), key=lambda row: row[1], default=(None, 0))
-    return line if time > _MOST * int(length.sum()) else None
+    for at, length in zip(chosen.tolist(), time.tolist(), strict=True):
+        sums[lines[at]] = sums.get(lines[at], 0) + length
+    line, most = max(sums.items(), key=lambda row: row[1], default=(None, 0))
+    return line if most > _MOST * int(time.sum()) else None
 
 
 class _Points(Struct, frozen=True):
@@ -323,7 +342,9 @@ class _Host:
 
         # Work that launches nothing, by the calls it is in.
         parts = np.flatnonzero(self.works)
-        of_node = {node: number(("work", *self.nodes.work_of(node))) for node in np.unique(calls.node[parts]).tolist()}
+        named = {node: self.nodes.named(node) for node in np.unique(calls.node[parts]).tolist()}
+        of_node = {node: number(("work", *self.nodes.work_of(at))) for node, at in named.items()}
+        within = {at: self.nodes.calls_of(named[node]) for node, at in of_node.items()}
         of_part[parts] = [of_node[node] for node in calls.node[parts].tolist()]
         # Waits, by the operation that waits and its line.
         site = self._sites()
@@ -346,7 +367,7 @@ class _Host:
                 of_part[members] = number(("launch", *phase, one))
         for key, at in keys.items():
             parts = np.flatnonzero(of_part == at)
-            found.append(self._owner(key, parts))
+            found.append(replace(self._owner(key, parts), calls=within.get(at, ())))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)
@@ -450,15 +471,26 @@ class _Nodes:
         most = child >= 0 and total[child] > _MOST * total[node]
         return most and (framed[child] or self.lines[child] is not None)
 
-    def work_of(self, node: int) -> tuple[str, CodeLine | None]:
-        """The call that does most of the work of ``node``, and the line of the user around it."""
-        unit = self._unit[node]
-        if self._launches[unit]:  # between its calls nothing is recorded
-            return "", self.where[unit]
-        named = unit
+    def named(self, node: int) -> int:
+        """The node that names the work of ``node``: the call that does most of its unit's; that of a launching one."""
+        named = self._unit[node]
+        if self._launches[named]:
+            return named
         while (child := self._largest[named]) >= 0 and self._total[child] > _MOST * self._total[named]:
             named = child
-        return self.text[named], self.where[named]
+        return named
+
+    def work_of(self, named: int) -> tuple[str, CodeLine | None]:
+        """The call of a node that names work, and the line of the user around it: no call in what launches."""
+        return "" if self._launches[named] else self.text[named], self.where[named]
+
+    def calls_of(self, node: int) -> tuple[str, ...]:
+        """``node`` and the calls around it, innermost first."""
+        calls = []
+        while node > 0:
+            calls.append(self.text[node])
+            node = self.above[node]
+        return tuple(calls)
 
     def site_of(self, node: int) -> tuple[str, CodeLine | None]:
         """The outermost operation that waits, else the call, and the line of the user around it."""
