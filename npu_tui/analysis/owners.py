@@ -57,9 +57,10 @@ Doing = Literal["work", "launch", "wait", "device"]
 class Owner(Struct, frozen=True, eq=False):
     """Whose some stretches are: ``on_path`` ns of the path in ``count`` stretches.
 
-    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread`` the
-    id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
-    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is ``gain`` ns shorter; None: nothing that one could do without.
+    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread``
+    the id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
+    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is
+    ``gain`` ns shorter; None: nothing that one could do without.
     """
 
     kind: PathKind
@@ -183,19 +184,20 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         mine = np.flatnonzero(key[task] == number)
         first = int(task[mine[0]])
         of_type = tasks.item[key == number]
-        name, change = names[code[first]], Change(tasks=(TaskCut(of_type),))
+        name = names[code[first]]
+        change = None if kind[first] == COMPUTE else Change(tasks=(TaskCut(of_type),))
         if group[first] >= 0:
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
         where = _most(lines, mine, path.end[stretches] - path.start[stretches])
-        words = {"items": np.unique(path.item[stretches]), "change": None if kind[first] == COMPUTE else change}
+        words = {"items": np.unique(path.item[stretches]), "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
         stretches = late[path.peer[late] == peer]
-        change = Change(in_time=frozenset({peer})) if peer in replay.late else None
+        late_change = Change(in_time=frozenset({peer})) if peer in replay.late else None
         items = np.unique(path.item[stretches])
-        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=change)))
+        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=late_change)))
     for what in (DEVICE_GAP, UNEXPLAINED):
         stretches = np.flatnonzero(path.kind == what)
         on = lanes[path.item[stretches]]
@@ -344,12 +346,12 @@ class _Host:
 
         # Work that launches nothing, by the calls it is in; an operation knows the line that calls it.
         line = self._lines()
-        nodes, within = self.nodes, dict[int, tuple[str, ...]]()
+        nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
             of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
-            within.setdefault(at, nodes.calls_of(named))
+            within[at] = max(within.get(at, (0, ())), (int(calls.length[parts].sum()), nodes.calls_of(named)))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
@@ -381,7 +383,7 @@ class _Host:
                 of_part[parts] = at
         for key, at in keys.items():
             parts = np.flatnonzero(of_part == at)
-            found.append(replace(self._owner(key, parts), calls=within.get(at, ())))
+            found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)
