@@ -29,6 +29,7 @@ from npu_tui.rules.rule import (
     advise,
     line_of,
     severity_of,
+    stretches,
 )
 from npu_tui.rules.told_path import launching_gain, owner_text, path_owners, short_call
 from npu_tui.trace.engine_names import phase_of
@@ -153,7 +154,7 @@ def pauses(facts: Facts) -> Draft | None:
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     longest, copies = largest(removes), "_copies" * bool(len(copied[0]))
-    words: dict[str, Said] = {"count": len(longest), "time": cost}
+    words: dict[str, Said | int] = {"count": len(longest), "time": cost}
     first = owners[0]
     inside = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
     form = "_in" if inside else ""
@@ -162,13 +163,8 @@ def pauses(facts: Facts) -> Draft | None:
     return Draft(
         severity_of(facts, share),
         message(f"finding.pause.title{form}", **words),
-        message(
-            f"finding.pause.detail{'_copies' * bool(len(copied[0]))}", share=facts.share(length_of(removes)), **words
-        ),
-        tuple(
-            Evidence(start, end, None, "Free", message("finding.pause.place", time=end - start))
-            for start, end in longest
-        ),
+        message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
+        stretches(longest, "Free", "finding.pause.place"),
         advise("pause_look") if inside else advise("pause_look", "pause_record"),
         removes,
         confidence="medium",
