@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import Graph
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
@@ -178,22 +179,31 @@ class Roles:
         """The spans of every role in every step."""
         return _by(self.spans, lambda span: (span.role, span.step))
 
-    def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
-        """What the job would save if stints took so many ns less, each to begin when all before it have ended.
+    @once
+    def _graph(self) -> tuple[Graph, I64]:
+        """The stints as edges, each of which begins when all before it have ended, and the edge of each.
 
-        The time between the end of the last one before and its start stays: nothing tells what it waits for then.
+        The time between the end of the last one before and its start stays: nothing tells what it waits for then. Of
+        stint k, node 2k + 1 is when it may begin, and 2k + 2 its end.
         """
         ends = sorted(range(len(self.spans)), key=lambda k: self.spans[k].end)
-        moved = np.zeros(len(self.spans), np.int64)
-        passed, before, then = 0, 0, 0
+        edges, own, passed, before = list[tuple[int, int, int]](), list[int](), 0, 0
         for number, span in enumerate(self.spans):
+            edges.append((max(2 * number - 1, 0), 2 * number + 1, 0))
             while passed < len(ends) and self.spans[ends[passed]].end <= span.start + _NOISE and ends[passed] < number:
                 before = self.spans[ends[passed]].end
-                then = max(then, int(moved[ends[passed]]))
+                edges.append((2 * ends[passed] + 2, 2 * number + 1, 0))
                 passed += 1
-            start = span.start - (before - then if passed else 0)
-            moved[number] = start + span.end - span.start - round(shorter.get(span, 0))
-        return max(span.end for span in self.spans) - int(moved.max())
+            own.append(len(edges))
+            edges.append((2 * number + 1, 2 * number + 2, span.end - before))
+        source, target, lag = np.array(edges, np.int64).T
+        return Graph.of(source, target, lag, 2 * len(self.spans) + 1), np.array(own)
+
+    def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
+        """What the job would save if stints took so many ns less."""
+        graph, own = self._graph
+        less = np.array([round(shorter.get(span, 0)) for span in self.spans], np.int64)
+        return max(span.end for span in self.spans) - int(graph.times(graph.less(own, less)).max())
 
     # --- the tail
 
