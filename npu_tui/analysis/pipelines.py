@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
-from npu_tui.analysis.schedules import BACKWARD, FORWARD, Plan, plan_with
-from npu_tui.trace.arrays import F64
+from npu_tui.analysis.schedules import BACKWARD, FORWARD, plan_with
 from npu_tui.trace.model import Trace
 
 _FEWEST_PASSES = 3
@@ -28,22 +27,10 @@ _OF_A_MESSAGE = 1.5
 """Even stages wait for each other for about as many times as long as a message takes."""
 _LEAST = 0.25
 """Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
-_UNSEEN = 0.5
-"""Share of what a slow stage costs that may be hidden in filling and draining; with more nobody is known to be late."""
 _AHEAD = 1 / 3
 """Share of both passes of a micro batch that the forward one takes, where they are not seen apart."""
 _TOGETHER_NS = 1_000
 """What begins within this time of each other begins together: a send, and the receive after it."""
-_ALIKE = 0.15
-"""Stages that are built to be even differ by little: others that differ by this much must explain twice as well."""
-_TRIED = 6
-"""Guesses about the other stages that are followed up."""
-_REACH = 0.06, 0.3, 0.3
-"""How far a guess is changed at first: speed of the others, what the slow stage is slower forward and backward."""
-_ROUNDS, _NARROWER = 9, 0.7
-"""How often each guess is changed, every time by less: in the end by a twentieth of the reach."""
-_PLAYED = 1_000
-"""Passes over which each guess about the other stages is played: short steps several times."""
 _DRAWS = 16
 """How often the step of even stages is played, each time with other passes of this one."""
 _CHANCE = 3.0
@@ -100,17 +87,14 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
             last = closing.start - passes[-1].end + moving
             late[closing.item] = max(closing.wait - messages[0].place * last * _LONGER, 0.0)
         if even is not None and (total := sum(late.values())):
-            # As long as an even pipeline would take, nobody is late in this one.
+            # As long as an even pipeline would take, nobody is late in this one. A stage far away holds up fills and
+            # drains too, where its waits look like those of even stages.
             left = even.less(_length(messages, closing))
-            beyond, idle = left - total, sum(event.wait for event in every) - total
-            if beyond <= 0:
-                late = {item: time * left / total for item, time in late.items()}
-            elif beyond <= _UNSEEN * left and idle > 0:
-                # A stage far away holds up fills and drains too, where its waits look like those of even stages.
-                for event in sorted(every, key=lambda event: late[event.item] - event.wait):
-                    more = min(beyond, event.wait - late[event.item])
-                    late[event.item] += more
-                    beyond -= more
+            late = {item: time * min(left / total, 1.0) for item, time in late.items()}
+            more = max(left - total, 0.0)
+            for event in sorted(every, key=lambda event: late[event.item] - event.wait):
+                late[event.item] += (beyond := min(more, max(event.wait - late[event.item], 0.0)))
+                more -= beyond
         fills |= {event.item: event.wait - round(late[event.item]) for event in every}
     return {item: time for item, time in fills.items() if time > 0}
 
@@ -158,9 +142,6 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     for kind in (FORWARD, BACKWARD):
         chosen = plan.kind == kind
         time[:, chosen] = draws.choice(times[kind], (_DRAWS, int(chosen.sum())))
-    others = plan.stage != place
-    speed, moved = _others(steps, plan, time[: max(_PLAYED // len(plan.kind), 1)], moved)
-    time[:, others] *= max(speed, 1.0)  # faster ones wait for this stage
     own = np.flatnonzero(plan.stage == place)
     ends = plan.ends(time, np.broadcast_to(moved, (_DRAWS, *moved.shape[1:])))
     until = ends.max(axis=1) if closing is not None else ends[:, own[-1]]
@@ -169,50 +150,6 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     if not place:
         until = until - ends[:, own[0]]
     return _Even(float(until.mean()), float(until.std()))
-
-
-def _others(steps: Sequence[_Step], plan: Plan, usual: F64, moved: F64) -> tuple[float, F64]:
-    """How much longer a pass of the others takes than one of this stage, but for a slow one, and how messages come.
-
-    It is what gives, in the schedule of ``plan`` with one slow stage, the times at which this one received. ``usual``
-    are draws of passes as long as its own; ``moved`` are messages that a stage fetches, which may come by themselves.
-    """
-    place = steps[0][0][0].place
-    own = np.flatnonzero(plan.stage == place)
-    received = own[(plan.needs[own] >= 0) & (plan.stage[plan.needs[own]] != place)]
-    seen = [np.sort([m.end - messages[0].start for m in messages if m.kind == "receive"]) for messages, _, _ in steps]
-    if plan.schedule != "1f1b" or plan.stages < 3 or any(len(each) != len(received) for each in seen):
-        return 1.0, moved
-    came = np.mean(seen, axis=0)
-    if all(closing is not None for _, closing, _ in steps):
-        came = np.append(came, np.mean([_length(messages, closing) for messages, closing, _ in steps]))
-
-    def apart(cases: F64, way: F64) -> F64:
-        stage, speed, ahead, back = np.repeat(cases, len(usual), axis=0).T[:, :, None]
-        slower = np.where(plan.kind == FORWARD, ahead, back) * (plan.stage == stage)
-        time = np.tile(usual, (len(cases), 1)) * np.where(plan.stage == place, 1.0, speed) + slower * usual.mean()
-        ends = plan.ends(time, np.broadcast_to(way, (len(time), *way.shape[1:])))
-        model = ends[:, received] - time[:, received]
-        if len(came) > len(received):
-            model = np.column_stack((model, ends.max(axis=1)))
-        off = model.reshape(len(cases), len(usual), -1).mean(axis=1) - came
-        return np.asarray(off.std(axis=1) * (1 + ((cases[:, 1] - 1) / _ALIKE) ** 2))
-
-    stages = [stage for stage in range(plan.stages) if stage != place]
-    corners = np.array([*product((0,), *[(-1, 0, 1)] * 3)])
-    found = []
-    for way in (moved, moved[:, ::-1]):
-        cases = np.array([(stage, 1.0, *more) for stage in stages for more in product((0.0, 0.3), repeat=2)])
-        cases = cases[apart(cases, way).argsort(kind="stable")[:_TRIED]]
-        reach = np.array([0.0, *_REACH])
-        for _ in range(_ROUNDS):
-            tried = (cases[:, None] + corners * reach).clip(min=0.0)
-            best = apart(tried.reshape(-1, 4), way).reshape(len(cases), -1).argmin(axis=1)
-            cases, reach = tried[np.arange(len(cases)), best], reach * _NARROWER
-        away = apart(cases, way)
-        found.append((float(away.min()), float(cases[away.argmin()][1]), way))
-    _, speed, way = min(found, key=lambda row: row[0])
-    return speed, way
 
 
 def _length(messages: Sequence[_Event], closing: _Event | None) -> int:

@@ -69,7 +69,7 @@ def test_the_bubble_of_even_stages_is_all_their_waiting() -> None:
 def test_a_first_stage_that_begins_late_is_late() -> None:
     slow = SITUATIONS["slow last, seen from the first"]
     found, _ = measured(replace(slow, slow=(), micro=8, rank=1, late=15_000_000, seed=4))
-    assert gain_of(found) == pytest.approx(15_000_000, rel=0.03)
+    assert gain_of(found) == pytest.approx(15_000_000, rel=0.04)
 
 
 def test_the_last_stage_is_filled_with_forward_passes_only() -> None:
