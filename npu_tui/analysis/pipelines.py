@@ -21,12 +21,8 @@ from npu_tui.trace.model import Trace
 
 _FEWEST_PASSES = 3
 """Receives per step that show a rhythm: the first one, and two more."""
-_LONGER = 1.25
-"""How much longer than one of this stage a pass of another one may take while the pipeline fills or drains."""
 _OF_A_MESSAGE = 1.5
 """Even stages wait for each other for about as many times as long as a message takes."""
-_LEAST = 0.25
-"""Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
 _AHEAD = 1 / 3
 """Share of both passes of a micro batch that the forward one takes, where they are not seen apart."""
 _TOGETHER_NS = 1_000
@@ -78,14 +74,11 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         working = end - begin - sum(event.end - event.start for event in every)
         first_stage = place == 0 or messages[0].kind == "send"
         work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
-        own = (_passes(messages, closing, place, stages) if place is not None and place < stages else None) or []
-        forward = [length for kind, length in own if kind == FORWARD and length is not None]
-        ahead = median(forward) * _LONGER if forward else work
-        late = _slack(messages, work, ahead, moving, place, stages)
+        late = _slack(messages, work, moving, place, stages)
         if closing is not None:
             # The last gradients go up through the stages before this one, which take as long for them as it did.
             last = closing.start - passes[-1].end + moving
-            late[closing.item] = max(closing.wait - messages[0].place * last * _LONGER, 0.0)
+            late[closing.item] = max(closing.wait - messages[0].place * last, 0.0)
         if even is not None and (total := sum(late.values())):
             # As long as an even pipeline would take, nobody is late in this one. A stage far away holds up fills and
             # drains too, where its waits look like those of even stages.
@@ -189,29 +182,19 @@ def _passes(
         passes.append((high if each.kind == "send" else low, kind, low, high))
     passes.sort()
     shared = Counter(low for _, _, low, _ in passes)
-    alone = [
-        [high - low for _, kind, low, high in passes if kind == one and shared[low] == 1 and min(low, high) >= 0]
-        for one in (FORWARD, BACKWARD)
-    ]
-    forward = (
-        median(alone[FORWARD]) / max(median(alone[FORWARD]) + median(alone[BACKWARD]), 1) if all(alone) else _AHEAD
-    )
-    parts = {FORWARD: forward, BACKWARD: 1 - forward}
+    parts = {FORWARD: _AHEAD, BACKWARD: 1 - _AHEAD}
     return [
         (kind, (high - low) * (parts[kind] if shared[low] > 1 else 1.0) if min(low, high) >= 0 else None)
         for _, kind, low, high in passes
     ]
 
 
-def _slack(
-    messages: Sequence[_Event], work: float, ahead: float, moving: float, place: int | None, stages: int
-) -> dict[int, float]:
+def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:
     """What each receive waits beyond the rhythm of even stages, ns by slice.
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
-    passes of a micro batch take here, ``ahead`` what a stage may take for the forward one, all that the first receive
-    waits for, and ``moving`` a message: even stages wait for one now and then.
+    passes of a micro batch take here, and ``moving`` a message: even stages wait for one now and then.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
@@ -221,7 +204,7 @@ def _slack(
         turns = [
             event for before, event in pairwise(passes) if any(before.start < time <= event.start for time in sent)
         ] or passes[1:]
-        rhythm = float(np.quantile([event.wait for event in turns], _LEAST)) if turns else 0.0
+        rhythm = min((event.wait for event in turns), default=0)
         steady = {event.item for event in turns}
         for number, event in enumerate(passes):
             wait = event.wait if event.item in steady else min(event.wait, rhythm)
@@ -230,8 +213,7 @@ def _slack(
             if event.item not in steady and place is not None and (stages or number or not above):
                 between = 1 if number else stages - 1 - place if above else place
                 # Whoever takes longer than the passes between take of this stage is late itself.
-                one = (work + usual) * (_LONGER if number else 1.0) if number or above else ahead + usual
-                slack = max(slack, event.wait - between * one)
+                slack = max(slack, event.wait - between * (work + usual))
             late[event.item] = slack
     return late
 

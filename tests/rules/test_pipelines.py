@@ -61,7 +61,7 @@ def test_the_bubble_of_even_stages_is_all_their_waiting() -> None:
     fills = pipeline_fills(found.trace, found.collectives, 3)
     waits = {row.item: max(after for _, after in row.arrivals or [(0, 0)]) for row in found.collectives}
     waited = {item: wait for item, wait in waits.items() if wait > 100_000}
-    assert {item: fills[item] for item in waited} == waited
+    assert {item: fills[item] for item in waited} == pytest.approx(waited, rel=0.005)
     # Two stages lie behind the second of four, and one before it: three passes of 3.5 ms a step.
     assert sum(waited.values()) / 3 == pytest.approx(3 * 3_500_000, rel=0.1)
 
