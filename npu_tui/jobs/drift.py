@@ -155,7 +155,7 @@ def _windows(events: Events) -> tuple[I64, int]:
 
 
 def _offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64]:
-    """The middle of every window, (parts,), and the clock of every rank in it, (parts, ranks); NaN for too few sights."""
+    """The middle of every window, (parts,), and in it the clock of every rank, (parts, ranks); NaN for few sights."""
     middle, offsets = np.full(parts, np.nan), np.full((parts, len(references)), np.nan)
     for part in range(parts):
         inside = events.of(window == part)
