@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.native.replay import passing
+from npu_tui.native.replay import passing, walking
 from npu_tui.trace.arrays import I32, I64
 
 NEVER = -(2**61)
@@ -65,15 +65,9 @@ class Graph(Struct, frozen=True, eq=False):
         """When each node is passed, ns after the origin."""
         return self.passed(lag)[self.node]
 
-    def walk(self, passed: I64, lag: I64, row: int) -> list[int]:
-        """The edges that held up ``row`` in a run that ``passed`` with ``lag``, from its own back to the origin."""
-        edges = []
-        while row:
-            ways = zip((self.source, self.other_source), (self.edge, self.other_edge), strict=True)
-            source, edge = max(
-                ((int(s[row]), int(e[row])) for s, e in ways), key=lambda way: passed[way[0]] + lag[way[1]]
-            )
-            if edge < len(lag) - 2:
-                edges.append(edge)
-            row = source
-        return edges
+    def walk(self, lag: I64, passed: I64, last: int, until: int = 0) -> tuple[I32, I32]:
+        """What held up row ``last`` of the run that ``passed`` with ``lag``: rows and the edges to them, backwards.
+
+        It ends at the first row that is passed at ``until`` (ns) or before; (n,) each.
+        """
+        return walking(self.source, self.edge, self.other_source, self.other_edge, lag, passed, last, until)

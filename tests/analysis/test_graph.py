@@ -40,7 +40,8 @@ def test_a_node_is_passed_when_every_edge_allows_it(made: tuple[int, list[tuple[
     passed = graph.passed(changed)
     assert passed[graph.node].tolist() == graph.times(changed).tolist() == times
     for node in range(nodes):
-        way = graph.walk(passed, changed, int(graph.node[node]))
+        rows, way = graph.walk(changed, passed, int(graph.node[node]), until=-(10**6))
+        assert not len(way) or np.searchsorted(graph.node, rows[0]) == node
         assert sum(changed[way].tolist()) == times[node]
         ends = [node, *(edges[edge][0] for edge in way)]
         assert [edges[edge][1] for edge in way] == ends[:-1]
