@@ -107,7 +107,9 @@ class _Even(Struct, frozen=True):
 def _even(steps: Sequence[_Step]) -> _Even | None:
     """The step of even stages: its schedule played with passes drawn from those of this stage, as long as usual ones.
 
-    None where the number of stages is not known, or no schedule has the passes of this stage in their order.
+    None where the number of stages is not known, or no schedule has the passes of this stage in their order. Drawn
+    passes are a guess that no file confirms; with mean ones, simulated stages of uneven passes (tests/pipelines.py)
+    would seem to be late.
     """
     times: tuple[list[float], list[float]] = ([], [])
     plans = []
@@ -195,6 +197,9 @@ def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
     passes of a micro batch take here, and ``moving`` a message: even stages wait for one now and then.
+
+    A guess that no file confirms: simulated pipelines of two stages, or of one pass, need it, as nothing tells their
+    schedule.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
