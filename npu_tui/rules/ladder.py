@@ -20,8 +20,8 @@ from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.judged import within
-from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
-from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
+from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
+from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
@@ -447,7 +447,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     return Finding(
         rule.id,
         rule.cls,
-        "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
+        _severity(rung, facts),
         _measured_over(draft.title, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
@@ -466,6 +466,18 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         facts.count,
         verdict=_line(rung, facts),
     )
+
+
+def _severity(rung: Rung, facts: Facts) -> Severity:
+    """The severity of a finding: by what it gains of the step where that is known, else by what the rule says."""
+    draft, gain = rung.candidate.draft, rung.gain
+    if draft.severity == "info" or rung.leads:
+        return draft.severity
+    if rung.idle:
+        return "low"
+    if gain is None or draft.first or facts.replay is None or not facts.step_ns:
+        return draft.severity
+    return severity_of(facts, gain / facts.count / facts.step_ns)
 
 
 def _line(rung: Rung, facts: Facts) -> Message:
