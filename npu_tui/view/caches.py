@@ -18,6 +18,7 @@ from npu_tui.view.levels import Cover
 from npu_tui.view.links import LinkIndex, links_of_slice
 from npu_tui.view.margins import gutter_row
 from npu_tui.view.minimap import LossIndex, Minimap
+from npu_tui.view.path_lane import RowMarks
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 from npu_tui.view.viewport import Viewport
@@ -36,6 +37,10 @@ class SceneCache:
         self.scene = scene
         traces = scene.traces
         self.labels = [Labels(trace.names) for trace in traces]
+        self.path_labels = cache(lambda path: Labels(path.names, str.splitlines))
+        """The labels of a critical path."""
+        self.path_marks = cache(lambda path: RowMarks(path.marks))
+        """Where a critical path runs through other lanes."""
         self.levels = lru_cache(_MOST_ROWS)(lambda rows: Levels(rows.start, rows.end))
         """The longest-slice queries of a ``Rows``."""
         self.cover = cache(lambda trace, lane: Cover(traces[trace], lane))

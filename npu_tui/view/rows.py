@@ -156,6 +156,8 @@ class RowList:
     def _layer_folds(self, row: ScreenRow) -> bool:
         """Whether the layer of ``row`` can fold; Steps and single curves cannot."""
         trace = self._scene.traces[row.trace]
+        if row.kind == "path":
+            return False
         if row.lane >= 0:
             return not trace.lanes[row.lane].derived
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1
