@@ -50,6 +50,11 @@ class ShownPath(Struct, frozen=True, eq=False):
         number = int(self.found.owner[stretch])
         return None if number < 0 else self.found.owners[number]
 
+    def name(self, stretch: int) -> str:
+        """Whose a stretch is, in words."""
+        assert self.lane is not None
+        return self.lane.names[int(self.lane.owner[stretch])].partition("\n")[0]
+
     def shift(self, stretch: int) -> int:
         """How much later than on the lane a stretch is in the lane of its slice, ns."""
         return 0 if self.found.path.kind[stretch] == HOST else self.told.floor

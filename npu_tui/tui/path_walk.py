@@ -1,0 +1,144 @@
+"""From stretch to stretch of the critical path, and to the longest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.strings import say, words
+from npu_tui.trace.text import duration_text, share_text
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.session import Session
+from npu_tui.view.explorer import Explorer
+from npu_tui.view.scene import ScreenRow, Selected
+
+if TYPE_CHECKING:
+    from npu_tui.profile.path_lanes import ShownPath
+
+_THIN = 0.02
+_AROUND = 3.0
+"""What is thinner than this share of the view, or does not fit, is shown with so many lengths on either side."""
+
+
+def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | None:
+    """The critical path of trace number ``index`` that ``row`` shows, else of its device, else the first one."""
+    paths = [path for path in session.paths.get(index, []) if path.lane is not None]
+    if row is not None and row.trace == index and row.layer >= 0:
+        charts, device = session.scene.charts[index], session.scene.traces[index].layers[row.layer].device
+        lane = charts[row.chart].path if row.kind == "path" else None
+        own = (path for path in paths if (path.lane is lane if lane is not None else path.told.device == device))
+        paths = [*own, *paths]
+    return paths[0] if paths else None
+
+
+def why_no_path(session: Session, index: int) -> str:
+    """Why no critical path of trace number ``index`` is told."""
+    if not session.whole:
+        return say("loading.path")
+    if index not in session.paths:
+        return say("path.computing" if index not in session.findings else "path.none")
+    reasons = [path.told.reason for path in session.paths[index] if path.told.reason is not None]
+    return words(reasons[0]) if reasons else say("path.none")
+
+
+class _Place(Struct, frozen=True):
+    """A stretch that was gone to, and where the screen was then: as long as it is there, the walk goes on."""
+
+    path: ShownPath
+    index: int
+    stretch: int
+    cursor: int
+    selection: Selected | None
+
+
+class PathWalk:
+    """Goes along the critical path; see ``Walk``."""
+
+    def __init__(self, session: Session, explorer: Explorer, contents: Contents) -> None:
+        self._session, self._explorer, self._contents = session, explorer, contents
+        self._place: _Place | None = None
+
+    def _here(self) -> _Place | None:
+        state, place = self._explorer.state, self._place
+        there = place is not None and (place.cursor, place.selection) == (state.cursor, state.selection)
+        return place if there else None
+
+    def _path(self) -> tuple[int, ShownPath | None]:
+        here = self._here()
+        if here is not None:
+            return here.index, here.path
+        index = self._explorer.trace
+        return index, path_in(self._session, index, self._explorer.focused)
+
+    def step(self, direction: int) -> str:
+        """To the next (1) or previous (-1) stretch; from elsewhere first to the one at the cursor."""
+        index, path = self._path()
+        if path is None:
+            return why_no_path(self._session, index)
+        here = self._here()
+        if here is not None:
+            at = here.stretch + direction
+        else:
+            at, known = self._nearest(index, path)
+            at += direction * known
+        if not 0 <= at < len(path.longest):
+            return say("path.last" if direction > 0 else "path.first")
+        return self._go(index, path, at)
+
+    def longest(self) -> str:
+        """To the longest stretch; from there to the next longest, after the last to the first again."""
+        index, path = self._path()
+        if path is None:
+            return why_no_path(self._session, index)
+        here = self._here()
+        turn = 0
+        if here is not None:
+            turn = (int(np.flatnonzero(path.longest == here.stretch)[0]) + 1) % len(path.longest)
+        return self._go(index, path, int(path.longest[turn]), fits=True)
+
+    def _nearest(self, index: int, path: ShownPath) -> tuple[int, bool]:
+        """The stretch at the cursor, and whether the selected slice is on it."""
+        state, scene, found = self._explorer.state, self._session.scene, path.found.path
+        when = scene.to_trace(index, state.cursor)
+        selection = state.selection
+        if selection is not None and selection.trace == index and path.lane is not None:
+            marks = path.lane.marks
+            own = marks.of_slice(scene.traces[index], selection.item)
+            if len(own):
+                near = np.maximum(np.maximum(marks.start[own] - when, when - marks.end[own]), 0)
+                return int(marks.stretch[own[int(near.argmin())]]), True
+        at = int(np.searchsorted(found.start, when, "right")) - 1
+        return min(max(at, 0), len(found) - 1), False
+
+    def _go(self, index: int, path: ShownPath, at: int, fits: bool = False) -> str:
+        """Go to a stretch and say whose it is; where it ``fits`` it is shown whole, however long or short it is."""
+        explorer, scene, found = self._explorer, self._session.scene, path.found.path
+        item = int(found.item[at])
+        shift = path.shift(at)
+        start, end = (scene.to_scene(index, int(edge[at]) + shift) for edge in (found.start, found.end))
+        if item >= 0:
+            explorer.select(Selected(index, item))
+        else:
+            explorer.leave()
+            explorer.state.selection = None
+            charts: Sequence[object] = [chart.path for chart in scene.charts[index]]
+            if path.lane in charts:
+                explorer.go_to_chart(index, charts.index(path.lane))
+        explorer.go_to(start)
+        span, length = explorer.state.viewport.span, max(end - start, 1)
+        if fits and (length < _THIN * span or length > span):
+            explorer.show(start, end, _AROUND)
+        self._contents.leave_stretch()
+        self._place = _Place(path, index, at, explorer.state.cursor, explorer.state.selection)
+        share = path.length(at) / max(found.length, 1)
+        return say(
+            "path.of",
+            n=f"{at + 1:,}",
+            count=f"{len(found):,}",
+            name=path.name(at),
+            length=duration_text(path.length(at), 3),
+            share=share_text(share),
+        )
