@@ -12,8 +12,8 @@ from npu_tui.analysis.owners import Owner, Owners
 from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.told_path import ToldPath, owner_text, short_call
-from npu_tui.strings import knows, say, words
+from npu_tui.rules.told_path import ToldPath, owner_name, owner_text
+from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.folded_rows import folded_row
@@ -103,12 +103,11 @@ def _shown(profile: Profile, told: ToldPath) -> ShownPath:
 def _forms(trace: Trace, owner: Owner) -> list[str]:
     """What an owner is called, in ever fewer words."""
     whole = words(owner_text(trace, owner))
+    short = words(owner_name(trace, owner))
     if owner.doing == "device" and owner.kind in ("latency", "device_gap", "unexplained"):
         short = say(f"path.kind.{owner.kind}")
-    elif owner.doing in ("work", "wait", "device") and owner.name:
-        short = short_call(owner.name)
-    else:
-        short = say(f"path.doing.{owner.doing}") if knows(f"path.doing.{owner.doing}") else whole
+    elif owner.doing == "launch":
+        short = say("path.owner.launching")
     return [drawable(text) for text in dict.fromkeys((whole, short))]
 
 

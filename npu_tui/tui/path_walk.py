@@ -39,9 +39,9 @@ def why_no_path(session: Session, index: int) -> str:
     if not session.whole:
         return say("loading.path")
     if index not in session.paths:
-        return say("path.computing" if index not in session.findings else "path.none")
+        return say("path.computing" if index not in session.findings else "path.no_device")
     reasons = [path.told.reason for path in session.paths[index] if path.told.reason is not None]
-    return words(reasons[0]) if reasons else say("path.none")
+    return words(reasons[0]) if reasons else say("path.no_device")
 
 
 class _Place(Struct, frozen=True):

@@ -56,7 +56,7 @@ def without_path(now: Context) -> list[RenderableType]:
     paths = now.session.paths.get(now.trace)
     if not paths or any(path.lane is not None for path in paths):
         return []
-    return [Text(say("path.untold", why=why_no_path(now.session, now.trace)), style="dim")]
+    return [Text(say("report.path.untold", reason=why_no_path(now.session, now.trace)), style="dim")]
 
 
 def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableType]:
@@ -69,8 +69,7 @@ def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableTy
     for number, length in sorted(sums.items(), key=lambda entry: -entry[1])[:_MOST_OWNERS]:
         at = int(stretch[path.found.owner[stretch] == number][0])
         owner = path.owner(at)
-        words = Text.assemble((path.name(at), "bold"), f"   {duration_text(length, 3)}")
-        words.append(f"   {say('path.here', share=length / whole)}")
+        words = Text.assemble((path.name(at), "bold"), f"   {say('path.here', time=length, share=length / whole)}")
         if owner is not None:
             words.append(f"   {say('path.owned', time=owner.on_path, share=owner.on_path / whole, count=owner.count)}")
             words.append(f"   {gain_words(path, owner)}")
@@ -87,4 +86,4 @@ def gain_words(path: ShownPath, owner: Owner) -> str:
     gain = path.told.gain_of(owner)
     if gain is None:
         return say("path.no_gain")
-    return say("path.gain", gain=duration_text(gain), unit=say(f"unit.{path.told.unit}"))
+    return say("path.gain", gain=gain, unit=say(f"finding.unit.{path.told.unit}"))
