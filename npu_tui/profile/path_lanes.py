@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from msgspec import Struct
@@ -24,15 +24,13 @@ from npu_tui.view.path_lane import PathLane, PathMarks
 from npu_tui.view.scene import Chart, StepFunction
 
 _OF_HOST = ("python", "cann")
-_NOBODY = -1
 
 
-class ShownPath(Struct, frozen=True, eq=False):
-    """A critical path with its ``lane``; without one ``told.reason`` says why. ``longest`` has the stretches by length."""
+class NamedPath(Struct, eq=False, dict=True):
+    """A critical path of ``trace`` with names for its owners; ``told.reason`` says why there is none."""
 
+    trace: Trace
     told: ToldPath
-    lane: PathLane | None = None
-    longest: I64 = np.zeros(0, np.int64)
 
     @property
     def found(self) -> Owners:
@@ -40,24 +38,36 @@ class ShownPath(Struct, frozen=True, eq=False):
         assert self.told.owners is not None
         return self.told.owners
 
-    def length(self, stretch: int) -> int:
+    def lasts(self, stretch: int) -> int:
         """How long a stretch lasts, ns."""
         path = self.found.path
         return int(path.end[stretch] - path.start[stretch])
 
-    def owner(self, stretch: int) -> Owner | None:
-        """Whose a stretch is."""
-        number = int(self.found.owner[stretch])
-        return None if number < 0 else self.found.owners[number]
+    @property
+    def length(self) -> int:
+        """How long the path is, ns."""
+        return self.found.path.length
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Whose stretches are, in words: every owner, then what to say of nobody."""
+        owners = [words(owner_text(self.trace, owner)) for owner in self.found.owners]
+        return [*map(drawable, owners), say("path.owner.unexplained_nowhere")]
 
     def name(self, stretch: int) -> str:
         """Whose a stretch is, in words."""
-        assert self.lane is not None
-        return self.lane.names[int(self.lane.owner[stretch])].partition("\n")[0]
+        return self.names[int(self.found.owner[stretch])]
 
     def shift(self, stretch: int) -> int:
         """How much later than on the lane a stretch is in the lane of its slice, ns."""
         return 0 if self.found.path.kind[stretch] == HOST else self.told.floor
+
+
+class ShownPath(NamedPath, eq=False):
+    """The same with its ``lane``, None where it is not told; ``longest`` has the stretches by length."""
+
+    lane: PathLane | None = None
+    longest: I64 = np.zeros(0, np.int64)
 
 
 def shown_paths(profile: Profile) -> list[ShownPath]:
@@ -86,7 +96,7 @@ def _nothing(trace: Trace) -> StepFunction:
 def _shown(profile: Profile, told: ToldPath) -> ShownPath:
     found, trace = told.owners, profile.trace
     if found is None or not len(found.path):
-        return ShownPath(told)
+        return ShownPath(trace, told)
     path = found.path
     longest = np.argsort(path.start - path.end, kind="stable")
     rows = make_rows(np.array([0, len(path)], np.int64), path.item.astype(np.int32), path.start, path.end)
@@ -97,7 +107,8 @@ def _shown(profile: Profile, told: ToldPath) -> ShownPath:
         np.zeros(0, np.int64),
     )
     marks = _marks(trace, path, tids, told.floor)
-    return ShownPath(told, PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path)), longest)
+    lane = PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path))
+    return ShownPath(trace, told, lane, longest)
 
 
 def _forms(trace: Trace, owner: Owner) -> list[str]:
@@ -153,10 +164,10 @@ def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> PathMarks:
     start, end = np.maximum(start, slices.start[item]), np.minimum(end, slices.end[item])
     lasting = np.flatnonzero(end > start)
     item = item[lasting]
-    lane = slices.lane[item].astype(np.int32)
+    of_lane = slices.lane[item].astype(np.int32)
     first_row = np.array([lane.first_row for lane in trace.lanes], np.int32)
-    row: I32 = (first_row[lane] + slices.depth[item]).astype(np.int32)
-    return PathMarks.sorted(lane, row, start[lasting], end[lasting], stretch[lasting].astype(np.int32))
+    row: I32 = (first_row[of_lane] + slices.depth[item]).astype(np.int32)
+    return PathMarks.sorted(of_lane, row, start[lasting], end[lasting], stretch[lasting].astype(np.int32))
 
 
 def _links(trace: Trace, path: Path) -> Bools:

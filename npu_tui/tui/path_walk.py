@@ -133,12 +133,12 @@ class PathWalk:
             explorer.show(start, end, _AROUND)
         self._contents.leave_stretch()
         self._place = _Place(path, index, at, explorer.state.cursor, explorer.state.selection)
-        share = path.length(at) / max(found.length, 1)
+        share = path.lasts(at) / max(path.length, 1)
         return say(
             "path.of",
             n=f"{at + 1:,}",
             count=f"{len(found):,}",
             name=path.name(at),
-            length=duration_text(path.length(at), 3),
+            length=duration_text(path.lasts(at), 3),
             share=share_text(share),
         )

@@ -148,9 +148,10 @@ def read_events(are_events: bool) -> None:
 class Session(Struct):
     """The scene of ``profiles``.
 
-    ``findings`` and critical ``paths`` (of every device that did anything) come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
-    still loading. With a ``picture`` the second profile is held against the first one. ``job`` is there where they are
-    ranks of a job that is open; the screen begins at ``goal``, if there is one.
+    ``findings`` and critical ``paths`` (of every device that did anything) come when a thread has computed them. A
+    session that is not ``whole`` shows a part of a trace that is still loading. With a ``picture`` the second profile
+    is held against the first one. ``job`` is there where they are ranks of a job that is open; the screen begins at
+    ``goal``, if there is one.
     """
 
     profiles: Sequence[Profile]

@@ -88,8 +88,9 @@ def default_folds(scene: Scene) -> Folds:
 def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
     """All rows from top to bottom: pinned lanes, then the traces one below the other.
 
-    A trace has its steps and its critical paths first, then its layers in the profiler's order; counter layers come last. With ``heads``
-    traces (where there are several) and layers get their own row above their lanes; folded ones always do.
+    A trace has its steps and its critical paths first, then its layers in the profiler's order; counter layers come
+    last. With ``heads`` traces (where there are several) and layers get their own row above their lanes; folded ones
+    always do.
     """
     rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
     set_aside = {*folds.pinned, *folds.hidden}

@@ -302,7 +302,8 @@ class _Drawing(Struct):
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
-            ink = Ink.ACCENT if row.layer < 0 or row.kind == "path" else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
+            derived = row.layer < 0 or row.kind == "path"
+            ink = Ink.ACCENT if derived else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])

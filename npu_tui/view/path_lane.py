@@ -28,9 +28,9 @@ class PathMarks(Struct, frozen=True, eq=False):
     @classmethod
     def sorted(cls, lane: I32, row: I32, start: I64, end: I64, stretch: I32) -> PathMarks:
         """Marks that come in any order."""
-        by_lane = np.lexsort((start, lane))
-        lane, row, start, end, stretch = (column[by_lane] for column in (lane, row, start, end, stretch))
-        return cls(lane, row, start, end, stretch, np.lexsort((start, row)))
+        by = np.lexsort((start, lane))
+        row, start = row[by], start[by]
+        return cls(lane[by], row, start, end[by], stretch[by], np.lexsort((start, row)))
 
     def in_row(self, row: int) -> I64:
         """The marks of a row of the trace, by time."""
@@ -45,8 +45,8 @@ class PathMarks(Struct, frozen=True, eq=False):
         """The marks within slice ``item``, by time."""
         slices = trace.slices
         found = self.in_row(trace.lanes[int(slices.lane[item])].first_row + int(slices.depth[item]))
-        inside = (self.start[found] < slices.end[item]) & (self.end[found] > slices.start[item])
-        return found[inside]
+        inside: I64 = found[(self.start[found] < slices.end[item]) & (self.end[found] > slices.start[item])]
+        return inside
 
 
 class RowMarks:

@@ -273,10 +273,11 @@ class ScreenRow(Struct, frozen=True):
     """One text row of the lane area.
 
     ``trace``: head of a trace, where there are several. ``layer``: head of a layer. ``slices``: one depth row of a
-    lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one
-    of the trace's charts; ``path``: one that is a critical path. ``hidden``: a note on the hidden rows of a layer. ``row`` is the row of ``rows`` with its
-    slices (-1 without). ``opener`` marks the first row of a lane or layer, which has its name and fold mark, ``pinned``
-    the rows on top. ``lanes`` are those that a folded layer or a row of workers represents.
+    lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one of
+    the trace's charts; ``path``: one that is a critical path. ``hidden``: a note on the hidden rows of a layer. ``row``
+    is the row of ``rows`` with its slices (-1 without). ``opener`` marks the first row of a lane or layer, which has
+    its name and fold mark, ``pinned`` the rows on top. ``lanes`` are those that a folded layer or a row of workers
+    represents.
     """
 
     kind: RowKind

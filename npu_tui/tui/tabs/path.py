@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +10,21 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from npu_tui.analysis.owners import Owner
-from npu_tui.strings import say
+from npu_tui.load.errors import InputError
+from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.text import duration_text, share_text
+from npu_tui.trace.text import duration_text, share_text, time_text
 from npu_tui.tui.path_walk import path_in, why_no_path
 from npu_tui.tui.tabs.bubbles import labelled
-from npu_tui.tui.tabs.table import Context
+from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
 
 if TYPE_CHECKING:
-    from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.profile.path_lanes import NamedPath, ShownPath
 
+_NOBODY = -1
 _MOST_OWNERS = 3
+_MOST_PLACES = 200
+_COLUMNS = ("share", "time", "gain", "count", "kind", "owner")
 
 
 def path_lines(now: Context, index: int, item: int) -> list[RenderableType]:
@@ -47,8 +51,7 @@ def path_at_cursor(now: Context) -> list[RenderableType]:
     at = path.lane.at(when)
     if at < 0 or when >= path.found.path.end[at]:
         return []
-    stretch = np.array([at])
-    return [*_of_stretches(path, stretch, np.array([path.length(at)])), Text("")]
+    return [*_of_stretches(path, np.array([at]), np.array([path.lasts(at)])), Text("")]
 
 
 def without_path(now: Context) -> list[RenderableType]:
@@ -61,29 +64,81 @@ def without_path(now: Context) -> list[RenderableType]:
 
 def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableType]:
     """Lines about some stretches of one slice, which spends ``time`` of each on the path, ns."""
-    whole = max(path.found.path.length, 1)
+    whole = max(path.length, 1)
     sums: dict[int, int] = {}
     for number, length in zip(path.found.owner[stretch].tolist(), time.tolist(), strict=True):
         sums[number] = sums.get(number, 0) + length
     lines: list[RenderableType] = []
     for number, length in sorted(sums.items(), key=lambda entry: -entry[1])[:_MOST_OWNERS]:
-        at = int(stretch[path.found.owner[stretch] == number][0])
-        owner = path.owner(at)
-        words = Text.assemble((path.name(at), "bold"), f"   {say('path.here', time=length, share=length / whole)}")
-        if owner is not None:
-            words.append(f"   {say('path.owned', time=owner.on_path, share=owner.on_path / whole, count=owner.count)}")
-            words.append(f"   {gain_words(path, owner)}")
-        lines.append(Text.assemble((say("path.details") + " ", "dim"), words, overflow="fold"))
-    beside = []
-    for key, at in (("before", int(stretch.min()) - 1), ("after", int(stretch.max()) + 1)):
-        if 0 <= at < len(path.found.path):
-            beside.append(f"{say(f'path.{key}')} {path.name(at)} {duration_text(path.length(at), 3)}")
-    return [*lines, *([labelled("", "   ".join(beside))] if beside else [])]
+        facts = [say("path.here", time=length, share=length / whole)]
+        if number >= 0:
+            owner = path.found.owners[number]
+            facts.append(say("path.owned", time=owner.on_path, share=owner.on_path / whole, count=owner.count))
+            facts.append(_gain_words(path, owner))
+        line = Text.assemble((f"{say('path.details')} ", "dim"), (path.names[number], "bold"), overflow="fold")
+        lines.append(line.append(GAP + GAP.join(facts)))
+    beside = [
+        f"{say(f'path.{key}')} {path.name(at)} {duration_text(path.lasts(at), 3)}"
+        for key, at in (("before", int(stretch.min()) - 1), ("after", int(stretch.max()) + 1))
+        if 0 <= at < len(path.found.path)
+    ]
+    return [*lines, *([labelled("", GAP.join(beside))] if beside else [])]
 
 
-def gain_words(path: ShownPath, owner: Owner) -> str:
+def _gain_words(path: NamedPath, owner: Owner) -> str:
     """What removing an owner gains of a unit."""
     gain = path.told.gain_of(owner)
     if gain is None:
         return say("path.no_gain")
-    return say("path.gain", gain=gain, unit=say(f"finding.unit.{path.told.unit}"))
+    return say("path.gain", gain=round(gain), unit=say(f"finding.unit.{path.told.unit}"))
+
+
+def path_table(now: Context, title: str, again: str) -> Content:
+    """A row for each owner of the critical path in the range, of all devices of the trace that the cursor is in."""
+    from npu_tui.profile.path_lanes import NamedPath  # with the rules: the first picture does not wait for them
+
+    try:
+        found = [NamedPath(now.part.trace, told) for told in now.part.critical_paths]
+    except InputError as error:
+        return say("report.path.untold", reason=words(error.message))
+    told = [path for path in found if path.told.owners is not None]
+    if not told:
+        reasons = [words(path.told.reason) for path in found if path.told.reason is not None]
+        return say("report.path.untold", reason=(reasons or [say("path.no_device")])[0])
+    rows = [row for path in told for row in _rows(now.trace, path, len(told) > 1)]
+    unit, lengths = say(f"finding.unit.{told[0].told.unit}"), [duration_text(path.length) for path in told]
+    note = [say("report.path", unit=unit), title, say("path.length", lengths=say("list.comma").join(lengths))]
+    headings = tuple(say(f"column.{name}") for name in _COLUMNS)
+    return Table(headings, rows, GAP.join(note), again=again, named=headings[-1])
+
+
+def _rows(index: int, path: NamedPath, several: bool) -> Iterator[Row]:
+    """The owners of a path; what has none comes last."""
+    owners, owner, found = path.found.owners, path.found.owner, path.found.path
+    length = found.end - found.start
+    device = f"{say('path.device', device=path.told.device)} " if several else ""
+    for number in [*range(len(owners)), _NOBODY]:
+        own = np.flatnonzero(owner == number)
+        if not len(own):
+            continue
+        time = int(length[own].sum())
+        share = time / max(path.length, 1)
+        gain = None if number < 0 else path.told.gain_of(owners[number])
+        kind = say(f"path.kind.{'unexplained' if number < 0 else owners[number].kind}")
+        name, code = device + path.names[number], None if number < 0 else owners[number].where
+        saved = "" if gain is None else time_text(round(gain))
+        cells = (share_text(share), time_text(time), saved, f"{len(own):,}", kind, name)
+        longest = own[np.argsort(-length[own], kind="stable")][:_MOST_PLACES]
+        yield Row(
+            cells,
+            [_place(index, path, at) for at in longest.tolist()],
+            (share, time, gain, len(own), kind, name),
+            code,
+        )
+
+
+def _place(index: int, path: NamedPath, at: int) -> Stretch:
+    found, shift = path.found.path, path.shift(at)
+    item = int(found.item[at])
+    start, end = int(found.start[at]) + shift, int(found.end[at]) + shift
+    return Stretch(start, end, index, None, item if item >= 0 else None, marked=False)
