@@ -99,14 +99,14 @@ def _shown(profile: Profile, told: ToldPath) -> ShownPath:
         return ShownPath(trace, told)
     path = found.path
     longest = np.argsort(path.start - path.end, kind="stable")
-    rows = make_rows(np.array([0, len(path)], np.int64), path.item.astype(np.int32), path.start, path.end)
     owner = np.where(found.owner < 0, len(found.owners), found.owner).astype(np.int32)
     names = [*("\n".join(_forms(trace, owner)) for owner in found.owners), say("path.owner.unexplained_nowhere")]
     tids = next(
         (replay.model.tids for part, replay in profile.replays if part.device == told.device and replay is not None),
         np.zeros(0, np.int64),
     )
-    marks = _marks(trace, path, tids, told.floor)
+    marks, item = _marks(trace, path, tids, told.floor)
+    rows = make_rows(np.array([0, len(path)], np.int64), item, path.start, path.end)
     lane = PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path))
     return ShownPath(trace, told, lane, longest)
 
@@ -139,8 +139,11 @@ def _classes(trace: Trace, found: Owners) -> I8:
     return classes.astype(np.int8)
 
 
-def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> PathMarks:
-    """Where ``path`` runs through slices: those it is about, on the host the innermost ones of each thread."""
+def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> tuple[PathMarks, I32]:
+    """Where ``path`` runs through slices: those it is about, on the host the innermost ones of each thread.
+
+    Then the slice of every stretch, on the host the one that it spends most time in; -1 without one.
+    """
     slices = trace.slices
     kinds = np.array([trace.layers[lane.layer].kind in _OF_HOST for lane in trace.lanes], np.bool_)
     columns: list[tuple[I64, I64, I64, I64]] = []
@@ -167,7 +170,13 @@ def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> PathMarks:
     of_lane = slices.lane[item].astype(np.int32)
     first_row = np.array([lane.first_row for lane in trace.lanes], np.int32)
     row: I32 = (first_row[of_lane] + slices.depth[item]).astype(np.int32)
-    return PathMarks.sorted(of_lane, row, start[lasting], end[lasting], stretch[lasting].astype(np.int32))
+    start, end, stretch = start[lasting], end[lasting], stretch[lasting]
+    about_most = np.where(path.kind == HOST, -1, path.item)
+    order = np.lexsort((end - start, stretch))
+    order = order[np.append(stretch[order][1:] != stretch[order][:-1], True)[: len(order)]]
+    order = order[path.kind[stretch[order]] == HOST]
+    about_most[stretch[order]] = item[order]
+    return PathMarks.sorted(of_lane, row, start, end, stretch.astype(np.int32)), about_most.astype(np.int32)
 
 
 def _links(trace: Trace, path: Path) -> Bools:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.strings import say, words
+from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_text
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.path import path_in, why_no_path
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.scene import ScreenRow, Selected
+from npu_tui.view.scene import Selected
 
 if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
@@ -21,27 +22,6 @@ if TYPE_CHECKING:
 _THIN = 0.02
 _AROUND = 3.0
 """What is thinner than this share of the view, or does not fit, is shown with so many lengths on either side."""
-
-
-def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | None:
-    """The critical path of trace number ``index`` that ``row`` shows, else of its device, else the first one."""
-    paths = [path for path in session.paths.get(index, []) if path.lane is not None]
-    if row is not None and row.trace == index and row.layer >= 0:
-        charts, device = session.scene.charts[index], session.scene.traces[index].layers[row.layer].device
-        lane = charts[row.chart].path if row.kind == "path" else None
-        own = (path for path in paths if (path.lane is lane if lane is not None else path.told.device == device))
-        paths = [*own, *paths]
-    return paths[0] if paths else None
-
-
-def why_no_path(session: Session, index: int) -> str:
-    """Why no critical path of trace number ``index`` is told."""
-    if not session.whole:
-        return say("loading.path")
-    if index not in session.paths:
-        return say("path.computing" if index not in session.findings else "path.no_device")
-    reasons = [path.told.reason for path in session.paths[index] if path.told.reason is not None]
-    return words(reasons[0]) if reasons else say("path.no_device")
 
 
 class _Place(Struct, frozen=True):
@@ -116,7 +96,7 @@ class PathWalk:
     def _go(self, index: int, path: ShownPath, at: int, fits: bool = False) -> str:
         """Go to a stretch and say whose it is; where it ``fits`` it is shown whole, however long or short it is."""
         explorer, scene, found = self._explorer, self._session.scene, path.found.path
-        item = int(found.item[at])
+        item = -1 if path.lane is None else int(path.lane.rows.item[at])
         shift = path.shift(at)
         start, end = (scene.to_scene(index, int(edge[at]) + shift) for edge in (found.start, found.end))
         if item >= 0:

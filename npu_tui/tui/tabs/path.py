@@ -14,9 +14,10 @@ from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import duration_text, share_text, time_text
-from npu_tui.tui.path_walk import path_in, why_no_path
+from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import labelled
 from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
+from npu_tui.view.scene import ScreenRow
 
 if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import NamedPath, ShownPath
@@ -25,6 +26,27 @@ _NOBODY = -1
 _MOST_OWNERS = 3
 _MOST_PLACES = 200
 _COLUMNS = ("share", "time", "gain", "count", "kind", "owner")
+
+
+def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | None:
+    """The critical path of trace number ``index`` that ``row`` shows, else of its device, else the first one."""
+    paths = [path for path in session.paths.get(index, []) if path.lane is not None]
+    if row is not None and row.trace == index and row.layer >= 0:
+        charts, device = session.scene.charts[index], session.scene.traces[index].layers[row.layer].device
+        lane = charts[row.chart].path if row.kind == "path" else None
+        own = (path for path in paths if (path.lane is lane if lane is not None else path.told.device == device))
+        paths = [*own, *paths]
+    return paths[0] if paths else None
+
+
+def why_no_path(session: Session, index: int) -> str:
+    """Why no critical path of trace number ``index`` is told."""
+    if not session.whole:
+        return say("loading.path")
+    if index not in session.paths:
+        return say("path.computing" if index not in session.findings else "path.no_device")
+    reasons = [path.told.reason for path in session.paths[index] if path.told.reason is not None]
+    return words(reasons[0]) if reasons else say("path.no_device")
 
 
 def path_lines(now: Context, index: int, item: int) -> list[RenderableType]:
