@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
-from npu_tui.trace.model import UNFINISHED
+from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
 from npu_tui.view.bars import Look, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
-from npu_tui.view.links import LaneArea, selection_lines, view_lines
+from npu_tui.view.links import LaneArea, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, find_ticks, gutter_width, offset_text, range_columns, share_text
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
@@ -201,9 +201,12 @@ class _Drawing(Struct):
         kind[y], other_kind[y] = path.op_class[position], path.op_class[beside]
         cells.item[y] = position
 
+    def _paths_of(self, trace: int) -> list[PathLane]:
+        return [chart.path for chart in self.scene.charts[trace] if chart.path is not None]
+
     def _mark_paths(self, cells: Cells) -> None:
         """Underline what is on a critical path in its own lane."""
-        known = [[chart.path for chart in charts if chart.path is not None] for charts in self.scene.charts]
+        known = [self._paths_of(number) for number in range(len(self.scene.traces))]
         if not any(known):
             return
         edges = [view.edges() for view in self.local]
@@ -286,7 +289,10 @@ class _Drawing(Struct):
                 index = self.cache.links(number, self.state.link_category)
                 if len(index):
                     area = LaneArea(self.local[number], self.state, len(self.rows), places)
-                    parts.append(view_lines(trace, number, self.scene.link_classes[number], index, area))
+                    classes = self.scene.link_classes[number]
+                    parts.append(view_lines(trace, number, classes, index, area))
+                    for path in self._paths_of(number) if self.state.link_category == HOST_TO_DEVICE else ():
+                        parts.append(path_lines(trace, number, classes, self.cache.path_links(path, number), area))
         if self.selection is not None:
             number = self.selection.trace
             link = self.cache.selected_links(self.selection)
