@@ -15,7 +15,6 @@ from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import duration_text, share_text, time_text
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.bubbles import labelled
 from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
 from npu_tui.view.scene import ScreenRow
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _NOBODY = -1
 _MOST_OWNERS = 3
 _MOST_PLACES = 200
-_COLUMNS = ("share", "time", "gain", "count", "kind", "owner")
+_COLUMNS = ("share", "each", "gain", "count", "kind", "owner")
 
 
 def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | None:
@@ -104,7 +103,7 @@ def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableTy
         for key, at in (("before", int(stretch.min()) - 1), ("after", int(stretch.max()) + 1))
         if 0 <= at < len(path.found.path)
     ]
-    return [*lines, *([labelled("", GAP.join(beside))] if beside else [])]
+    return [*lines, *([Text(GAP.join(beside), style="dim", overflow="fold")] if beside else [])]
 
 
 def _gain_words(path: NamedPath, owner: Owner) -> str:
@@ -130,7 +129,8 @@ def path_table(now: Context, title: str, again: str) -> Content:
     rows = [row for path in told for row in _rows(now.trace, path, len(told) > 1)]
     unit, lengths = say(f"finding.unit.{told[0].told.unit}"), [duration_text(path.length) for path in told]
     note = [say("report.path", unit=unit), title, say("path.length", lengths=say("list.comma").join(lengths))]
-    headings = tuple(say(f"column.{name}") for name in _COLUMNS)
+    alone = all(path.told.count == 1 for path in told)
+    headings = tuple(say("column.time" if alone and name == "each" else f"column.{name}") for name in _COLUMNS)
     return Table(headings, rows, GAP.join(note), again=again, named=headings[-1])
 
 
@@ -143,13 +143,13 @@ def _rows(index: int, path: NamedPath, several: bool) -> Iterator[Row]:
         own = np.flatnonzero(owner == number)
         if not len(own):
             continue
-        time = int(length[own].sum())
-        share = time / max(path.length, 1)
+        share = int(length[own].sum()) / max(path.length, 1)
+        time = int(length[own].sum()) / path.told.count
         gain = None if number < 0 else path.told.gain_of(owners[number])
         kind = say(f"path.kind.{'unexplained' if number < 0 else owners[number].kind}")
         name, code = device + path.names[number], None if number < 0 else owners[number].where
         saved = "" if gain is None else time_text(round(gain))
-        cells = (share_text(share), time_text(time), saved, f"{len(own):,}", kind, name)
+        cells = (share_text(share), time_text(round(time)), saved, f"{len(own):,}", kind, name)
         longest = own[np.argsort(-length[own], kind="stable")][:_MOST_PLACES]
         yield Row(
             cells,
