@@ -226,7 +226,7 @@ class MainScreen(PanelScreen[Timeline]):
     def _learn_paths(self, index: int, paths: list[ShownPath]) -> None:
         """Show the lanes of critical paths above the layers, and what else tells of them."""
         if self.session.take_paths(index, paths):
-            self.explorer.widen()
+            self.explorer.take_in()
         self.contents.fill()
         self.drawing.changed()
 

@@ -124,6 +124,14 @@ class Explorer:
             self._show(*self._whole)
             self._put_cursor(sum(self._whole) // 2)
 
+    def take_in(self) -> None:
+        """Show rows that came later: nothing folds for them, and what was scrolled to stays where it is."""
+        state, count = self.state, len(self.rows)
+        scrolled = state.top > state.pinned
+        self.list.refold()
+        if scrolled:
+            self.list.scroll(len(self.rows) - count)
+
     # --- time
 
     def place(self) -> View:
