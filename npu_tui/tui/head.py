@@ -233,8 +233,10 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | list[Sh
             findings = Findings((), (), (words(error.message),))
         yield index, findings
     for index, profile in enumerate(session.profiles):
-        with suppress(InputError), kept():  # the findings tell it
-            yield index, shown_paths(profile)
+        paths: list[ShownPath] = []
+        with suppress(InputError), kept():  # the findings tell what is wrong
+            paths = shown_paths(profile)
+        yield index, paths
     for index, profile in enumerate(session.profiles):
         if profile.memory.is_known or profile.cpu is not None or has_ports(profile):
             yield index, None
