@@ -125,12 +125,11 @@ class Explorer:
             self._put_cursor(sum(self._whole) // 2)
 
     def take_in(self) -> None:
-        """Show rows that came later: nothing folds for them, and what was scrolled to stays where it is."""
-        state, count = self.state, len(self.rows)
-        scrolled = state.top > state.pinned
-        self.list.refold()
-        if scrolled:
-            self.list.scroll(len(self.rows) - count)
+        """Show rows that came later; once the user has moved, nothing folds for them and what is seen stays there."""
+        if self.moved or self.state.top > self.state.pinned:
+            self.list.take_in()
+        else:
+            self.list.refit()
 
     # --- time
 

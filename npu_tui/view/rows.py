@@ -130,6 +130,15 @@ class RowList:
         """Fold again after rows were added, unless the user decides what is folded."""
         self._fold_to_fit()
 
+    def take_in(self) -> None:
+        """Show rows that were added; what was scrolled to stays where it is."""
+        scrolled, count = self._state.top > self._state.pinned, len(self.rows)
+        self._rebuild(self.focused)
+        if self._restored is not None:
+            self._put(*self._restored)
+        elif scrolled:
+            self._scroll(len(self.rows) - count)
+
     def _is_worker(self, row: ScreenRow) -> bool:
         """Whether a row shows a worker thread, or the workers of a layer together."""
         return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
