@@ -49,11 +49,17 @@ class ToldPath(Struct, frozen=True):
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<name>[^> ]+)(?: of .*)?>")
 
 
+_FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
+"""Where a module lies; what is left is its name."""
+
+
 def short_call(name: str) -> str:
-    """``tolist`` of ``<built-in method tolist of …>``, ``__next__`` of a frame of Python; other names as they are."""
-    for shape, part in ((_BUILT_IN, "name"), (FRAME, "function")):
-        if (match := shape.fullmatch(name)) is not None:
-            return brief(match[part], 60)
+    """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
+    if (match := _BUILT_IN.fullmatch(name)) is not None:
+        return brief(match["name"], 60)
+    if (match := FRAME.fullmatch(name)) is not None:
+        module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
+        return brief(f"{module}.{match['function']}", 60)
     return brief(name.removeprefix("AscendCL@"), 60)
 
 
@@ -118,25 +124,42 @@ def _contains(change: Change, own: Change) -> bool:
 
 
 @once_per_device
-def told_path(facts: Facts) -> ToldPath:
-    """The path of what ``facts`` judge. May raise ``InputError`` as the model of the run does."""
-    tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
-    every = facts.inputs.replay_of(facts.part)
-    if every is None:
-        return tell(reason=message("path.no_launches"))
-    if facts.replay is None:
-        if every.error > CLOSE_ENOUGH:
-            return tell(reason=message("path.not_close", error=every.error, most=CLOSE_ENOUGH))
-        return tell(reason=message("path.not_linked", share=every.model.linked))
-    path, floor = critical_path(facts.replay), every.model.floor
+def path_owners(facts: Facts) -> Owners | None:
+    """The owners of the path of what ``facts`` judge, also where the replay is not trusted; None without launches.
+
+    Gains count only where ``facts.replay`` is there. May raise ``InputError`` as the model of the run does.
+    """
+    replay = facts.inputs.replay_of(facts.part)
+    if replay is None:
+        return None
+    path, floor = critical_path(replay), replay.model.floor
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
     if facts.whole_steps:
-        return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, partial(within, facts)))
+        return owners(replay, facts.inputs.types_of, path, partial(within, facts))
     # A range may lie in a collective that began before it: what is cut out is whole, what counts is within the range.
-    found = owners(facts.replay, facts.inputs.types_of, path, lambda change: change)
+    found = owners(replay, facts.inputs.types_of, path, lambda change: change)
     limited = (
         owner if owner.gain is None else replace(owner, gain=min(owner.gain, owner.on_path)) for owner in found.owners
     )
-    return tell(floor=floor, owners=replace(found, owners=tuple(limited)))
+    return replace(found, owners=tuple(limited))
+
+
+def launching_gains(facts: Facts) -> list[int]:
+    """What the run gains without the launching of each thread and function on the critical path, ns."""
+    told = path_owners(facts)
+    return [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
+
+
+def told_path(facts: Facts) -> ToldPath:
+    """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
+    tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
+    replay = facts.inputs.replay_of(facts.part)
+    if replay is None:
+        return tell(reason=message("path.no_launches"))
+    if facts.replay is None:
+        if replay.error > CLOSE_ENOUGH:
+            return tell(reason=message("path.not_close", error=replay.error, most=CLOSE_ENOUGH))
+        return tell(reason=message("path.not_linked", share=replay.model.linked))
+    return tell(floor=replay.model.floor, owners=path_owners(facts))
