@@ -119,7 +119,8 @@ def _forms(trace: Trace, owner: Owner) -> list[str]:
         short = say(f"path.kind.{owner.kind}")
     elif owner.doing == "launch":
         short = say("path.owner.launching")
-    return [drawable(text) for text in dict.fromkeys((whole, short))]
+    last = short.rpartition(".")[2] if " " not in short else short  # ``__next__`` of torch.utils.data.dataloader
+    return [drawable(text) for text in dict.fromkeys((whole, short, last or short))]
 
 
 def _classes(trace: Trace, found: Owners) -> I8:
