@@ -19,6 +19,7 @@ from npu_tui import strings
 from npu_tui.analysis.cpu_time import PARTS as PARTS_OF_WAITS
 from npu_tui.analysis.cpu_time import By
 from npu_tui.analysis.drains import Cause
+from npu_tui.analysis.path import KINDS as PATH_KINDS
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.compare.services import Change
@@ -121,6 +122,7 @@ COMPUTED = {
     },
     "service.figure.": {f"{name}_p{share}" for name in ("ttft", "tpot") for share in (50, 90, 99)}
     | {"tokens_per_s", "ttft_max", "tpot_max"},
+    "path.kind.": set(PATH_KINDS),
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

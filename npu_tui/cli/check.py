@@ -81,7 +81,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.output.report import report
 
     allowed = allowed_loss(parser, options)
-    found, lost = report(part), lost_in(part, allowed)
+    found, lost = report(part, path=False), lost_in(part, allowed)
     measured = measures(found, lost)
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
     checks += unmeasured(memory_limits, say("gate.memory.no_snapshot"))

@@ -28,6 +28,7 @@ from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import NETWORK
+from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import SERVICE_TABLES
 from npu_tui.profile.snapshot_tables import BLOCKS, EVENTS, SEGMENTS, STACKS
@@ -48,9 +49,9 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS,
-        OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
+        FINDINGS, EVIDENCE, CRITICAL_PATH, PATH_OWNERS, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE,
+        FUSION, ENGINE_STEPS, ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS,
+        SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
         ROLES, ROLE_STEPS, STINTS,
     )
 }  # fmt: skip

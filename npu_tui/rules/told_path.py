@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import partial
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -12,11 +14,14 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owners import Owner, Owners, owners
 from npu_tui.analysis.path import critical_path
-from npu_tui.analysis.replay import CLOSE_ENOUGH
+from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, Change
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import length_of
 from npu_tui.rules.judged import within
+from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of
 from npu_tui.trace.frames import FRAME
+from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
@@ -78,6 +83,44 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
     if owner.name.endswith(f"({owner.where.line}): {owner.where.function}") and owner.doing == "work":
         return message("path.owner.work_nowhere", name=line)  # the frame itself
     return message(f"path.owner.{word}", line=line, **words)
+
+
+def owner_name(trace: Trace, owner: Owner) -> Message:
+    """What ``owner`` is without its line: ``tolist``."""
+    if owner.doing == "launch" and owner.where is not None:
+        return message("path.owner.launching")
+    return owner_text(trace, replace(owner, where=None))
+
+
+_COVERED = 0.8
+"""A change with more than this share of the host's time of an owner is about that owner."""
+
+
+def explaining(owner: Owner, findings: Iterable[Finding]) -> Finding | None:
+    """The first of ``findings`` that does without all that ``owner`` is; None without one."""
+    own = owner.change
+    if own is None or own.is_empty:
+        return None
+    changes = ((finding, finding.remedy.change) for finding in findings if finding.remedy is not None)
+    return next((finding for finding, change in changes if _contains(change, own)), None)
+
+
+def _contains(change: Change, own: Change) -> bool:
+    """Whether ``change`` does what ``own`` does; of work of the host, most of it."""
+    if not (own.waits <= change.waits and own.in_time <= change.in_time):
+        return False
+    cut = [cut.items for cut in change.tasks if cut.keep < 1]
+    every = np.concatenate(cut) if cut else np.zeros(0, np.int64)
+    if not all(np.isin(task.items, every).all() for task in own.tasks):
+        return False
+    held = total = 0
+    for mine in own.host:
+        spans = [cut.span for cut in change.host if cut.keep < 1 and cut.thread in (mine.thread, ANY_THREAD)]
+        start, end = ([span[side] for span in spans] or [np.zeros(0, np.int64)] for side in (0, 1))
+        theirs = union(np.concatenate(start), np.concatenate(end))
+        held += length_of(intersection(*mine.span, *theirs))
+        total += length_of(mine.span)
+    return held > _COVERED * total or not total
 
 
 @once_per_device
