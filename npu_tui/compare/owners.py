@@ -110,7 +110,7 @@ def _rounded(times: Sequence[int], count: int, total: int) -> list[int]:
 
 
 _Key = tuple[Hashable, ...]
-"""What says that two owners are the same; the last of it, a line or a thread, may differ."""
+"""What says that two owners are the same; the last of it, a line, thread, group or stream, may differ."""
 
 
 def _owned(side: Side, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Message:
@@ -149,8 +149,10 @@ def _owned(side: Side, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Me
 def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
     if owner.kind == "late_rank":
         lane, place = place_of(owner.peer)
-        return owner.kind, None if lane < 0 else trace.lanes[lane].name, place
+        return owner.kind, place, None if lane < 0 else trace.lanes[lane].name
     name = renamed.get(owner.name, owner.name)
+    if owner.kind in ("device_gap", "unexplained"):
+        return owner.kind, None, name
     if owner.doing == "device":  # a collective has a number of its own in every run
         return owner.kind, collective_type(name) if owner.kind == "transfer" else name, None
     called = "" if owner.doing == "launch" else _ADDRESS.sub("", short_call(name))
@@ -168,7 +170,7 @@ _Pair = tuple[OwnerSide | None, OwnerSide | None]
 
 
 def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pair]:
-    """The owners of both sides that are the same: with the same line or thread, else in the order of these."""
+    """The owners of both sides that are the same: with the same line or thread, else in the order of these, or of times."""
     places = {row.where.file for side in (base, new) for row in side.values() if row.where is not None}
     names = shared_names(sorted(places))
     sides = [{_in_any_folder(key, names): row for key, row in side.items()} for side in (base, new)]
@@ -179,7 +181,7 @@ def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pai
             if key not in sides[1 - k]:
                 left[key[:-1]][k].append(key)
     for keys in left.values():
-        ordered = (sorted(side, key=lambda key: (key[-1] is not None, key[-1])) for side in keys)
+        ordered = (sorted(side, key=lambda key: key[-1] if isinstance(key[-1], int) else 0) for side in keys)
         for was, now in zip_longest(*ordered):
             pairs.append((None if was is None else sides[0][was], None if now is None else sides[1][now]))
     return pairs

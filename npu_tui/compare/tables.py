@@ -162,7 +162,8 @@ OWNERS = table(
     row="OwnerDelta",
     about="""Whose a part of the step is by the critical path, per step; the differences of all sum to that of the step.
 
-    ``doing`` is work (it launches nothing), launch, wait (for the device) or device. Times are whole ns: those of each side sum to its mean step. What the path does not reach is ``unexplained``.
+    ``doing`` is work (it launches nothing), launch, wait (for the device) or device. Times are whole ns: those of each
+    side sum to its mean step. What the path does not reach is ``unexplained``.
     """,
     own=_OWN,
     types={"kind": PathKind, "where": PlaceRow},
