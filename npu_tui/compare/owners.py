@@ -121,7 +121,7 @@ def _owned(side: Side, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Me
     device = next((part.device for part in profile.devices if part.lanes is not None), None)
     facts = next((facts for facts in profile.facts if facts.part.device == device and facts.has("overlap")), None)
     if facts is None:
-        return message("path.no_device")
+        return message("path.no_launches" if side.of_tables else "path.no_device")
     try:
         told = run_path(facts)
     except InputError as error:
@@ -170,7 +170,7 @@ _Pair = tuple[OwnerSide | None, OwnerSide | None]
 
 
 def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pair]:
-    """The owners of both sides that are the same: with the same line or thread, else in the order of these, or of times."""
+    """The owners of both sides that are the same: by line or thread, else in the order of these, or of times."""
     places = {row.where.file for side in (base, new) for row in side.values() if row.where is not None}
     names = shared_names(sorted(places))
     sides = [{_in_any_folder(key, names): row for key, row in side.items()} for side in (base, new)]

@@ -188,9 +188,9 @@ def told_path(facts: Facts) -> ToldPath:
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
-    if facts.whole_steps:
+    if facts.is_whole:
         return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, partial(within, facts)))
-    # A range may lie in a collective that began before it: what is cut out is whole, what counts is within the range.
+    # What is cut out is whole, also where it is in other steps or began before the range: what counts is within it.
     found = owners(facts.replay, facts.inputs.types_of, path, lambda change: change)
     limited = (
         owner if owner.gain is None else replace(owner, gain=min(owner.gain, owner.on_path)) for owner in found.owners
