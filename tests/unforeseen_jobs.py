@@ -12,8 +12,7 @@ host and device complete steps is the gain. Two steps before the recorded ones b
 
 Times inside the simulator are integer nanoseconds; parameters say their unit (`_us`, `ms`). A frame is written
 `path(start>now): function`: the function starts at line `start` and executes line `now`. As in real profiles, a Python
-slice is named by `start` and a call stack holds `now`. `!print` and `!send of socket` are built in. The job's own files
-are `train.py` and the folder `recipe`.
+slice is named by `start` and a call stack holds `now`. `!print` and `!send of socket` are built in.
 """
 
 from __future__ import annotations
@@ -36,19 +35,14 @@ COMPUTE, COPY, COMM = 2, 3, 4  # device streams
 STREAM_DEPTH = 1024  # tasks that a stream can hold
 NONE = 4294967295  # the profiler's "no such id"
 WARMUP = 2  # steps that run before the recording
-EPOCH = 1_750_000_000_000_000_000  # ns, start of every job
 SORT = {"Python": 0, "CANN": 7, "Ascend Hardware": 13, "HCCL": 15, "Overlap Analysis": 23}
 OVERLAP = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
-OBJECT = "object at 0xfffcd9a5ae00"
 LOCK = "threading.py(288>320): wait / !acquire of _thread.lock"
 LIBRARY = "/usr/local/lib/python3.10"
-STDLIB = ("json", "logging", "concurrent", "http")  # its packages; a plain module is known by lying in no folder
-TRAIN = ("train.py", 96, "train_epoch")
 # fmt: off
 SITES = {  # the lines of train_epoch at which the parts of a step are called
     "data": 101, "fetch": 102, "batch": 104, "forward": 105, "loss": 106, "backward": 108, "clip": 109,
-    "optimizer": 110, "sched": 112, "log": 115, "pace": 117, "step": 118,
-}
+    "optimizer": 110, "sched": 112, "log": 115, "pace": 117, "step": 118}
 LAYER = (  # module, source of its forward, operator, kernel time in units of `Base.kernel_us`, kernels of its backward
     ("LayerNorm", "torch/nn/modules/normalization.py(195>196)", "aten::native_layer_norm", 0.25, 1),
     ("Linear", "torch/nn/modules/linear.py(113>114)", "aten::addmm", 1.0, 2),
@@ -75,13 +69,14 @@ class Frame(NamedTuple):
     def parse(cls, text: str) -> Frame:
         """Reads `path(start>now): function`."""
         if text[0] == "!":
-            text = f"<built-in method {text[1:]} {OBJECT}>" if " of " in text else f"<built-in function {text[1:]}>"
+            kind = "method {} object at 0xfffcd9a5ae00" if " of " in text else "function {}"
+            text = f"<built-in {kind.format(text[1:])}>"
         found = re.fullmatch(r"(.+?)\((\d+)(?:>(\d+))?\): (.+)", text)
         return cls(found[1], int(found[2]), found[4], int(found[3] or found[2])) if found else cls("", 0, text, 0)
 
     @property
     def is_user(self) -> bool:
-        """Whether the code is the job's own."""
+        """Whether the code is the job's own: `train.py` and the folder `recipe`."""
         return self.path.startswith(("train.py", "recipe/"))
 
     @property
@@ -89,7 +84,7 @@ class Frame(NamedTuple):
         """Where the module lies: in the job's folder, the standard library, or site-packages."""
         if self.is_user or self.path[:1] in ("", "<"):
             return f"/workspace/job/{self.path}" if self.is_user else self.path
-        standard = "/" not in self.path or self.path.startswith(STDLIB)
+        standard = "/" not in self.path or self.path.startswith(("json/", "logging/", "concurrent/", "http/"))
         return f"{LIBRARY}/{self.path}" if standard else f"{LIBRARY}/site-packages/{self.path}"
 
 
@@ -136,7 +131,7 @@ class Cause:
     def place(self, stack: str) -> dict[str, Any]:
         """File, function and line of the user's code as far as a trace records them; `lines` are all fair answers."""
         user = [frame for frame in map(Frame.parse, self.frames.split(" / ")) if frame.is_user]
-        path, line, name, at = user[-1] if user else Frame(*TRAIN, SITES[self.site])
+        path, line, name, at = user[-1] if user else Frame("train.py", 96, "train_epoch", SITES[self.site])
         has_ops = bool(self.op) or self.body is read_back
         if self.site == "hook" or stack == "none" or (stack == "ops" and not has_ops):
             return {"file": None, "line": None, "function": None, "lines": []}
@@ -169,7 +164,7 @@ class Job:
         self.host_pace, self.device_pace = np.exp(0.1 * self.rng.standard_normal(2)).tolist()
         self.main = self.tid = 200_000 + key % 700_000
         self.autograd, self.dequeuer = self.main + 8571, self.main + 3198
-        self.now = EPOCH + 1000 * (key % 10_000_000)
+        self.now = 1_750_000_000_000_000_000 + 1000 * (key % 10_000_000)
         self.started = self.step_began = self.now  # recording, this step
         self.queue_free = self.previous_done = self.batch_made = self.peer_came = self.now
         self.batches_taken = deque([self.now] * 2, 2)
@@ -215,13 +210,12 @@ class Job:
         self.add("Python", self.tid, begin, self.now, name, "cpu_op", args)
 
     def call_stack(self) -> Iterator[str]:
-        """The executing lines, innermost first; a module counts as the two frames that call its forward."""
+        """The executing lines, innermost first; a module counts as the frame that calls its forward."""
         for frame in reversed(self.stack):
             if frame.path:
                 yield f"{frame.full_path}({frame.at}): {frame.name}"
             elif frame.name.startswith("nn.Module"):
                 yield f"{LIBRARY}/site-packages/torch/nn/modules/module.py(1520): _call_impl"
-                yield f"{LIBRARY}/site-packages/torch/nn/modules/module.py(1511): _wrapped_call_impl"
 
     @contextmanager
     def frames(self, text: str) -> Iterator[None]:
@@ -461,7 +455,7 @@ class Job:
             with self.cpu_op("Optimizer.step#AdamW.step"), self.frames("torch/optim/adamw.py(161>187): step"):
                 for name in ("mul_", "addcmul_", "sqrt", "addcdiv_"):
                     self.op(f"aten::_foreach_{name}", base.layers * base.kernel_us * 0.2)
-            own_done = self.stream_free[COMPUTE]
+            step_before, self.previous_done = self.previous_done, self.stream_free[COMPUTE]
             self.go_to("sched", step)
             if base.wait == "loss":
                 self.item()
@@ -469,15 +463,14 @@ class Job:
             self.go_to("pace", step)
             if base.wait == "previous":
                 with self.frames("torch_npu/npu/streams.py(201>213): synchronize / !synchronize of Event"):
-                    self.wait_for(self.previous_done, "aclrtSynchronizeEvent")
-            self.previous_done = own_done
+                    self.wait_for(step_before, "aclrtSynchronizeEvent")
             self.go_to("step", step)
         self.now += 2000
 
     def run(self) -> float:
         """Runs the job; returns the milliseconds per recorded step at which host and device complete steps."""
         begin = self.now
-        with self.frames(f"train.py(164): <module> / train.py(141): main / train.py({SITES['step']}): {TRAIN[2]}"):
+        with self.frames("train.py(164): <module> / train.py(141): main / train.py(118): train_epoch"):
             for step in range(-WARMUP, self.base.steps):
                 if step == 0:
                     begin, self.started = max(self.now, *self.stream_free.values()), self.now
@@ -485,20 +478,15 @@ class Job:
         return (max(self.now, *self.stream_free.values()) - begin) / self.base.steps / 1e6
 
     def events(self) -> list[dict[str, Any]]:
-        """The recorded events in the shape and order of torch_npu's `trace_view.json`."""
-
-        def clock(begin: int, end: int | None = None) -> dict[str, str | float]:
-            time = {"ts": f"{begin // 1000}.{begin % 1000:03d}"}  # µs
-            return time if end is None else {**time, "dur": (end - begin) / 1000}
-
+        """The recorded events as in torch_npu's `trace_view.json`; only the loop's own frames began earlier."""
         pids = {layer: self.main << 10 | sort << 5 if sort else self.main for layer, sort in SORT.items()}
-        # Only the frames of the loop itself began before the recording.
         kept = [s for s in self.slices if s.begin >= self.started or (s.end > self.started and s.name[:5] == "train")]
         kept += self.overlap(kept) if self.base.overlap else []
-        framework: list[dict[str, Any]] = []
-        python, links, device = framework.copy(), framework.copy(), framework.copy()
+        framework, python, links, device = (list[dict[str, Any]]() for _ in range(4))
         for s in kept:
-            span = {"pid": pids[s.layer], "tid": s.tid, **clock(max(s.begin, self.started), s.end)}
+            ts = max(s.begin, self.started)
+            time = {"ts": f"{ts // 1000}.{ts % 1000:03d}", "dur": (s.end - ts) / 1000}  # µs
+            span = {"pid": pids[s.layer], "tid": s.tid, **time}
             if s.layer == "Python":
                 event = {"ph": "X", "name": s.name, **span, "cat": s.cat, "args": s.args}
                 (python if s.cat == "python_function" else framework).append(event)
@@ -506,13 +494,15 @@ class Job:
                 device.append({"name": s.name, **span, **({"args": s.args} if s.args else {}), "ph": "X"})
         for cat, name, id_, *ends in self.flows:
             for ph, (layer, tid, ts) in zip("sf", ends, strict=True):
-                event = {"ph": ph, "bp": "e", "name": name, "id": id_, "pid": pids[layer], "tid": tid, **clock(ts)}
+                event = {"ph": ph, "bp": "e", "name": name, "id": id_, "pid": pids[layer], "tid": tid}
+                event["ts"] = f"{ts // 1000}.{ts % 1000:03d}"
                 if ends[0][2] >= self.started and cat == "HostToDevice":
                     device.append({k: v for k, v in event.items() if k != "bp" or ph == "f"} | {"cat": cat})
                 elif ends[0][2] >= self.started:
                     (links if cat == "async_npu" else framework).append({**event, "cat": cat})
         device.sort(key=lambda event: str(event["ts"]))
-        named = list(self.metadata(sorted({(s.layer, s.tid) for s in kept}), pids))
+        lanes = sorted({(s.layer, s.tid) for s in kept})
+        named = list({(e["pid"], e["tid"], e["name"]): e for e in self.metadata(lanes, pids)}.values())
         first = [event for event in named if event["pid"] == self.main]
         return framework + first + python + [event for event in named if event not in first] + device + links
 
@@ -590,7 +580,7 @@ def job(base: Base, *causes: Cause, **changes: Any) -> tuple[Base, tuple[Cause, 
 
 ODD, THIRD = (lambda step: step % 2 == 1), (lambda step: step % 3 == 1)
 HOST = Base()  # the host is slower than the device: each host millisecond counts
-DEVICE = Base(kernel_us=260.0)  # the device is the slower one; the host waits for the step before
+DEVICE = Base(kernel_us=260.0)  # the device is slower, short causes gain nothing; the host waits for the step before
 SYNCED = Base(kernel_us=150.0, wait="loss")  # the loss is read in each step, then host and device start anew
 AHEAD = Base(kernel_us=240.0, wait="none", steps=6)  # nothing holds the host back
 
@@ -602,14 +592,13 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
     "json_of_metrics": job(HOST, Cause("log", "recipe/metrics.py(61>70): dump / json/__init__.py(183>234): dumps", 4,
         calls=12, inner="json/encoder.py(413>431): _iterencode"),
         Cause("data", "recipe/dataset.py(112>120): reorder / random.py(376>394): shuffle", 2.5), level=0, steps=6),
-    "socket_of_metrics": job(HOST, Cause("log", "recipe/telemetry.py(88>97): push / !sendall of socket", 9, when=ODD),
-        steps=8),
+    "socket_of_metrics": job(HOST, Cause("log", "recipe/telemetry.py(88>97): push / !sendall of socket", 9, when=ODD)),
     "thread_pool_result": job(SYNCED, Cause("batch", "recipe/augment.py(71>83): views / concurrent/futures/_base.py"
         "(428>453): result", 12, awaited, inner=LOCK), kernel_us=60.0),
-    "lambda_in_scheduler": job(HOST, Cause("sched", "torch/optim/lr_scheduler.py(146>161): step / "
-        "torch/optim/lr_scheduler.py(268>278): get_lr / recipe/schedule.py(29): <lambda>", 3.5, calls=40, inner="!sum")),
+    "lambda_in_scheduler": job(HOST, Cause("sched", "torch/optim/lr_scheduler.py(146>161): step / torch/optim/"
+        "lr_scheduler.py(268>278): get_lr / recipe/schedule.py(29): <lambda>", 3.5, calls=40, inner="!sum"), layers=3),
     "compiled_extension": job(HOST, Cause("layer", "recipe/model.py(60>64): pack", 5, op="ragged::pack"), stack="ops"),
-    "stat_on_nfs": job(DEVICE, Cause(  # hidden behind the device
+    "stat_on_nfs": job(DEVICE, Cause(
         "log", "recipe/checkpoint.py(21>27): marked / genericpath.py(16>19): exists / !stat", 4), steps=6),
     "regex_on_tokens": job(HOST, Cause("data", "recipe/tokens.py(54>60): split", 6, calls=60,
         inner="!sub of re.Pattern"), layers=6, overlap=False),
@@ -618,8 +607,7 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
     "deepcopy_of_state": job(HOST, Cause("log", "recipe/shadow.py(18>23): keep / copy.py(128>146): deepcopy", 0,
         operators, THIRD, 90, "torch/_tensor.py(84>125): __deepcopy__", "aten::clone"),
         peers=3, peer_ms=3.5, steps=6),
-    "pickle_in_gradient_hook": job(HOST, Cause(  # on the autograd thread
-        "hook", "recipe/feeder.py(66>72): send / !dumps of ForkingPickler", 4), stack="none"),
+    "pickle_in_gradient_hook": job(HOST, Cause("hook", "recipe/feeder.py(66>72): send / !dumps", 4), stack="none"),
     "hash_of_batch": job(HOST, Cause("batch", "recipe/registry.py(40>48): seal / !update of _hashlib.HASH", 6),
         Cause("sched", "recipe/guard.py(77>81): finite", 1.5, read_back, inner="!all"), kernel_us=70.0, steps=6),
     "subprocess_of_status": job(SYNCED, Cause("log", "recipe/watchdog.py(15>22): status / subprocess.py(421>425): "
@@ -632,7 +620,7 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
         "tqdm/std.py(1325>1347): refresh / !write of _io.TextIOWrapper", 3.5), absolute=True),
     "allclose_in_assert": job(DEVICE, Cause("layer", "recipe/guard.py(31>36): check", 0, operators,
         op="aten::allclose", reads=True), kernel_us=90.0, host_us=80.0, stack="none"),
-    "pandas_append": job(AHEAD, Cause(  # hidden behind the device
+    "pandas_append": job(AHEAD, Cause(
         "log", "recipe/history.py(30>36): add_row / pandas/core/reshape/concat.py(157>395): concat", 3, calls=15,
         inner="pandas/core/internals/managers.py(1823>1830): _consolidate"), level=0),
     "sqlite_of_metrics": job(HOST, Cause("log", "recipe/ledger.py(20>28): insert / !commit of sqlite3.Connection", 7),
@@ -640,12 +628,11 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
     "yaml_reload": job(HOST, Cause("data", "recipe/config.py(44>49): reload / yaml/__init__.py(117>125): safe_load",
         12, when=ODD, calls=30, inner="yaml/composer.py(63>84): compose_node"), Cause("log", "recipe/probe.py(9>16): "
         "alive / http/client.py(1331>1374): getresponse / !recv_into of socket", 2), steps=6),
-    "zlib_compression": job(DEVICE, Cause(  # hidden behind the device
-        "clip", "recipe/snapshot.py(52>58): pack / !compress", 5), copy_stream=True),
+    "zlib_compression": job(DEVICE, Cause("clip", "recipe/snapshot.py(52>58): pack / !compress", 5), copy_stream=True),
     "norm_by_parameter": job(DEVICE, Cause("clip", "recipe/clip.py(18>22): grad_norm", 0, operators, calls=40,
         op="aten::linalg_vector_norm", reads=True), kernel_us=90.0, stack="ops"),
     "tokenizer_in_loop": job(HOST, Cause("data", "recipe/prompts.py(70>79): encode / transformers/tokenization.py"
-        "(2790>2848): __call__", 8, calls=8, inner="!encode_batch of tokenizers.Tokenizer"), absolute=True),
+        "(279>284): __call__", 8, calls=8, inner="!encode_batch of tokenizers.Tokenizer"), absolute=True),
     "image_decode": job(HOST, Cause("data", "torch/utils/data/_utils/fetch.py(46>51): fetch / "
         "recipe/dataset.py(61>66): __getitem__ / PIL/Image.py(900>946): convert", 9, calls=16,
         inner="PIL/ImageFile.py(155>269): load / !decode of ImagingDecoder"),
@@ -654,8 +641,7 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
         op="aten::lerp_"), stack="ops"),
     "figure_each_third_step": job(SYNCED, Cause("log", "recipe/figures.py(48>63): draw / matplotlib/figure.py"
         "(3243>3390): savefig", 60, when=THIRD, calls=20, inner="matplotlib/artist.py(53>72): draw_wrapper"), steps=6),
-    "timer_signal": job(DEVICE, Cause(  # a handler that runs anywhere, hidden behind the device
-        "layer", "recipe/watchdog.py(40>47): on_alarm / !fsync", 6, when=ODD), steps=7),
+    "timer_signal": job(DEVICE, Cause("layer", "recipe/watchdog.py(40>47): on_alarm / !fsync", 6, when=ODD), steps=7),
     "import_in_first_step": job(SYNCED, Cause("loss", "recipe/plugins.py(11>13): metric / <frozen importlib._bootstrap>"
         "(1022>1027): _find_and_load", 70, when=lambda step: step == 0, calls=25,
         inner="<frozen importlib._bootstrap_external>(877>883): exec_module"), steps=4),
@@ -665,7 +651,7 @@ SITUATIONS: dict[str, tuple[Base, tuple[Cause, ...]]] = {
     "healthy_far_ahead": job(AHEAD, layers=7, steps=8),
     "healthy_collectives": job(DEVICE, peers=3, peer_ms=16.0),
     "healthy_loader": job(DEVICE, loader_us=9000.0, level=0),
-    "healthy_no_frames": job(AHEAD, stack="none", overlap=False),
+    "healthy_no_frames": job(AHEAD, layers=3, stack="none", overlap=False),
     "healthy_three_streams": job(DEVICE, copy_stream=True, peers=2, peer_ms=15.0, absolute=True),
 }
 # fmt: on
@@ -682,15 +668,14 @@ def truth(name: str, seed: int) -> dict[str, Any]:
     found = [cause.place(base.stack) for cause in causes]
     for index, cause in enumerate(found):
         cause["gain_ms_per_step"] = round(full - Job(name, seed, frozenset({index})).run(), 4)
-    text = {"name": name, "seed": seed, "steps": base.steps, "stack": base.stack, "causes": found}
-    return {**text, "step_ms_with": round(full, 4), "step_ms_without": round(without, 4)}
+    paces = {"step_ms_with": round(full, 4), "step_ms_without": round(without, 4)}
+    return {"name": name, "seed": seed, "steps": base.steps, "stack": base.stack, "causes": found, **paces}
 
 
 def write(name: str, seed: int, folder: Path | str) -> dict[str, Any]:
     """Writes both profiles and the truth of a situation below `folder`; returns the truth."""
-    everything = frozenset(range(len(SITUATIONS[name][1])))
-    for kind, off in (("with", frozenset[int]()), ("without", everything)):
-        job = Job(name, seed, off)
+    for kind, removed in (("with", 0), ("without", len(SITUATIONS[name][1]))):
+        job = Job(name, seed, frozenset(range(removed)))
         job.run()
         place = Path(folder) / name / kind / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
         place.mkdir(parents=True, exist_ok=True)
@@ -708,9 +693,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="situations; all when none is given")
     options = parser.parse_args()
     for name in options.names or SITUATIONS:
-        found = write(name, options.seed, options.out)
-        gains = ", ".join(f"{c['file']}:{c['line']} {c['gain_ms_per_step']:.2f}" for c in found["causes"]) or "no cause"
-        print(f"{name}: {found['step_ms_with']:.2f} -> {found['step_ms_without']:.2f} ms per step; {gains}")
+        print(json.dumps(write(name, options.seed, options.out)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -30,6 +30,8 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 
+_GROUP = " ("
+"""Between the type of a collective and its group."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -132,18 +134,17 @@ def _owned(side: Side, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Me
     start = np.array([window.start for window in side.windows], np.int64)
     end = np.array([window.end for window in side.windows], np.int64)
     within = covered_within(start, end, path.start, path.end)
-    rows: dict[_Key, OwnerSide] = {}
+    rows: list[tuple[_Key, OwnerSide]] = []
     for owner, time in zip(owners, summed(told.owners.owner, within, len(owners)).tolist(), strict=True):
-        key = _key(side.trace, owner, renamed)
-        if key in rows:
-            rows[key] = replace(rows[key], time=rows[key].time + time)
-        elif time:
+        if time:
             item = int(owner.items[0]) if len(owner.items) else -1
-            rows[key] = OwnerSide(owner.kind, owner.doing, _name(side.trace, owner), owner.where, time, item)
+            row = OwnerSide(owner.kind, owner.doing, _name(side.trace, owner), owner.where, time, item)
+            rows.append((_key(side.trace, owner, renamed), row))
     outside = int((end - start).sum()) - int(within.sum())
     if outside:
-        rows["outside", None] = OwnerSide("unexplained", "device", message("path.owner.outside"), None, outside)
-    return rows
+        row = OwnerSide("unexplained", "device", message("path.owner.outside"), None, outside)
+        rows.append((("outside", None), row))
+    return _merged(rows)
 
 
 def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
@@ -153,8 +154,11 @@ def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
     name = renamed.get(owner.name, owner.name)
     if owner.kind in ("device_gap", "unexplained"):
         return owner.kind, None, name
-    if owner.doing == "device":  # a collective has a number of its own in every run
-        return owner.kind, collective_type(name) if owner.kind == "transfer" else name, None
+    if owner.kind == "transfer":
+        kind, _, group = name.partition(_GROUP)
+        return owner.kind, collective_type(kind), group
+    if owner.doing == "device":
+        return owner.kind, name, None
     called = "" if owner.doing == "launch" else _ADDRESS.sub("", short_call(name))
     if owner.where is None:
         return owner.doing, called, None, owner.thread if owner.doing == "launch" else None
@@ -163,7 +167,10 @@ def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
 
 def _name(trace: Trace, owner: Owner) -> Message | str:
     """What the owner is called on both sides."""
-    return brief(collective_type(owner.name).rstrip("_")) if owner.kind == "transfer" else owner_name(trace, owner)
+    if owner.kind != "transfer":
+        return owner_name(trace, owner)
+    kind, bracket, group = owner.name.partition(_GROUP)  # a collective has a number of its own in every run
+    return brief(f"{collective_type(kind).rstrip('_')}{bracket}{group}")
 
 
 _Pair = tuple[OwnerSide | None, OwnerSide | None]
@@ -173,7 +180,7 @@ def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pai
     """The owners of both sides that are the same: by line or thread, else in the order of these, or of times."""
     places = {row.where.file for side in (base, new) for row in side.values() if row.where is not None}
     names = shared_names(sorted(places))
-    sides = [{_in_any_folder(key, names): row for key, row in side.items()} for side in (base, new)]
+    sides = [_merged((_in_any_folder(key, names), row) for key, row in side.items()) for side in (base, new)]
     pairs: list[_Pair] = [(row, sides[1][key]) for key, row in sides[0].items() if key in sides[1]]
     left: dict[_Key, tuple[list[_Key], list[_Key]]] = defaultdict(lambda: ([], []))
     for k in (0, 1):
@@ -185,6 +192,14 @@ def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pai
         for was, now in zip_longest(*ordered):
             pairs.append((None if was is None else sides[0][was], None if now is None else sides[1][now]))
     return pairs
+
+
+def _merged(rows: Iterable[tuple[_Key, OwnerSide]]) -> dict[_Key, OwnerSide]:
+    """``rows`` with the times of equal keys added up."""
+    merged: dict[_Key, OwnerSide] = {}
+    for key, row in rows:
+        merged[key] = replace(merged[key], time=merged[key].time + row.time) if key in merged else row
+    return merged
 
 
 def _in_any_folder(key: _Key, names: Mapping[str, str]) -> _Key:

@@ -20,7 +20,7 @@ from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import costly_work
+from npu_tui.rules.host_work import works
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called, place_in
@@ -166,7 +166,8 @@ def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
     if match is None:
         question = parse_question(replay.model, text, profile.types_of)
         return _Asked(question.text, within(facts, question.change), question.matches)
-    remedies = {finding.id: finding.remedy for finding in profile.findings.findings if finding.remedy is not None}
+    known = {finding.whatif: finding.remedy for finding in profile.findings.findings}
+    remedies = {asked.removeprefix("fix "): remedy for asked, remedy in known.items() if asked and remedy}
     name = match["id"].upper()
     if name not in remedies:
         raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))
@@ -288,11 +289,12 @@ def remedies(profile: Profile) -> Remedies:
 
 def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
     yield from _owners(profile, facts)
-    works = costly_work(facts)[:_LINES]
-    lines = [work.code for work in works] + [loss.code for loss in facts.lines[:_LINES]]
+    work = [owner for own in works(facts).values() for owner in own]
+    work = sorted(work, key=lambda owner: -(owner.gain or 0))[:_LINES]
+    lines = [owner.where for owner in work] + [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
         yield f"line {PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line} x0"
-    yield from (f"op {work.name} x0" for work in works if work.code is None and " " not in work.name)
+    yield from (f"op {owner.name} x0" for owner in work if owner.where is None and owner.name and " " not in owner.name)
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)

@@ -52,11 +52,17 @@ class ToldPath(Struct, frozen=True):
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<name>[^> ]+)(?: of .*)?>")
 
 
+_FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
+"""Where a module lies; what is left is its name."""
+
+
 def short_call(name: str) -> str:
-    """``tolist`` of ``<built-in method tolist of …>``, ``__next__`` of a frame of Python; other names as they are."""
-    for shape, part in ((_BUILT_IN, "name"), (FRAME, "function")):
-        if (match := shape.fullmatch(name)) is not None:
-            return brief(match[part], 60)
+    """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
+    if (match := _BUILT_IN.fullmatch(name)) is not None:
+        return brief(match["name"], 60)
+    if (match := FRAME.fullmatch(name)) is not None:
+        module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
+        return brief(f"{module}.{match['function']}", 60)
     return brief(name.removeprefix("AscendCL@"), 60)
 
 
@@ -179,20 +185,39 @@ def run_path(facts: Facts) -> ToldPath:
 
 
 @once_per_device
-def told_path(facts: Facts) -> ToldPath:
-    """The path of what ``facts`` judge. May raise ``InputError`` as the model of the run does."""
-    tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
-    if facts.replay is None:
-        return tell(reason=_untold(facts))
-    path, floor = critical_path(facts.replay), facts.replay.model.floor
+def path_owners(facts: Facts) -> Owners | None:
+    """The owners of the path of what ``facts`` judge, also where the replay is not trusted; None without launches.
+
+    Gains count only where ``facts.replay`` is there. May raise ``InputError`` as the model of the run does.
+    """
+    replay = facts.inputs.replay_of(facts.part)
+    if replay is None:
+        return None
+    path, floor = critical_path(replay), replay.model.floor
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
+    judged = partial(within, facts) if facts.whole_steps else lambda change: change
+    found = owners(replay, facts.inputs.types_of, path, judged)
     if facts.is_whole:
-        return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, partial(within, facts)))
-    # What is cut out is whole, also where it is in other steps or began before the range: what counts is within it.
-    found = owners(facts.replay, facts.inputs.types_of, path, lambda change: change)
+        return found
+    # What is cut out is whole, also where it began before the range or is in other steps: what counts is within it.
     limited = (
         owner if owner.gain is None else replace(owner, gain=min(owner.gain, owner.on_path)) for owner in found.owners
     )
-    return tell(floor=floor, owners=replace(found, owners=tuple(limited)))
+    return replace(found, owners=tuple(limited))
+
+
+def launching_gain(facts: Facts) -> int:
+    """What the run gains without the launching that holds most of the critical path, ns."""
+    told = path_owners(facts)
+    launching = [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
+    return max(launching, default=0)
+
+
+def told_path(facts: Facts) -> ToldPath:
+    """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
+    tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
+    if facts.replay is None:
+        return tell(reason=_untold(facts))
+    return tell(floor=facts.replay.model.floor, owners=path_owners(facts))

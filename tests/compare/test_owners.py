@@ -46,7 +46,6 @@ def adds_up(found: Compared) -> None:
     for row in found.owners:
         assert round(row.new_us - row.base_us, 3) == row.delta_us
         assert min(row.base_us, row.new_us) >= 0
-    assert len({(row.kind, row.doing, row.name, str(row.where)) for row in found.owners}) >= len(found.owners) - 2
 
 
 @pytest.mark.parametrize(("base", "new"), [*permutations(FIXTURES, 2), *permutations(REAL, 2)])
@@ -76,7 +75,9 @@ def test_a_profile_and_itself_differ_in_nothing() -> None:
 def test_a_collective_is_the_same_in_every_run() -> None:
     found = opened("communication_bound").compare(opened("level0")).data
     assert isinstance(found, Compared)
-    assert [row.name for row in found.owners if row.kind == "transfer"] == ["hcom_allReduce"]
+    transfers = [row for row in found.owners if row.kind == "transfer"]
+    assert [row.name.partition(" ")[0] for row in transfers] == ["hcom_allReduce"]
+    assert all(row.base_us and row.new_us for row in transfers)
 
 
 def test_where_a_side_has_no_path_the_reason_is_told() -> None:
