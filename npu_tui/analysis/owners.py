@@ -41,7 +41,7 @@ from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
 
-_WORK_NS = 500_000
+WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
 _MOST = 0.5
 """A call that holds more than this share of the time of the one around it is what that one does."""
@@ -293,8 +293,21 @@ class _Host:
         length = np.where(queue, taken[self.point + 1], length)
         self.waits = kind == WAIT_BEGIN
         at_launch = _lies_in(launches, self.thread, calls.low)
-        self.works = (length > _WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
-        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), calls.node[at_launch])
+        self.serves = queue
+        self.works = (length > WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
+        launching = np.concatenate((calls.node[at_launch], calls.node[self._hand_over()]))
+        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching)
+
+    def _hand_over(self) -> I64:
+        """The parts in a call during which another thread launches, such as that of the backward pass: (m,)."""
+        points, slices = self._points, self._trace.slices
+        launches = np.sort(points.time[np.isin(points.kind, (ENQUEUE, LAUNCH))])
+        parts = np.flatnonzero(self.works & (self.calls.item >= 0) & ~self.serves)
+        item = self.calls.item[parts]
+        inside_call = np.searchsorted(launches, slices.end[item]) > np.searchsorted(
+            launches, slices.start[item], "right"
+        )
+        return parts[inside_call]
 
     def _on_path(self) -> Spans:
         path, chosen = self._path, self._chosen
@@ -305,7 +318,7 @@ class _Host:
         points = self._points
         since = np.arange(len(points.time))
         length = points.until_next(since)
-        pause = (length > _WORK_NS) & (length < 2**61) & (points.kind != WAIT_BEGIN) & (points.kind != DEQUEUE)
+        pause = (length > WORK_NS) & (length < 2**61) & (points.kind != WAIT_BEGIN) & (points.kind != DEQUEUE)
         at = since[pause]
         return points.thread[at], points.time[at], points.time[at] + length[at]
 

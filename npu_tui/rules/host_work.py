@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.calls import is_memory_call
-from npu_tui.analysis.owners import Owner
+from npu_tui.analysis.owners import WORK_NS, Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -31,7 +31,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import launching_gain, owner_text, path_owners, short_call
+from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Said, message
@@ -143,8 +143,10 @@ def pauses(facts: Facts) -> Draft | None:
     removes = both(waiting(facts), silent)
     lasted = silent[1] - silent[0]
     # Short ones are how launching looks, but where the device waits for them more than for any launch.
-    long = bool(len(removes[0])) and int(lasted.max()) >= facts.limits[PAUSE_MS] * 1e6
-    if not long and cost_of(facts, change, removes) <= launching_gain(facts):
+    longest_ns = int(lasted.max(initial=0))
+    if not len(removes[0]) or longest_ns < WORK_NS:
+        return None
+    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and cost_of(facts, change, removes) <= sum(launching_gains(facts)):
         return None
     copied = _copying(facts, removes)
     if len(copied[0]):
