@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
-from pathlib import PurePosixPath
 from typing import Literal
 
 import numpy as np
@@ -20,7 +19,6 @@ from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import works
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called, place_in
@@ -267,9 +265,8 @@ class Remedies(Struct, frozen=True):
 def remedies(profile: Profile) -> Remedies:
     """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
 
-    Owners of the critical path, lines of code that lose time or work without launching, the waits of the host, late
-    ranks, kernels that take long, and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the
-    file has changed.
+    Owners of the critical path, lines of code that lose time, the waits of the host, late ranks, kernels that take
+    long, and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
     facts = _facts(profile, device)
@@ -289,12 +286,9 @@ def remedies(profile: Profile) -> Remedies:
 
 def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
     yield from _owners(profile, facts)
-    work = [owner for own in works(facts).values() for owner in own]
-    work = sorted(work, key=lambda owner: -(owner.gain or 0))[:_LINES]
-    lines = [owner.where for owner in work] + [loss.code for loss in facts.lines[:_LINES]]
+    lines = [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
-        yield f"line {PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line} x0"
-    yield from (f"op {owner.name} x0" for owner in work if owner.where is None and owner.name and " " not in owner.name)
+        yield f"line {place_in(code)} x0"
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)
