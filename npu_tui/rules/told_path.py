@@ -176,7 +176,9 @@ def _untold(facts: Facts) -> Message | None:
 
 @once_per_device
 def run_path(facts: Facts) -> ToldPath:
-    """The path of the whole run of a device, whatever ``facts`` judge of it; its owners have no gains."""
+    """The path of the whole run of a device, whatever ``facts`` judge of it; nothing is told of gains."""
+    if facts.window == EVERYTHING and facts.is_whole:
+        return told_path(facts)  # the same, which the findings ask for too
     tell = partial(ToldPath, facts.part.device, "run", 1)
     if facts.replay is None:
         return tell(reason=_untold(facts))
