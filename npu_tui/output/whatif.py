@@ -22,7 +22,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called, place_in
-from npu_tui.strings import say, words
+from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, duration_text
@@ -192,7 +192,10 @@ def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> _Ask
     every = told.owners.owners
     owners = owners_called(profile.trace, every, name)
     if not owners:
-        names = [f"{number} {words(owner_text(profile.trace, owner))}" for number, owner in enumerate(every, 1)]
+        names = [
+            message("path.owner.numbered", number=number, owner=owner_text(profile.trace, owner))
+            for number, owner in enumerate(every, 1)
+        ]
         raise UnknownChangeError(message("whatif.no_owner", name=name, owners=names[:_NAMED]))
     changes = [within(facts, owner.change) for owner in owners if owner.change is not None]
     if not changes:
@@ -307,7 +310,9 @@ def _owners(profile: Profile, facts: Facts) -> Iterator[str]:
     gainful = sorted((owner for owner in owners if owner.gain), key=lambda owner: -(owner.gain or 0))
     for owner in [owner for owner in gainful if owner.kind != "late_rank"][:_OWNERS]:
         line = "" if owner.where is None else f" at {place_in(owner.where)}"
-        yield f"owner {words(owner_name(profile.trace, owner))}{line}"
+        with labelling(str):  # it is asked again as it stands
+            name = words(owner_name(profile.trace, owner))
+        yield f"owner {name}{line}"
 
 
 def _number(replay: Replay, peer: int) -> str:

@@ -22,7 +22,7 @@ from npu_tui.rules.inputs import length_of
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of
-from npu_tui.strings import LANGUAGES, speaking, words
+from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.message import Message, message
@@ -111,7 +111,7 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
         known = set()
         place = "" if owner.where is None else place_in(owner.where)
         for language in LANGUAGES:
-            with speaking(language):
+            with speaking(language), labelling(str):
                 name, text = words(owner_name(trace, owner)), words(owner_text(trace, owner))
             known |= {_plain(each) for each in (name, text, place, f"{name} {place}") if each}
         names.append((owner, known))

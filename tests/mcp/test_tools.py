@@ -106,8 +106,13 @@ def test_what_the_critical_path_is() -> None:
     assert "owner" in answer["verdict"][0]
     assert "gain" in answer["verdict"][0]
     assert "slow-step" in answer["data"]["words"][0]["topics"]
-    gain = asked("whatif", path="dispatch_bound", changes=["owner 1"])["data"]["gain_us"]
-    assert gain == pytest.approx(2901.923, abs=0.01)
+    for change in ("owner 1", "owner tolist", "owner tolist at model.py:31"):
+        gain = asked("whatif", path="dispatch_bound", changes=[change])["data"]["gain_us"]
+        assert gain == pytest.approx(2901.923, abs=0.01)
+    offered = [row["text"] for row in asked("whatif", path="dispatch_bound")["data"]["changes"]]
+    assert "owner tolist at model.py:31" in offered
+    refused = asked("whatif", path="dispatch_bound", changes=["owner nobody"])
+    assert "2 launching at [" in refused["error"]
 
 
 @pytest.mark.parametrize(
