@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from npu_tui.compare import tables
@@ -45,6 +47,8 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
     if pair is not None:
         blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
     blocks += _findings(report)
+    owners = _owners(report)
+    blocks += [owners] if owners.rows else []
     groups = _groups(report)
     blocks += [groups] if groups.rows else []
     if report.stream_overlap_us:
@@ -219,6 +223,33 @@ def _groups(report: schema.Compared) -> Table:
         p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
         kernel=kernel,
     )
+
+
+_OWNERS = 8
+"""Owners that are named; the others are one row."""
+
+
+def _owners(report: schema.Compared) -> Table:
+    """Whose the step is on both sides, the largest difference first; the rows sum to that of the step."""
+    rows = list(report.owners)
+    if len(rows) > _OWNERS + 1:
+        rest = rows[_OWNERS:]
+        sums = {name: sum(getattr(row, name) for row in rest) for name in ("base_us", "new_us", "delta_us")}
+        title = say("report.path.more", count=len(rest))
+        rows = [*rows[:_OWNERS], structs.replace(rest[0], kind="", name=title, where=None, **sums)]
+    if rows:
+        sums = {name: sum(getattr(row, name) for row in rows) for name in ("base_us", "new_us", "delta_us")}
+        rows.append(structs.replace(rows[0], kind="", name=say("table.total"), where=None, **sums))
+
+    def called(row: schema.OwnerDelta) -> Cell:
+        line = row.where
+        if line is None:
+            return Cell(row.name, name=True)
+        place = PurePosixPath(line.file.replace(chr(92), "/")).name
+        return Cell(say("compare.owners.place", name=row.name, file=place, line=line.line), name=True)
+
+    table = rendered(tables.OWNERS, rows, owner=called, change=lambda row: change_cell(row.delta_us))
+    return replace(table, sortable=False)
 
 
 def _lines(report: schema.Compared) -> Table:

@@ -11,11 +11,12 @@ from npu_tui.compare import tables
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import Difference, differences
 from npu_tui.compare.measured import Side as MeasuredSide
+from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, us
 from npu_tui.strings import words
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     Collective = Record
@@ -23,13 +24,15 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     GroupSide = Record
     KnownFinding = Record
     Line = Record
+    OwnerDelta = Record
     Part = Record
     Setting = Record
 else:
-    Collective, Group, KnownFinding, Line, Part, Setting = (
+    Collective, Group, KnownFinding, Line, OwnerDelta, Part, Setting = (
         table.row
         for table in (
-            tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.PARTS, tables.CONFIG,
+            tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.OWNERS,
+            tables.PARTS, tables.CONFIG,
         )
     )  # fmt: skip
     GroupSide = tables.GroupSide
@@ -136,6 +139,7 @@ class Compared(msgspec.Struct):
     findings: list[Finding]
     profile_findings: list[KnownFinding]
     not_judged: list[Note]
+    owners: list[OwnerDelta] = []
 
 
 SCHEMA = 1
@@ -170,8 +174,20 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
         config=tables.CONFIG.records(comparison),
         findings=[_finding(comparison, change) for change in differences(comparison) if change.id not in ignored],
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
-        not_judged=[_note(note) for note in circumstances.not_judged],
+        not_judged=[_note(note) for note in _not_judged(comparison)],
+        owners=tables.OWNERS.records(comparison),
     )
+
+
+def _not_judged(comparison: Comparison) -> list[Message]:
+    """What is not compared, and why."""
+    owners = comparison.owners
+    if not isinstance(owners, Untold):
+        return comparison.comparability.not_judged
+    return [
+        *comparison.comparability.not_judged,
+        message("compare.skipped.owners", side=owners.side, why=owners.reason),
+    ]
 
 
 def _share(value: float | None) -> float | None:

@@ -59,7 +59,8 @@ WORDS = (
     Word("overlap", ("COMM.EXPOSED",), ("tab_range",), ("report",)),
     Word("utilization", ("UTIL", "MFU"), ("tab_range",), (), (pages.NPU_SMI,)),
     Word("step", ("STEP.START",), ("step_next", "home"), ("report",)),
-    Word("saves", (), ("tab_findings", "whatif"), ("report",)),
+    Word("path", (), ("whatif",), ("slow-step", "path", "saving")),
+    Word("saves", (), ("tab_findings", "whatif"), ("report", "saving")),
     Word("slow", ("VERDICT", "RANK.SLOW"), ("tab_findings", "finding_next", "tab_operators"), ("screen",)),
     Word("percentiles", (), ("tab_summary",), ("report", "ci")),
     # Ranks

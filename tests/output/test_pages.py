@@ -180,7 +180,7 @@ def test_a_part_of_the_trace(words: list[str], capsys: pytest.CaptureFixture[str
 def poisoned(found: Any) -> Any:
     """``found`` with every text of it followed by a hostile one, but those that are words of our own."""
     if isinstance(found, dict):
-        own = {"id", "severity", "class", "cause", "slow_stage", "kind", "writer", "confidence", "state"}
+        own = {"id", "severity", "class", "cause", "slow_stage", "kind", "writer", "confidence", "state", "per"}
         return {key: value if key in own else poisoned(value) for key, value in found.items()}
     if isinstance(found, list):
         return [poisoned(each) for each in found]
