@@ -73,7 +73,7 @@ NO_PEER = UNKNOWN - 1
 
 
 class Reach(Struct, frozen=True):
-    """A part of the path: ``path`` up to a node, back to the end of the ``task`` that stopped the walk.
+    """A part of the path: ``path`` up to a node, back to the ``task`` that stopped the walk and was ``done``, ns.
 
     ``rest`` is the path in that task, which leads on from ``node``. Without a task (-1) the walk has come to the start
     of the run.
@@ -81,6 +81,7 @@ class Reach(Struct, frozen=True):
 
     path: Path
     task: int
+    done: int
     rest: Path
     node: int
 
@@ -125,10 +126,10 @@ class Paths:
             pieces += self._pieces.last(walk, int(at[0]), end)
         path = _joined(pieces).within(walk.start, end)
         if not stopped:
-            return Reach(path, -1, path.taken(np.zeros(0, np.int64)), int(walk.nodes[-1]))
+            return Reach(path, -1, walk.start, path.taken(np.zeros(0, np.int64)), int(walk.nodes[-1]))
         done = int(at[-2])
         rest = path.taken(path.start < done)
-        return Reach(path.taken(path.start >= done), int(walk.task_of[-1]), rest, int(walk.nodes[-1]))
+        return Reach(path.taken(path.start >= done), int(walk.task_of[-1]), done, rest, int(walk.nodes[-1]))
 
     def _times(self, walk: Walk) -> I64:
         """When the nodes of ``walk`` are passed; the unchanged run is told in its recorded times."""
@@ -231,7 +232,7 @@ class _Pieces:
         return self._usual[number]
 
     def _groups(self, source: I32, target: I32) -> I64:
-        """What each edge from ``source`` to ``target`` is beside work and tasks: a kind of latency, -1 for none; (n,)."""
+        """What each edge from ``source`` to ``target`` is beside work and tasks: a latency, -1 for none; (n,)."""
         threads = self._thread
         from_point, to_point = self._point_of[source], self._point_of[target]
         from_task, to_task = self._task_of[source], self._task_of[target]

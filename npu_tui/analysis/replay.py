@@ -211,8 +211,8 @@ class Replay:
     ) -> Walk:
         """What held up the end of the run with ``change``, or that of a ``node`` of it, edge by edge.
 
-        The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task that
-        ``stops`` it; (tasks,).
+        The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
+        that ``stops`` it; (tasks,).
         """
         rows, edges = self._rows, self.model.edges
         ready = self._unchanged if change.is_empty else self._walkable(change)
