@@ -127,7 +127,7 @@ def _untold(job: Job) -> Message | None:
 class _Section(Struct, frozen=True):
     """A part of the path on one rank: ``path`` from ``since`` to ``until``, ns by its host, on the common clock too.
 
-    ``lead`` is how long the rank came after the second at the collective that the section ends with, -1: unknown.
+    ``row`` is the collective that it ends with, to which this rank came last; -1: it ends otherwise.
     """
 
     place: int
@@ -136,7 +136,16 @@ class _Section(Struct, frozen=True):
     until: int
     begin: int
     end: int
-    lead: int
+    row: int
+
+
+def _leads_of(blamed: Blame) -> tuple[I64, I64]:
+    """The arrival that came last for certain at every collective, and how long after the second, ns (-1: no other)."""
+    sure = np.flatnonzero(~blamed.at_most)
+    at = np.searchsorted(blamed.row[sure], np.arange(len(blamed)), "right")
+    last, second = (sure[np.maximum(at - back, 0)] if len(sure) else at for back in (1, 2))
+    several = (blamed.row[second] == blamed.row[last]) & (second != last)
+    return last, np.where(several, blamed.start[last] - blamed.start[second], -1)
 
 
 class _Walk:
@@ -150,10 +159,19 @@ class _Walk:
         self._entry_of = np.full(len(table.rank), -1, np.int64)
         known = np.flatnonzero(self.blamed.call >= 0)
         self._entry_of[self.blamed.call[known]] = known
+        self._last, self._leads = _leads_of(self.blamed)
+        places = self.blamed.rank[self._last]
+        self._last_at = {
+            place: (rows, self.blamed.come[rows])
+            for place in np.unique(places).tolist()
+            for rows in (np.flatnonzero(places == place),)
+        }
         self._sends = [is_send(kind) for _, kind, _ in table.kinds]
         self._walks: dict[int, RankWalk | Message] = {}
         self._stops: dict[int, I64] = {}
         self._sections: list[_Section] = []
+        told = job.layout is not None or any(profile.groups for profile in job.ranks)
+        self._complete = told and not job.missing
 
     def rank(self, place: int) -> RankWalk | Message:
         """The rank at ``place``, or why its run cannot be walked."""
@@ -181,7 +199,7 @@ class _Walk:
 
     def sections(self, last: RankWalk) -> list[_Section]:
         """The sections of the path by time, which ends with the run of ``last``."""
-        walk, node, top, lead = last, None, None, -1
+        walk, node, top, row = last, None, None, -1
         seen: set[tuple[int, int | None]] = set()
         while True:
             seen.add((walk.place, node))
@@ -189,32 +207,32 @@ class _Walk:
             until = int(reach.path.end[-1]) if len(reach.path) else reach.done
             until = until if top is None else min(until, walk.own_time(top))
             top = walk.common_time(until) if top is None else top
-            top = self._add(walk, reach.path, max(reach.done, walk.since), until, top, lead)
+            top = self._add(walk, reach.path, max(reach.done, walk.since), until, top, row)
             if reach.task < 0 or reach.done <= walk.since:
                 break
             following = self._onwards(walk, reach, top, seen)
             if following is None:
                 break
-            walk, node, top, lead = following
+            walk, node, top, row = following
         return self._sections[::-1]
 
-    def _add(self, walk: RankWalk, path: Path, since: int, until: int, top: int, lead: int) -> int:
+    def _add(self, walk: RankWalk, path: Path, since: int, until: int, top: int, row: int) -> int:
         """Add ``path`` from ``since`` to ``until``, which is ``top`` on the common clock; returns where it begins."""
         if since >= until:
             return top
         begin = min(walk.common_time(since), top)
-        self._sections.append(_Section(walk.place, path.within(since, until), since, until, begin, top, lead))
+        self._sections.append(_Section(walk.place, path.within(since, until), since, until, begin, top, row))
         return begin
 
     def _onwards(
         self, walk: RankWalk, reach: Reach, top: int, seen: set[tuple[int, int | None]]
     ) -> tuple[RankWalk, int | None, int, int] | None:
-        """Where the path goes on from the collective that ``reach`` has come to: rank, node, time, and its lead."""
+        """Where the path goes on from the collective that ``reach`` has come to: rank, node, time, collective."""
         blamed, job, task = self.blamed, self.job, reach.task
         entry = int(self._entry_of[self._first[walk.place] + walk.call_of[task]])
         row = int(blamed.row[entry])
         own_begin = walk.begin_of(task)
-        last = self._last(row)
+        last = int(self._last[row])
         place, came = int(blamed.rank[last]), int(blamed.start[last])
         after = came - int(blamed.start[entry])
         outside = place >= len(job.ranks)
@@ -232,9 +250,9 @@ class _Walk:
                     arrived = other.common_time(other.time_of(node))
                     begin = min(arrived, top)
                     self._transfer(walk, task, begin, reach.done, top)
-                    return other, node, begin, self._lead(row)
+                    return other, node, begin, row
             absent = blamed.ranks[place]
-        elif len(late) and not message_sent and job.missing:
+        elif len(late) and not message_sent and not self._complete:
             # The ranks that are here do not explain the wait: it was for one that is not.
             seen_late = walk.common_time(int(reach.rest.end[late[-1]]))
             if seen_late - came > 2 * error + _SOON_NS and self._is_absent(int(reach.rest.peer[late[-1]])):
@@ -245,7 +263,7 @@ class _Walk:
             return None
         begin = min(walk.common_time(walk.time_of(own_begin)), top)
         self._transfer(walk, task, begin, reach.done, top)
-        return walk, own_begin, begin, self._lead(row)
+        return walk, own_begin, begin, row
 
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
@@ -275,17 +293,17 @@ class _Walk:
             path = _one(since, done, kind, int(walk.tasks.item[task]))
             self._sections.append(_Section(walk.place, path, since, done, begin, top, -1))
 
-    def _last(self, row: int) -> int:
-        """The arrival that came last for certain at collective ``row``."""
-        first, after = int(self.blamed.first[row]), int(self.blamed.first[row + 1])
-        sure = np.flatnonzero(~self.blamed.at_most[first:after])
-        return first + int(sure[-1])
+    def lead(self, place: int, row: int, since: int) -> int:
+        """How long the rank at ``place`` came after the second at collective ``row`` and at those after ``since``, ns.
 
-    def _lead(self, row: int) -> int:
-        """How long the last came after the second, ns; -1 where no other is known."""
-        first, after = int(self.blamed.first[row]), int(self.blamed.first[row + 1])
-        times = self.blamed.start[first:after][~self.blamed.at_most[first:after]]
-        return int(times[-1] - times[-2]) if len(times) > 1 else -1
+        -1 where no other rank is known. Others leave a collective with it, so that its leads add up.
+        """
+        if self._leads[row] < 0:
+            return -1
+        until = int(self.blamed.come[row])
+        own, come = self._last_at.get(place, (np.zeros(0, np.int64),) * 2)
+        between = own[np.searchsorted(come, since, "right") : np.searchsorted(come, until, "right")]
+        return int(np.maximum(self._leads[between], 0).sum())
 
     def _node_in(self, walk: RankWalk, call: int) -> int | None:
         """The node at which ``call`` (a row of the table) begins in its rank; None where its trace does not have it."""
@@ -452,7 +470,7 @@ def _summed(
     """The path with what its owners and ranks hold of it."""
     time = rows.end - rows.start
     on_path, count = summed(rows.owner, time, len(owners)).tolist(), np.bincount(rows.owner, minlength=len(owners))
-    most = _most_gains(sections, rows, owners)
+    most = _most_gains(walk, sections, rows, owners)
     order = [number for number in sorted(range(len(owners)), key=lambda one: -on_path[one]) if on_path[number]]
     told = []
     for number in order:
@@ -478,14 +496,19 @@ def _summed(
     )
 
 
-def _most_gains(sections: Sequence[_Section], rows: _Rows, owners: Sequence[JobOwner]) -> list[int]:
+def _most_gains(
+    walk: _Walk, sections: Sequence[_Section], rows: _Rows, owners: Sequence[JobOwner]
+) -> list[int]:
     """What the job gains at most without each owner: before every collective what its rank came after the second, ns.
 
     Before the end of the run, and where nothing tells of a second, it is all that the owner holds there.
     """
     key, place = np.unique(rows.owner * len(sections) + rows.section, return_inverse=True)
     held = summed(place, rows.end - rows.start, len(key))
-    lead = np.array([section.lead for section in sections], np.int64)[key % len(sections)]
+    leads = [
+        -1 if section.row < 0 else walk.lead(section.place, section.row, section.begin) for section in sections
+    ]
+    lead = np.array(leads, np.int64)[key % len(sections)]
     length = np.array([section.end - section.begin for section in sections], np.int64)[key % len(sections)]
     # A wait that is gone may save more than it took itself.
     waits = np.array([owner.doing == "wait" for owner in owners], np.bool_)[key // len(sections)]
