@@ -26,6 +26,7 @@ from npu_tui.jobs.rank_walk import RankWalk, rank_walk
 from npu_tui.rules.told_path import owner_text
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.once import of_trace
 from npu_tui.trace.text import brief
 
 
@@ -100,6 +101,7 @@ class JobPath(Struct, frozen=True):
         return message("job.path.told", rank=first.rank, share=share, unit=unit, part=part, what=held[0].text)
 
 
+@of_trace
 def job_path(job: Job) -> JobPath:
     """The path of ``job``; in one step, where only that is looked at. Reads the traces of the ranks that it leads to."""
     reason = _untold(job)

@@ -48,7 +48,7 @@ class Examined:
         self.compared = compared
         self.changes = None if compared is None else compared_jobs(compared)
         self.findings: list[JobFinding] = job_findings(job)
-        self.report: JobReport = job_report(job)
+        self.report: JobReport = job_report(job, path=False)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
         self.source: HeatSource
