@@ -58,7 +58,7 @@ class RankShare(Struct, frozen=True):
 
 
 class JobStretch(Struct, frozen=True):
-    """A stretch of the path from ``start`` to ``end``, ns since the path begins; ``owner`` is the number of its owner."""
+    """A stretch of the path from ``start`` to ``end``, ns since it begins; ``owner`` is a place in ``owners``."""
 
     start: int
     end: int
@@ -103,7 +103,7 @@ class JobPath(Struct, frozen=True):
 
 @of_trace
 def job_path(job: Job) -> JobPath:
-    """The path of ``job``; in one step, where only that is looked at. Reads the traces of the ranks that it leads to."""
+    """The path of ``job``, or of the step of it that is looked at. Reads the traces of the ranks that it leads to."""
     reason = _untold(job)
     if reason is not None:
         return JobPath(reason=reason)
@@ -238,9 +238,9 @@ class _Walk:
         place, came = int(blamed.rank[last]), int(blamed.start[last])
         after = came - int(blamed.start[entry])
         outside = place >= len(job.ranks)
-        message_sent = not blamed.met.barrier[blamed.meeting[row]] and self._sends[
-            blamed.met.table.kind[blamed.call[entry]]
-        ]
+        message_sent = (
+            not blamed.met.barrier[blamed.meeting[row]] and self._sends[blamed.met.table.kind[blamed.call[entry]]]
+        )
         late = np.flatnonzero(reach.rest.kind == LATE_RANK)
         error = max(walk.error, 0.0 if outside else job.clocks[place].error)
         absent: int | None = None
@@ -409,7 +409,9 @@ def _rows_of(walk: RankWalk, sections: Sequence[_Section], mine: list[int], owne
     rows = []
     for stretches, numbers in found:
         section = np.array(mine, np.int64)[np.searchsorted(since, stretches.start, "right") - 1]
-        low, high = (np.array([getattr(each, name) for each in sections], np.int64)[section] for name in ("begin", "end"))
+        low, high = (
+            np.array([getattr(each, name) for each in sections], np.int64)[section] for name in ("begin", "end")
+        )
         start, end = (np.clip(walk.common(times), low, high) for times in (stretches.start, stretches.end))
         kind = stretches.kind.astype(np.int64)
         rows.append(_Rows(start, end, kind, stretches.item, stretches.thread, section, numbers))
@@ -498,18 +500,14 @@ def _summed(
     )
 
 
-def _most_gains(
-    walk: _Walk, sections: Sequence[_Section], rows: _Rows, owners: Sequence[JobOwner]
-) -> list[int]:
+def _most_gains(walk: _Walk, sections: Sequence[_Section], rows: _Rows, owners: Sequence[JobOwner]) -> list[int]:
     """What the job gains at most without each owner: before every collective what its rank came after the second, ns.
 
     Before the end of the run, and where nothing tells of a second, it is all that the owner holds there.
     """
     key, place = np.unique(rows.owner * len(sections) + rows.section, return_inverse=True)
     held = summed(place, rows.end - rows.start, len(key))
-    leads = [
-        -1 if section.row < 0 else walk.lead(section.place, section.row, section.begin) for section in sections
-    ]
+    leads = [-1 if section.row < 0 else walk.lead(section.place, section.row, section.begin) for section in sections]
     lead = np.array(leads, np.int64)[key % len(sections)]
     length = np.array([section.end - section.begin for section in sections], np.int64)[key % len(sections)]
     # A wait that is gone may save more than it took itself.

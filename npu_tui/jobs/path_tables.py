@@ -59,7 +59,8 @@ def owners(job: Job, path: JobPath | None = None) -> Sheet:
         )  # fmt: skip
     return _sheet(
         rows,
-        "number rank kind doing title name where file line function thread stretches on_path ratio gain per count finding",
+        "number rank kind doing title name where file line function thread stretches on_path ratio gain per count "
+        "finding",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +25,9 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
 from npu_tui.tui.job_roles import RoleWalk
+
+if TYPE_CHECKING:  # a walk needs the replay
+    from npu_tui.jobs.path import JobPath
 
 _OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
@@ -102,6 +106,8 @@ class Overview:
         self.examined = examined.parts[0]
         """The role whose ranks are looked at; the job itself where it has no several."""
         self.is_whole = is_whole
+        self.path: JobPath | None = None
+        """The critical path of the whole job, once it is known."""
         self.job = self.examined.job
         self.report = examined.report
         self.roles = RoleWalk(examined.job.roles)
