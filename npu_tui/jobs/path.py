@@ -141,13 +141,23 @@ class _Section(Struct, frozen=True):
     row: int
 
 
-def _leads_of(blamed: Blame) -> tuple[I64, I64]:
-    """The arrival that came last for certain at every collective, and how long after the second, ns (-1: no other)."""
+def _leads_of(job: Job) -> tuple[I64, I64]:
+    """The arrival that came last for certain at every collective, and how long after the second, ns (-1: no other).
+
+    What the second computed meanwhile is no lead: it was not held up, and is as much ahead at the next collective.
+    """
+    blamed, table = job.blamed, job.blamed.met.table
     sure = np.flatnonzero(~blamed.at_most)
     at = np.searchsorted(blamed.row[sure], np.arange(len(blamed)), "right")
     last, second = (sure[np.maximum(at - back, 0)] if len(sure) else at for back in (1, 2))
     several = (blamed.row[second] == blamed.row[last]) & (second != last)
-    return last, np.where(several, blamed.start[last] - blamed.start[second], -1)
+    lead = np.where(several, blamed.start[last] - blamed.start[second], -1)
+    for place, profile in enumerate(job.ranks):
+        if profile.busy is not None:
+            rows = np.flatnonzero((blamed.rank[second] == place) & (lead > 0))
+            since = table.start[blamed.call[second[rows]]]
+            lead[rows] -= profile.busy.until(since + lead[rows]) - profile.busy.until(since)
+    return last, lead
 
 
 class _Walk:
@@ -161,7 +171,7 @@ class _Walk:
         self._entry_of = np.full(len(table.rank), -1, np.int64)
         known = np.flatnonzero(self.blamed.call >= 0)
         self._entry_of[self.blamed.call[known]] = known
-        self._last, self._leads = _leads_of(self.blamed)
+        self._last, self._leads = _leads_of(job)
         places = self.blamed.rank[self._last]
         self._last_at = {
             place: (rows, self.blamed.come[rows])
