@@ -21,6 +21,7 @@ from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only
+from npu_tui.jobs.kept import summaries_in
 from npu_tui.jobs.model import is_send
 from npu_tui.jobs.rank_walk import RankWalk, rank_walk
 from npu_tui.rules.told_path import owner_text
@@ -122,7 +123,7 @@ def _untold(job: Job) -> Message | None:
     if not any(profile.has_trace for profile in job.ranks):
         return message("job.path.no_traces")
     if all(profile.ended is None for profile in job.ranks):
-        return message("job.path.unread")
+        return message("job.path.kept" if summaries_in(job.path) else "job.path.unread")
     return None
 
 
