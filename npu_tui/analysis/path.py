@@ -108,6 +108,11 @@ class Paths:
         pieces = [*self._pieces.last(walk, int(at[0]), end), *self._pieces.edges(walk, at)]
         return _joined(pieces).within(walk.start, end)
 
+    @property
+    def start(self) -> int:
+        """When the run begins, ns."""
+        return self._replay.walk(self._change).start
+
     def reach(self, node: int | None, stops: Bools) -> Reach:
         """The path to ``node`` (None: the end of the run), back to the first task that ``stops`` it; (tasks,)."""
         replay, since, window = self._replay, NEVER, self._window

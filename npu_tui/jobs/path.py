@@ -261,9 +261,8 @@ class _Walk:
                 node = self._node_in(other, int(blamed.call[last]))
                 if node is not None and (other.place, node) not in seen:
                     arrived = other.common_time(other.time_of(node))
-                    begin = min(arrived, top)
-                    self._transfer(walk, task, begin, reach.done, top)
-                    return other, node, begin, row
+                    begin = self._transfer(walk, task, min(arrived, top), reach.done, top)
+                    return None if begin is None else (other, node, begin, row)
             absent = blamed.ranks[place]
         elif len(late) and not message_sent and not self._complete:
             # The ranks that are here do not explain the wait: it was for one that is not.
@@ -274,9 +273,8 @@ class _Walk:
             return self._absent(walk, reach, absent, came, top, seen)
         if (walk.place, own_begin) in seen:
             return None
-        begin = min(walk.common_time(walk.time_of(own_begin)), top)
-        self._transfer(walk, task, begin, reach.done, top)
-        return walk, own_begin, begin, row
+        begin = self._transfer(walk, task, min(walk.common_time(walk.time_of(own_begin)), top), reach.done, top)
+        return None if begin is None else (walk, own_begin, begin, row)
 
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
@@ -298,13 +296,19 @@ class _Walk:
             return None
         return walk, node, begin, -1
 
-    def _transfer(self, walk: RankWalk, task: int, begin: int, done: int, top: int) -> None:
-        """Add what ``task`` took after the last arrival, at ``begin`` on the common clock."""
+    def _transfer(self, walk: RankWalk, task: int, begin: int, done: int, top: int) -> int | None:
+        """Add what ``task`` took after the last arrival, ``begin`` on the common clock, where it returns.
+
+        None where the run of ``walk`` begins later: the path ends there.
+        """
         since = min(walk.own_time(begin), done)
+        first = max(since, walk.since)
+        begin = begin if first == since else min(walk.common_time(first), top)
         kind = TRANSFER if walk.tasks.kind[task] == COLLECTIVE else COMPUTE
-        if since < done and begin < top:
-            path = _one(since, done, kind, int(walk.tasks.item[task]))
-            self._sections.append(_Section(walk.place, path, since, done, begin, top, -1))
+        if first < done and begin < top:
+            path = _one(first, done, kind, int(walk.tasks.item[task]))
+            self._sections.append(_Section(walk.place, path, first, done, begin, top, -1))
+        return begin if first == since else None
 
     def lead(self, place: int, row: int, since: int) -> int:
         """How long the rank at ``place`` came after the second at collective ``row`` and at those after ``since``, ns.

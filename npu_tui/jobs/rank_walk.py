@@ -33,6 +33,7 @@ _SAME_CALL = 2_000
 class RankWalk:
     """A rank with a trusted model of its run; ``place`` is that among the ranks of the job.
 
+    What is judged of the run begins at ``since``, ns: after a warm-up, or after the step before the one asked for.
     Times of its paths are on the clock of its host. ``call_of`` is the call among those of the rank that each task is,
     -1 for none, (tasks,); ``task_of`` the task of each call, (calls,).
     """
@@ -41,6 +42,8 @@ class RankWalk:
         self.place, self.rank, self.facts = place, profile.rank, facts
         self._clock, self._replay = clock, replay
         self._paths = Paths(replay)
+        start = facts.window.start if facts.inputs.step is None else facts.since
+        self.since = max(start - replay.model.floor, self._paths.start)
         self._base = facts.trace.start_ns + replay.model.floor
         self.tasks = replay.model.tasks
         self.task_of = _tasks_of(profile.calls, self.tasks, facts)
@@ -52,12 +55,6 @@ class RankWalk:
     def error(self) -> float:
         """The ± of its clock, ns."""
         return self._clock.error
-
-    @property
-    def since(self) -> int:
-        """When what is judged of the run begins: after a warm-up, or after the step before the one asked for; ns."""
-        start = self.facts.window.start if self.facts.inputs.step is None else self.facts.since
-        return max(start - self._replay.model.floor, _LONG_AGO)
 
     @property
     def until(self) -> int | None:
@@ -97,9 +94,6 @@ class RankWalk:
     def owners(self, path: Path) -> Owners:
         """The owners of ``path``, which is a part of that of this rank."""
         return owners(self._replay, self.facts.inputs.types_of, path, partial(within, self.facts))
-
-
-_LONG_AGO = -(2**60)
 
 
 def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None = None) -> RankWalk | Message:
