@@ -91,10 +91,12 @@ class JobPath(Struct, frozen=True):
     @property
     def sentence(self) -> Message | None:
         """Which rank holds the path how long, and by what most; None where none is told."""
-        first = next((share for share in self.ranks if share.rank is not None), None)
-        if first is None or not self.length:
+        if not self.ranks:
             return None
+        first = self.ranks[0]
         unit, share = message(f"finding.unit.{self.unit}"), first.on_path / self.length
+        if first.rank is None:
+            return message("job.path.unknown", share=share, unit=unit)
         held = [owner for owner in self.owners if owner.rank == first.rank]
         if not first.recorded or not held:
             return message("job.path.unrecorded", rank=first.rank, share=share, unit=unit)
@@ -252,10 +254,9 @@ class _Walk:
         message_sent = (
             not blamed.met.barrier[blamed.meeting[row]] and self._sends[blamed.met.table.kind[blamed.call[entry]]]
         )
-        late = np.flatnonzero(reach.rest.kind == LATE_RANK)
         error = max(walk.error, 0.0 if outside else job.clocks[place].error)
-        absent: int | None = None
-        if not message_sent and place != walk.place and after > 2 * error:
+        absent = None if message_sent else self._unseen(walk, reach, came, error)
+        if absent is None and not message_sent and place != walk.place and after > 2 * error:
             other = None if outside else self.rank(place)
             if isinstance(other, RankWalk):
                 node = self._node_in(other, int(blamed.call[last]))
@@ -264,17 +265,22 @@ class _Walk:
                     begin = self._transfer(walk, task, min(arrived, top), reach.done, top)
                     return None if begin is None else (other, node, begin, row)
             absent = blamed.ranks[place]
-        elif len(late) and not message_sent and not self._complete:
-            # The ranks that are here do not explain the wait: it was for one that is not.
-            seen_late = walk.common_time(int(reach.rest.end[late[-1]]))
-            if seen_late - came > 2 * error + _SOON_NS and self._is_absent(int(reach.rest.peer[late[-1]])):
-                absent = self._rank_of(int(reach.rest.peer[late[-1]]))
         if absent is not None:
             return self._absent(walk, reach, absent, came, top, seen)
         if (walk.place, own_begin) in seen:
             return None
         begin = self._transfer(walk, task, min(walk.common_time(walk.time_of(own_begin)), top), reach.done, top)
         return None if begin is None else (walk, own_begin, begin, row)
+
+    def _unseen(self, walk: RankWalk, reach: Reach, came: int, error: float) -> int | None:
+        """The rank without a profile that ``walk`` waited for after the last arrival of those here; None: for none."""
+        late = np.flatnonzero(reach.rest.kind == LATE_RANK)
+        if self._complete or not len(late):
+            return None
+        peer, until = int(reach.rest.peer[late[-1]]), walk.common_time(int(reach.rest.end[late[-1]]))
+        lane, rank = place_of(peer)
+        here = lane < 0 and rank in {profile.rank for profile in self.job.ranks}
+        return None if here or until - came <= 2 * error + _SOON_NS else self._rank_of(peer)
 
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
@@ -326,11 +332,6 @@ class _Walk:
         """The node at which ``call`` (a row of the table) begins in its rank; None where its trace does not have it."""
         task = int(walk.task_of[call - int(self._first[walk.place])])
         return None if task < 0 else walk.begin_of(task)
-
-    def _is_absent(self, peer: int) -> bool:
-        """Whether ``peer`` of a stretch may be a rank without a profile."""
-        lane, rank = place_of(peer)
-        return rank == UNKNOWN or lane >= 0 or rank not in {profile.rank for profile in self.job.ranks}
 
     @staticmethod
     def _rank_of(peer: int) -> int:

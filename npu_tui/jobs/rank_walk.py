@@ -17,8 +17,8 @@ from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import Calls, RankProfile
 from npu_tui.jobs.rank_files import call_name
-from npu_tui.load.errors import InputError
-from npu_tui.load.find import find_source
+from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.load.load import load
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
@@ -101,7 +101,7 @@ def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None =
     if not profile.has_trace:
         return message("job.path.no_trace", rank=profile.rank)
     try:
-        source = find_source(profile.path)
+        source = _source_of(profile)
         whole = Profile(load(source), source)
         if whole.clock_jump is not None:
             return whole.clock_jump
@@ -117,6 +117,17 @@ def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None =
     except InputError as error:
         return error.message
     return message("path.no_launches")
+
+
+def _source_of(profile: RankProfile) -> Source:
+    """The trace of ``profile``; of several in one folder that of its rank. Raises ``InputError``."""
+    try:
+        return find_source(profile.path)
+    except SeveralError:
+        own = [source for source in find_sources(profile.path) if source.rank == profile.rank]
+        if len(own) != 1:
+            raise
+        return own[0]
 
 
 def _tasks_of(calls: Calls, tasks: DeviceTasks, facts: Facts) -> I64:

@@ -14,9 +14,11 @@ from cause import Job as Ranks
 from cause import in_time, ranks_of
 from cause_jobs import _MET, JOB
 from generate import recorded
+from kineto_writer import build_gpus
 from pipelines import Pipeline
 from pipelines import write as write_stage
 from simulator import simulate_ranks
+from situations import JOBS
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.job import Job
@@ -194,6 +196,15 @@ def test_a_report_says_where_the_path_is(form: str, capsysbinary: pytest.Capture
     assert "Whose the critical path of the job is" in shown
 
 
+def test_gpus_beside_each_other_in_one_folder_are_told_apart(tmp_path: Path):
+    first, second = (replace(rank, clock_error_ns=0) for rank in JOBS["two_ranks"])
+    for name, text in build_gpus((first, second), 3_000_000).items():
+        (tmp_path / name).write_bytes(text)
+    path = told(tmp_path)
+    assert path.ranks[0].rank == 1
+    assert share(path, 1) > 0.95
+
+
 def test_files_beside_the_traces_tell_no_path(tmp_path: Path):
     job = Job(tmp_path, [])
     assert job_path(job).reason is not None
@@ -205,6 +216,14 @@ def test_real_ranks_wait_for_one_that_is_not_recorded(real_profiles: Path):
     assert share(path, 5) == pytest.approx(0.943, abs=0.002)
     assert not path.ranks[0].recorded
     assert [one.rank for one in path.ranks[1:]] == [1]
+
+
+@pytest.mark.parametrize("form", ["text", "db"])
+def test_without_planes_nothing_names_the_rank_that_real_ones_wait_for(form: str, real_profiles: Path):
+    path = told(real_profiles / form / "level0")
+    assert path.ranks[0].rank is None
+    assert share(path, None) > 0.85
+    assert "a rank that no task names" in words(path.sentence)
 
 
 def test_real_companions_alone_tell_no_path(real_profiles: Path):
