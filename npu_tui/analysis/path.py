@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Walk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
-from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 
 PathKind = Literal["host", "kernel", "copy", "transfer", "late_rank", "latency", "device_gap", "unexplained"]

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.analysis.replay_model import Model
-from npu_tui.native.replay import passing, walking
 from npu_tui.native.spans import covered
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union
@@ -159,13 +158,16 @@ class Replay:
         """Prepare ``model`` and run it unchanged."""
         self.model = model
         edges = model.edges
-        self._rows = _rows(edges.source, edges.target, len(model))
+        lag = edges.fixed.copy()
+        lag[edges.work.edge] += edges.work.high - edges.work.low
+        lag[edges.task.edge] += model.length[edges.task.number]
+        self.graph = Graph.of(edges.source, edges.target, lag, len(model))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
         self._kernel_length = model.length[self._kernels]
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
-        self._marked_rows = _Marks(*(self._rows.node[nodes].astype(np.int64) for nodes in self._marks))
+        self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
         self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
         self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
         self._other = np.array([meeting.other for meeting in model.meetings], np.int64)
@@ -179,9 +181,6 @@ class Replay:
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
         self._cutting = Lock()
-        self._lag = np.append(edges.fixed, (NEVER, 0))
-        self._lag[edges.work.edge] += edges.work.high - edges.work.low
-        self._lag[edges.task.edge] += model.length[edges.task.number]
         self.recorded = self._span(model.time, self._marks, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
@@ -204,7 +203,7 @@ class Replay:
     def run(self, change: Change) -> Run:
         """The run with ``change``."""
         length = self._lengths(change)
-        return Run(self.model, self._passed(change, length)[self._rows.node], length)
+        return Run(self.model, self._passed(change, length)[self.graph.node], length)
 
     def walk(
         self, change: Change = NO_CHANGE, node: int | None = None, since: int = NEVER, stops: Bools | None = None
@@ -214,26 +213,25 @@ class Replay:
         The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
         that ``stops`` it; (tasks,).
         """
-        rows, edges = self._rows, self.model.edges
+        graph, edges = self.graph, self.model.edges
         ready = self._unchanged if change.is_empty else self._walkable(change)
         lag, time = ready.lag, ready.time
-        columns = rows.source, rows.edge, rows.other_source, rows.other_edge, lag
         start, end, last = ready.bounds
         if node is not None:
-            last = int(rows.node[node])
+            last = int(graph.node[node])
             end = int(time[last])
-        walked, passed_by = walking(*columns, time, last, max(start, since))
+        walked, passed_by = graph.walk(lag, time, last, max(start, since))
         if stops is not None and len(passed_by):
             stopping = np.flatnonzero(np.append(stops, False)[ready.task_of[passed_by]])
             kept = int(stopping[0]) + 1 if len(stopping) else len(passed_by)
             walked, passed_by = walked[:kept], passed_by[:kept]
         # A node with several edges has several rows, the last of which is its own.
-        nodes = np.searchsorted(rows.node, np.append(walked, 0)).astype(np.int32)
+        nodes = np.searchsorted(graph.node, np.append(walked, 0)).astype(np.int32)
         number = passed_by.astype(np.int64)
         if len(number):
             nodes[-1] = edges.source[number[-1]]
         else:
-            nodes[-1] = np.searchsorted(rows.node, last)
+            nodes[-1] = np.searchsorted(graph.node, last)
         return Walk(
             nodes,
             number,
@@ -252,9 +250,9 @@ class Replay:
 
     def _walkable(self, change: Change) -> _Walkable:
         """The run with ``change``, ready to be walked back from any of its nodes."""
-        rows, edges, length = self._rows, self.model.edges, self._lengths(change)
+        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
         lag = self._lags(change, length)
-        time = passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
+        time = graph.passed(lag)
         work = np.zeros(len(edges), np.int64)
         work[edges.work.edge] = edges.work.high - edges.work.low
         if change.host:
@@ -271,7 +269,7 @@ class Replay:
         of_meeting, number_of = edges.meeting.edge, edges.meeting.number
         waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
         task[of_task] -= np.minimum(self._others[met], task[of_task])
-        return _Walkable(lag, time, time[rows.node], self._bounds(time, length), work, task, task_of, waits)
+        return _Walkable(lag, time, time[graph.node], self._bounds(time, length), work, task, task_of, waits)
 
     @property
     def steps(self) -> int:
@@ -336,13 +334,10 @@ class Replay:
         return tasks
 
     def _lags(self, change: Change, length: I64) -> I64:
-        """The lags of all edges with ``change``, ns, followed by the two extra edges of ``_Rows``."""
+        """The lags of all edges with ``change``, ns, followed by the two extra edges of ``Graph``."""
         edges = self.model.edges
         # Start from the lags of the unchanged run; a change touches few edges.
-        lag: I64 = self._lag.copy()
-        if change.host:
-            edge, cut = self._cut_of(change)
-            lag[edge] -= cut
+        lag = self.graph.less(*self._cut_of(change)) if change.host else self.graph.lag.copy()
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
@@ -430,8 +425,7 @@ class Replay:
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
-        rows, lag = self._rows, self._lags(change, length)
-        return passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
+        return self.graph.passed(self._lags(change, length))
 
 
 class _Walkable(NamedTuple):
@@ -456,37 +450,3 @@ class _Marks(NamedTuple):
     ends: I64
     starts: I64
     steps: I64
-
-
-class _Rows(Struct, frozen=True):
-    """The edges in pairs, which makes a run one short loop; ``node`` is the row of each node.
-
-    A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node
-    with more than two edges gets extra rows before its own: with edges a, b, c the rows are (a, b) and (row before, c).
-    Two edges are added after the last one: one that never delays and one that takes no time.
-    """
-
-    node: I32
-    source: I32
-    edge: I32
-    other_source: I32
-    other_edge: I32
-
-
-def _rows(source: I32, target: I32, nodes: int) -> _Rows:
-    """The rows of edges sorted by target."""
-    edges_to = np.bincount(target, minlength=nodes)
-    rows_of = np.maximum(edges_to - 1, 1)
-    row = (np.cumsum(rows_of) - 1).astype(np.int32)
-    total = int(row[-1]) + 1
-    nothing, no_time = len(source), len(source) + 1
-    sources, numbers = np.zeros((2, total), np.int32), np.full((2, total), nothing, np.int32)
-    # A run is a loop over rows with two maxima each, which is short enough to be compiled (native/replay.c).
-    # Of several edges the first two share a row; each further one follows that row.
-    rank = np.arange(len(source)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
-    at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
-    slot = (rank > 0).astype(np.int64)
-    sources[slot, at], numbers[slot, at] = row[source], np.arange(len(source))
-    further = at[rank > 1]
-    sources[0, further], numbers[0, further] = further - 1, no_time
-    return _Rows(row, sources[0], numbers[0], sources[1], numbers[1])

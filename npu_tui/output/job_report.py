@@ -30,7 +30,6 @@ from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ArrivalRow = Record
-    ClockBend = Record
     ClockRow = Record
     CollectiveRow = Record
     ExpertLayerRow = Record
@@ -58,7 +57,7 @@ else:
     JobOwnerRow, JobStretchRow, RankShareRow = JOB_OWNERS.row, JOB_PATH.row, RANK_SHARES.row
     PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
     RoleRow, RoleStepRow, StintRow = (table.row for table in (ROLES, ROLE_STEPS, STINTS))
-    ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
+    ArrivalRow = tables.ArrivalRow
 
 
 class JobSource(msgspec.Struct):

@@ -91,7 +91,8 @@ class Finding(Struct, frozen=True):
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
     that ``leads`` is a loss that nothing else explains: what it gains is unknown. A gain is that of one ``unit`` (step,
     token, iteration, repetition, run or range), of which ``count`` were measured. With a ``remedy`` the gain is
-    that of a run that is replayed.
+    that of a run that is replayed. ``verdict`` is its line on the opening screen, None where others come first for
+    sure. It is the ``number``-th of its rule.
     """
 
     id: str
@@ -114,11 +115,13 @@ class Finding(Struct, frozen=True):
     unit: str = "step"
     count: int = 1
     remedy: Remedy | None = None
+    verdict: Message | None = None
+    number: int = 1
 
     @property
     def whatif(self) -> str | None:
         """What ``npu-tui whatif`` is asked for the run without it; None where nothing can be replayed."""
-        return None if self.remedy is None else f"fix {self.id}"
+        return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
 
 
 class Findings(Struct, frozen=True):

@@ -87,7 +87,7 @@ class Rule(Kind, frozen=True, kw_only=True):
 
     cls: FindingClass
     inputs: tuple[Input, ...]
-    check: Callable[[Facts], Draft | Skipped | None]
+    check: Callable[[Facts], Draft | tuple[Draft, ...] | Skipped | None]
     sources: tuple[str, ...]
     reach: Reach = "broad"
     of_profiler: bool = False
