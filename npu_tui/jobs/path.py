@@ -280,7 +280,7 @@ class _Walk:
         peer, until = int(reach.rest.peer[late[-1]]), walk.common_time(int(reach.rest.end[late[-1]]))
         lane, rank = place_of(peer)
         here = lane < 0 and rank in {profile.rank for profile in self.job.ranks}
-        return None if here or until - came <= 2 * error + _SOON_NS else self._rank_of(peer)
+        return None if here or until - came <= 2 * error + _SOON_NS else _rank_of(peer)
 
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
@@ -333,15 +333,15 @@ class _Walk:
         task = int(walk.task_of[call - int(self._first[walk.place])])
         return None if task < 0 else walk.begin_of(task)
 
-    @staticmethod
-    def _rank_of(peer: int) -> int:
-        """The rank of the job that ``peer`` of a stretch is, UNKNOWN where only its place in a group is known."""
-        lane, rank = place_of(peer)
-        return rank if lane < 0 else UNKNOWN
-
 
 _SOON_NS = 100_000
 """A rank that is seen so much after the last arrival took this long to take part in the collective."""
+
+
+def _rank_of(peer: int) -> int:
+    """The rank of the job that ``peer`` of a stretch is, UNKNOWN where only its place in a group is known."""
+    lane, rank = place_of(peer)
+    return rank if lane < 0 else UNKNOWN
 
 
 def _one(since: int, until: int, kind: int, item: int) -> Path:
@@ -421,7 +421,7 @@ def _rows_of(walk: RankWalk, sections: Sequence[_Section], mine: list[int], owne
     for peer in np.unique(absent.peer).tolist():
         stretches = absent.taken(absent.peer == peer)
         found.append((stretches, np.full(len(stretches), len(owners))))
-        owners.append(_late(_Walk._rank_of(peer)))
+        owners.append(_late(_rank_of(peer)))
     rows = []
     for stretches, numbers in found:
         section = np.array(mine, np.int64)[np.searchsorted(since, stretches.start, "right") - 1]
