@@ -69,6 +69,7 @@ COMPUTED = {
     "report.dispatch.stage.": {"python", "cann"},
     "companion.": {"missing", "empty"},
     "odd.": {"db_tables_more"},
+    "path.kind.": set(PATH_KINDS),
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "cpu.state.": set(PARTS_OF_WAITS),
     "cpu.who.": set(get_args(By)),

@@ -51,7 +51,7 @@ from npu_tui.jobs.slowness import (
     slow_stage,
 )
 from npu_tui.trace.message import Message
-from npu_tui.trace.once import once
+from npu_tui.trace.once import ValueCache, once
 
 if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.expert_files import ExpertFiles
@@ -114,6 +114,7 @@ class Job:
         self.broken = list(broken)
         self.only = only or Only()
         self.parts: tuple[Job, ...] = tuple(parts) or (self,)
+        self.known = ValueCache()
 
     @once
     def role(self) -> str | None:

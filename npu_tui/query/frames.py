@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
+from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import RANKS
@@ -52,13 +53,13 @@ TABLES: dict[str, Table] = {
         FINDINGS, EVIDENCE, CRITICAL_PATH, PATH_OWNERS, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE,
         FUSION, ENGINE_STEPS, ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS,
         SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
-        ROLES, ROLE_STEPS, STINTS,
+        ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS,
     )
 }  # fmt: skip
 """Every table by name."""
 
 _OF_PARTS = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
-_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS)
+_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS)
 """The tables of a job; the former have the rows of each of its parts."""
 ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOBS)
 """The tables of one profile."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +25,9 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
 from npu_tui.tui.job_roles import RoleWalk
+
+if TYPE_CHECKING:  # a walk needs the replay
+    from npu_tui.jobs.path import JobPath
 
 _OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
@@ -48,7 +52,7 @@ class Examined:
         self.compared = compared
         self.changes = None if compared is None else compared_jobs(compared)
         self.findings: list[JobFinding] = job_findings(job)
-        self.report: JobReport = job_report(job)
+        self.report: JobReport = job_report(job, path=False)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
         self.source: HeatSource
@@ -102,6 +106,8 @@ class Overview:
         self.examined = examined.parts[0]
         """The role whose ranks are looked at; the job itself where it has no several."""
         self.is_whole = is_whole
+        self.path: JobPath | None = None
+        """The critical path of the whole job, once it is known."""
         self.job = self.examined.job
         self.report = examined.report
         self.roles = RoleWalk(examined.job.roles)
