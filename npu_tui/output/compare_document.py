@@ -27,6 +27,7 @@ from npu_tui.output.document import (
 from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.output.values import severity_word
+from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 
@@ -178,7 +179,7 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
     yield Findings(title, replace(table, weights=weights), tuple(findings))
 
 
-def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
+def _order(findings: Sequence[schema.Change]) -> list[schema.Change]:
     """Each change with its parts below it."""
     order = []
     for change in findings:
@@ -187,7 +188,7 @@ def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
     return order + [row for row in findings if row not in order]
 
 
-def _proof(place: schema.Place) -> Proof:
+def _proof(place: Record) -> Proof:
     side = say(f"column.{place.side}")
     length = (place.end_us - place.start_us) * 1000
     return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))

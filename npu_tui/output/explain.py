@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.jobs.changes import JOB_DIFFERENCES
-from npu_tui.jobs.findings import JOB_FINDINGS
+from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES

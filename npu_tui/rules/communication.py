@@ -295,7 +295,7 @@ def long_op(facts: Facts) -> Draft | None:
         rank = number_of(facts, peer_at(group, worst.peer))
         parts.append(message("finding.long.peer", rank=rank, wait=worst.longest_wait or 0))
     return Draft(
-        severity_of(facts, share) if timing is not None else "medium",
+        severity_of(facts.limits, share) if timing is not None else "medium",
         message("finding.long.title", name=facts.name_of(worst.item, 40), **words),
         sentences(*parts),
         tuple(

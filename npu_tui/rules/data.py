@@ -149,7 +149,7 @@ def allocation(facts: Facts) -> Draft | None:
     named = [message("finding.allocation.call", name=name, count=len(calls[name]), time=spent[name]) for name in spent]
     detail = message("finding.allocation.detail", calls=named, drains=len(drained), lost=lost)
     return Draft(
-        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "low",
+        severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "low",
         message("finding.allocation.title", time=sum(spent.values()), lost=lost),
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))

@@ -119,7 +119,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         return None
     removes = facts.lost_span(place.chosen)
     lost = float(launches.lost[place.chosen].sum())
-    severity = severity_of(facts, facts.share(lost))
+    severity = severity_of(facts.limits, facts.share(lost))
     if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
@@ -398,7 +398,7 @@ def interrupt(facts: Facts) -> Draft | None:
     stream = main_stream(facts)
     worst = drains.taken(np.sort(first_of_largest(drains.end - drains.start, 10)))
     return Draft(
-        severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
+        severity_of(facts.limits, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(

@@ -115,7 +115,7 @@ def host_work(facts: Facts) -> Draft | None:
     ]
     words = {"where": works[0].place, "time": time}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.work.title", **words),
         sentences(message("finding.work.detail", rows=rows)),
         facts.longest(items, lambda item: message("finding.work.place")),

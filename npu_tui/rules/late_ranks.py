@@ -245,7 +245,7 @@ def straggler(facts: Facts) -> Draft | None:
         advice += advise("no_tuning")
     words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
         _arrivals(facts, lateness),

@@ -66,7 +66,7 @@ def event_waits(facts: Facts) -> Draft | None:
     fired = tasks.event[chosen]
     late = np.where(fired >= 0, tasks.item[np.maximum(fired, 0)], tasks.item[chosen])
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.event.title", count=len(chosen), time=time, share=share),
         sentences(message("finding.event.detail", share=share, rows=_sources(facts, tasks, chosen, removes))),
         facts.longest(tasks.item[chosen], lambda item: _awaited(facts, tasks, item)),
@@ -154,7 +154,7 @@ def pauses(facts: Facts) -> Draft | None:
     copied = both(removes, copying)
     form, words = ("_in", {"frame": brief(named, 60)}) if named else ("", {})
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", count=len(silent), time=time, **words),
         message(f"finding.pause.detail{'_copies' * bool(len(copied[0]))}", count=len(silent), share=time / total),
         tuple(

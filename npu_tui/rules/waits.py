@@ -103,7 +103,7 @@ def sync_host(facts: Facts) -> Draft | None:
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
-        severity = severity_of(facts, share)
+        severity = severity_of(facts.limits, share)
     long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
     parts = [

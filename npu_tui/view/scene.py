@@ -179,7 +179,6 @@ RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidde
 ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network"]
 BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
 """Charts that are drawn below a lane, not at the end of its layer."""
-Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
 
@@ -264,7 +263,7 @@ class FindingMark(Struct, frozen=True):
     start: int
     end: int
     label: str
-    severity: Severity
+    severity: str
 
 
 class ScreenRow(Struct, frozen=True):
