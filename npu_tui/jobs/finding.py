@@ -8,18 +8,19 @@ from npu_tui.rules.rule import severity_of
 from npu_tui.trace.message import message
 
 JOB_FINDINGS = (
-    Kind("RANK.SLOW", "communication", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
-    Kind("RANK.STAGE", "compute", "job"),
+    Kind("RANK.SLOW", "communication", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
+         words=("slow", "late_rank", "job_waits", "own_excess")),
+    Kind("RANK.STAGE", "compute", "job", words=("own_excess",)),
     Kind("PIPELINE.TRANSFER", "communication", "job", pages=(pages.ANALYZE,)),
     Kind("RANK.HOST", "dispatch", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "dispatch", "job", pages=(pages.GC,)),
     Kind("EXPERT.LOAD", "compute", "job"),
     Kind("EXPERT.SWAP", "compute", "job"),
     Kind("RANK.MISSING", "data", "job"),
-    Kind("RANK.CLOCK", "data", "job", pages=(pages.PROFILER,)),
-    Kind("LINK.SLOW", "communication", "job", pages=(pages.ANALYZE,)),
-    Kind("LINK.PORT", "communication", "job", pages=(pages.ANALYZE,)),
-    Kind("GROUP.SIZES", "communication", "job"),
+    Kind("RANK.CLOCK", "data", "job", pages=(pages.PROFILER,), words=("clock_floor",)),
+    Kind("LINK.SLOW", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
+    Kind("LINK.PORT", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
+    Kind("GROUP.SIZES", "communication", "job", words=("group",)),
     Kind("ROLE.TAIL", "compute", "job"),
     Kind("ROLE.SLOW", "compute", "job"),
 )  # fmt: skip

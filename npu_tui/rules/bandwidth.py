@@ -209,6 +209,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-16",),
         reach="cause",
+        words=("contiguous",),
     ),
     Rule(
         "MEM.VECTOR",

@@ -350,6 +350,8 @@ RULES: tuple[Rule, ...] = (
 +model = DistributedDataParallel(model, bucket_cap_mb=10, gradient_as_bucket_view=True)
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
+        words=("exposed", "overlap"),
+        totals=("exposed.title",),
     ),
     Rule(
         "COMM.LONGOP",
@@ -360,5 +362,6 @@ RULES: tuple[Rule, ...] = (
         advice=("check_peer", "level1"),
         pages=(pages.SLOW_RANK, pages.ANALYZE),
         sources=("MindStudio Insight walk-through 1-59",),
+        words=("wait",),
     ),
 )

@@ -175,6 +175,7 @@ RULES: tuple[Rule, ...] = (
 +export ACLNN_CACHE_LIMIT=100000
 """,
         sources=("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+        words=("pipeline", "binding"),
     ),
     Rule(
         "PROFILER.OVERHEAD",
@@ -186,5 +187,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.PROFILER,),
         sources=("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
         of_profiler=True,
+        words=("device_side", "recording"),
     ),
 )

@@ -238,6 +238,7 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
         replayed=True,
+        words=("aipp",),
     ),
     Rule(
         "DATA.COPY",
@@ -256,6 +257,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
+        totals=("copy.title",),
     ),
     Rule(
         "MEM.ALLOC",
@@ -272,6 +274,8 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
+        words=("memory",),
+        totals=("allocation.title",),
     ),
     Rule(
         "PY.GC",
@@ -293,5 +297,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
+        totals=("gc.title", "gc.suspect_title"),
     ),
 )

@@ -496,6 +496,8 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="place",
         replayed=True,
+        words=("starved", "near_vertical", "queued", "lost", "idle", "batching"),
+        totals=("vertical.title",),
     ),
     Rule(
         "DISPATCH.FREE",
@@ -511,6 +513,8 @@ RULES: tuple[Rule, ...] = (
 +export CPU_AFFINITY_CONF=2
 """,
         sources=("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis"),
+        words=("idle", "host_late"),
+        totals=("free.title",),
     ),
     Rule(
         "DISPATCH.STAGE",
@@ -525,6 +529,8 @@ RULES: tuple[Rule, ...] = (
 +export CPU_AFFINITY_CONF=2
 """,
         sources=("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
+        words=("host_late", "pipeline", "binding", "atb"),
+        totals=("stage.title.both", "stage.title.cann", "stage.title.python"),
     ),
     Rule(
         "DISPATCH.INTERRUPT",
@@ -543,5 +549,6 @@ RULES: tuple[Rule, ...] = (
 +        raise ValueError
 """,
         sources=("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
+        words=("drain",),
     ),
 )

@@ -144,5 +144,6 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-07", "MindStudio Insight walk-through 1-51"),
         reach="cause",
         replayed=True,
+        totals=("work.title",),
     ),
 )

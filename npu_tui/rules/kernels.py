@@ -343,6 +343,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
         reach="cause",
+        totals=("bound.cpu_title",),
     ),
     Rule(
         "DTYPE",
@@ -390,5 +391,6 @@ RULES: tuple[Rule, ...] = (
         advice=("mfu",),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze: operator_mfu",),
+        words=("utilization",),
     ),
 )

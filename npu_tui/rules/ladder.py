@@ -31,17 +31,6 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_TOTALS = frozenset(
-    f"finding.{name}"
-    for name in (
-        "allocation.title", "bound.cpu_title", "compile.title", "copy.title", "event.title",
-        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "link.slow", "outlier.title",
-        "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
-        "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
-        "sync.title", "sync.title_lines", "vertical.title", "work.title",
-    )
-)  # fmt: skip
-"""Titles whose figure is what all steps take together."""
 _PART_BELOW = 0.2
 _SHOWN_FROM = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
@@ -421,7 +410,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rule.id,
         rule.cls,
         "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
-        _measured_over(draft.title, facts),
+        _measured_over(draft.title, rule, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         advice,
@@ -452,9 +441,9 @@ def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Findi
     return replace(finding, remedy=Remedy(change, candidate.draft.most, round(alone / facts.count)))
 
 
-def _measured_over(title: Message, facts: Facts) -> Message:
+def _measured_over(title: Message, rule: Rule, facts: Facts) -> Message:
     """``title``, with over how many steps its figure is where gains are those of one step."""
-    if title.code not in _TOTALS or facts.count < 2:
+    if title.code.removeprefix("finding.") not in rule.totals or facts.count < 2:
         return title
     unit = facts.unit_name if facts.rhythm is not None or facts.has_engine_steps else "step"
     return message(f"finding.over.{unit}", text=title, count=facts.count)

@@ -461,5 +461,7 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",
         replayed=True,
+        words=("wait", "late_rank"),
+        totals=("straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering"),
     ),
 )

@@ -143,6 +143,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: operator dispatch",),
         reach="cause",
+        totals=("compile.title",),
     ),
     Rule(
         "OP.SMALL",
@@ -180,5 +181,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
         reach="cause",
+        words=("affinity",),
     ),
 )

@@ -313,5 +313,7 @@ RULES: tuple[Rule, ...] = (
             "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
             "operator tuning guide 0-31",
         ),
+        words=("hccl",),
+        totals=("link.slow",),
     ),
 )

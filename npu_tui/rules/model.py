@@ -39,7 +39,7 @@ class Kind(Struct, frozen=True):
     The text ``explain.<id>`` says what it means. ``advice`` are words of the keys ``finding.advice.<word>``: what to
     do, as far as it needs no numbers of a trace; without any, the text named by the id. ``pages`` are public pages, the
     nearest first. ``change`` is an example of a change of code or environment that fixes it, as lines of a diff.
-    ``thresholds`` are the numbers that it compares with.
+    ``thresholds`` are the numbers that it compares with. ``words`` of the glossary lead to it.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Kind(Struct, frozen=True):
     pages: tuple[Page, ...] = ()
     change: str = ""
     thresholds: tuple[AnyThreshold, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 class Evidence(Struct, frozen=True):

@@ -237,5 +237,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-29",),
         reach="place",
+        totals=("outlier.title",),
     ),
 )

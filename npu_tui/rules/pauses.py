@@ -313,6 +313,8 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-02, 0-07",),
         reach="cause",
         replayed=True,
+        words=("device_side", "event_wait"),
+        totals=("event.title",),
     ),
     Rule(
         "SERVE.IDLE",
@@ -341,5 +343,6 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
+        totals=("pause.title", "pause.title_in"),
     ),
 )

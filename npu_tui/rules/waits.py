@@ -424,6 +424,8 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="cause",
         replayed=True,
+        words=("sync",),
+        totals=("sync.title", "sync.title_lines"),
     ),
     Rule(
         "STEP.START",
@@ -444,5 +446,6 @@ RULES: tuple[Rule, ...] = (
         sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
         replayed=True,
+        words=("preparing", "step"),
     ),
 )
