@@ -10,6 +10,7 @@ from rich.text import Text
 
 from npu_tui.compare.picture import BothPlaces, Picture
 from npu_tui.output.report_document import finding_text
+from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
 from npu_tui.rules.ladder import SUMMING_UP
@@ -181,7 +182,7 @@ def _sum(key: str, delta: float, step: float) -> Row:
 def _stretch(place: BothPlaces) -> Stretch | None:
     """A place of the new side with that of the base, or of the one side that has it."""
     sides = [
-        None if each is None else Stretch(each.start, each.end, side, each.lane, each.slice)
+        None if each is None else Stretch(each.start, each.end, each.lane, each.slice, trace=side)
         for side, each in ((BASE, place.base), (NEW, place.new))
     ]
     told = say(
@@ -193,7 +194,7 @@ def _stretch(place: BothPlaces) -> Stretch | None:
     own, other = (sides[NEW], sides[BASE]) if sides[NEW] is not None else (sides[BASE], None)
     if own is None:
         return None
-    return Stretch(own.start, own.end, own.trace, own.lane, own.slice, told, twin=other)
+    return replace(own, words=told, twin=other)
 
 
 def _length(place: BothPlaces, side: int) -> str:
@@ -210,7 +211,7 @@ def _told(picture: Picture, change: Finding) -> str:
         lines.append(say("compared.told.part_of", id=change.part_of))
     if change.p is not None:
         lines.append(say("compared.told.p", p=f"{change.p:.2g}"))
-    lines.append(say("compared.told.severity", severity=say(f"compare.severity.{change.severity}")))
+    lines.append(say("compared.told.severity", severity=severity_word(change.severity)))
     lines += ["", *(words(each) for each in change.advice)]
     for both in picture.places(change):
         for side, place in (("B", both.base), ("N", both.new)):
