@@ -170,7 +170,7 @@ class EventProof(Struct, frozen=True, kw_only=True):
 
 
 class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
-    """One finding of a snapshot; what it would gain in time is not known.
+    """What schema 1 writes of a ``Finding`` about a snapshot; what it would gain in time is not known.
 
     ``gain_bytes`` is how much less is reserved at most where the history is replayed with another setting.
     """
