@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.analysis.replay_model import Model
-from npu_tui.native.replay import passing
+from npu_tui.native.replay import passing, walking
 from npu_tui.native.spans import covered
 from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.intervals import difference, union
@@ -130,6 +131,25 @@ class Run(Struct, frozen=True):
         return self.time[self.model.end_node] + np.where(kernel, self.length, 0) + self.model.floor
 
 
+class Walk(Struct, frozen=True):
+    """The chain of edges that let the end of a run pass, from the last to the first.
+
+    ``nodes`` are those it leads through, one more than ``edges``; (n + 1,). The run begins at ``start`` and ends
+    ``length_of_last`` after the last node, which may be the start of a kernel. ``time`` is when each node of the model
+    is passed, ns. What each edge is made of: ``work`` of the host, the wait for a late rank and the ``task``, ns, and
+    who comes last; (n,) each.
+    """
+
+    nodes: I32
+    edges: I64
+    start: int
+    length_of_last: int
+    time: I64
+    work: I64
+    task: I64
+    waits: tuple[I64, I64]
+
+
 class Replay:
     """A model prepared for many runs; results are cached by change."""
 
@@ -146,6 +166,10 @@ class Replay:
         self._marked_rows = _Marks(*(self._rows.node[nodes].astype(np.int64) for nodes in self._marks))
         self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
         self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
+        self._other = np.array([meeting.other for meeting in model.meetings], np.int64)
+        self._is_collective = kind == COLLECTIVE
+        self._meeting_of = np.full(len(kind), -1, np.int64)
+        self._meeting_of[[meeting.task for meeting in model.meetings]] = np.arange(len(model.meetings))
         self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
@@ -180,6 +204,48 @@ class Replay:
         length = self._lengths(change)
         return Run(self.model, self._passed(change, length)[self._rows.node], length)
 
+    def walk(self, change: Change = NO_CHANGE) -> Walk:
+        """What held up the end of the run with ``change``, edge by edge."""
+        rows, edges, length = self._rows, self.model.edges, self._lengths(change)
+        lag = self._lags(change, length)
+        time = passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
+        columns = rows.source, rows.edge, rows.other_source, rows.other_edge, lag
+        start, end, last = self._bounds(time, length)
+        walked, passed_by = walking(*columns, time, last, start)
+        # A node with several edges has several rows, the last of which is its own.
+        nodes = np.searchsorted(rows.node, np.append(walked, 0)).astype(np.int32)
+        number = passed_by.astype(np.int64)
+        if len(number):
+            nodes[-1] = edges.source[number[-1]]
+        else:
+            nodes[-1] = np.searchsorted(rows.node, last)
+        work = np.zeros(len(edges), np.int64)
+        work[edges.work.edge] = edges.work.high - edges.work.low
+        if change.host:
+            edge, cut = self._cut_of(change)
+            work[edge] -= cut
+        task = np.zeros(len(edges), np.int64)
+        task[edges.task.edge] = length[edges.task.number]
+        waited, peer = self._waits_of(change)
+        waits = np.zeros(len(edges), np.int64), np.full(len(edges), UNKNOWN, np.int64)
+        of_task = edges.task.edge[self._is_collective[edges.task.number]]
+        met = self._meeting_of[edges.task.number[self._is_collective[edges.task.number]]]
+        # On the edge of the rank itself a collective lasts as long as the last of the others makes it.
+        waits[0][of_task], waits[1][of_task] = self._others[met], self._other[met]
+        of_meeting, number_of = edges.meeting.edge, edges.meeting.number
+        waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
+        task[of_task] -= np.minimum(self._others[met], task[of_task])
+        return Walk(
+            nodes,
+            number,
+            start,
+            end - int(time[last]),
+            time[rows.node],
+            work[number],
+            task[number],
+            (waits[0][number], waits[1][number]),
+        )
+
     @property
     def steps(self) -> int:
         """How many steps the run has, 1 without any."""
@@ -208,6 +274,20 @@ class Replay:
             steps = time[marks.steps]
             return max(last, int(steps.max())) - int(steps.min())
         return last - int(time[marks.starts].min()) if len(ends) else 0
+
+    def _bounds(self, time: I64, length: I64) -> tuple[int, int, int]:
+        """Start and end of the run whose rows are passed at ``time``, ns, and the row that it ends with."""
+        marks = self._marked_rows
+        ends = time[marks.ends]
+        ends[: len(self._kernels)] += length[self._kernels]
+        # After the last step nothing counts but what was launched before.
+        last, row = (int(ends.max()), int(marks.ends[ends.argmax()])) if len(ends) else (0, 0)
+        if not len(marks.steps):
+            return int(time[marks.starts].min()) if len(ends) else 0, last, row
+        steps = time[marks.steps]
+        if int(steps.max()) >= last:
+            last, row = int(steps.max()), int(marks.steps[steps.argmax()])
+        return int(steps.min()), last, row
 
     def _lengths(self, change: Change) -> I64:
         model = self.model
@@ -309,6 +389,17 @@ class Replay:
                 origin = 0 if before is None else int(model.time[model.end_node[before]])
                 arrivals[number] = start + wait - (start if meeting.following else origin)
         return arrivals
+
+    def _waits_of(self, change: Change) -> tuple[I64, I64]:
+        """How long after its source each meeting waits for its last rank with ``change``, ns, and for which."""
+        model = self.model
+        arrival = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
+        peer = np.full(len(model.meetings), UNKNOWN, np.int64)
+        for number, meeting in self._waiting:
+            everywhere = not change.at or meeting.item in change.at
+            late = [row for row in meeting.late if not everywhere or row[0] not in change.in_time]
+            peer[number] = max(late, key=lambda row: row[1], default=(UNKNOWN, 0))[0]
+        return np.maximum(arrival, 0), peer
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""

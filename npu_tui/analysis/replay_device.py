@@ -266,7 +266,7 @@ class Meeting(Struct, frozen=True, gc=False):
     shows a wait. ``others`` is when the last of the other peers arrived, ns after this rank: they run the same code and
     move with this rank. ``transfer`` is the time from the last arrival to the end, ns; ``peers`` are all known ranks.
     In a meeting that is ``following``, the last rank is equally late however long this rank takes: it does the same
-    work and moves with this rank too.
+    work and moves with this rank too. ``other`` is the last of the others, UNKNOWN where none came later.
     """
 
     task: int
@@ -277,6 +277,7 @@ class Meeting(Struct, frozen=True, gc=False):
     transfer: int
     peers: frozenset[int] = frozenset()
     following: bool = False
+    other: int = UNKNOWN
 
     def wait(self, in_time: frozenset[int] = frozenset()) -> int:
         """How long this rank waits for late ranks other than those ``in_time``, ns; 0 if it does not."""
@@ -304,8 +305,12 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
         arrivals_of_late.owner.tolist(), arrivals_of_late.rank.tolist(), arrivals_of_late.after.tolist(), strict=True
     ):
         behind.setdefault(owner, []).append((rank, after))
-    others = arrivals.taken(~is_late).latest()
-    columns = chosen, previous, others, fill, elapsed - arrivals.latest()
+    on_time = arrivals.taken(~is_late)
+    others = on_time.latest()
+    last = on_time.taken(on_time.after > 0).last()
+    other = np.full(arrivals.count, UNKNOWN)
+    other[last.owner] = last.rank
+    columns = chosen, previous, others, fill, elapsed - arrivals.latest(), other
     return tuple(
         Meeting(
             task,
@@ -316,8 +321,9 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
             transfer,
             peers,
             bool(waited) and max(waited, key=lambda arrival: arrival[1])[0] in follow,
+            last_other,
         )
-        for item, peers, waited, task, before_it, other, filling, transfer in zip(
+        for item, peers, waited, task, before_it, other, filling, transfer, last_other in zip(
             items,
             _peers(seen),
             (behind.get(k, ()) for k in range(len(items))),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.calls import blocking_calls
@@ -16,7 +15,7 @@ from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
 
@@ -146,13 +145,22 @@ _ROUNDS = 400
 """Rounds until edges that still lead back are left out."""
 
 
+class HostNodes(Struct, frozen=True):
+    """The points of the host as ``replay_host`` has them: node, thread, slice and kind of each; (n,)."""
+
+    node: I32
+    thread: I32
+    item: I64
+    kind: I8
+
+
 class Model(Struct):
     """A graph with nodes in topological order; ``time`` is the recorded time of each, ns.
 
     Times of the device have ``floor``, the least launch latency plus clock offset, subtracted. ``edges`` are sorted by
     target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
-    ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``tids`` are the host threads
-    that the work of ``edges`` indexes, ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of
+    ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``host`` are the nodes of the
+    host, ``copies`` says which tasks are copies, ``tids`` are the host threads that the work of ``edges`` indexes, ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of
     the busy tasks with a known launch. ``missed`` counts edges that contradict others and are left out. In
     ``unexplained`` (ns of the device) streams with queued work waited for something that is not known.
     """
@@ -167,6 +175,8 @@ class Model(Struct):
     start_node: I64
     end_node: I64
     length: I64
+    host: HostNodes
+    copies: Bools
     steps: I64
     missed: int
     linked: float
@@ -226,7 +236,7 @@ def build(
     meeting_edges(builder, collective_meetings, tasks, start_node, end_node)
     marks = points.kind == MARK
     marked = host_node[marks][np.isin(points.item[marks], steps)] if len(steps) else host_node[:0]
-    tids = points.tids
+    tids, passed = points.tids, (points.thread.astype(np.int32), points.item, points.kind)
     del points  # frees memory for the sort: the edges have all that is needed
     source, target = builder.ends()
     wrong, order = _sorted(source, target, time, _levels(total, start_node, end_node))
@@ -251,6 +261,8 @@ def build(
         where[start_node].astype(np.int64),
         where[end_node].astype(np.int64),
         length,
+        HostNodes(where[host_node], *passed),
+        part.slices.copy[tasks.item],
         where[marked].astype(np.int64),
         len(wrong),
         float(np.mean(linked[busy])) if busy.any() else 0.0,
@@ -258,7 +270,7 @@ def build(
     )
 
 
-def _replayed(part: DevicePart, item: I64) -> npt.NDArray[np.bool_]:
+def _replayed(part: DevicePart, item: I64) -> Bools:
     """Which of the tasks ``item`` a graph replays: they follow its launch on their stream."""
     if part.pairs is None:
         return np.zeros(len(item), np.bool_)

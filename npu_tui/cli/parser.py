@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
@@ -214,7 +215,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """What argparse does; the words of the user in ``message`` are as untrusted as a trace."""
-        super().error(printable(message))
+        with suppress(OSError):  # Python 3.10 does not bear a standard error that is full
+            super().error(printable(message))
+        self.exit(2)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # Up to Python 3.12 argparse drops the value of ``--option=--`` and gives an empty list.

@@ -49,7 +49,7 @@ Per = Literal["step", "engine_step", "run"]
 class Times(Struct, frozen=True, kw_only=True):
     """Medians of ``steps`` steps without warm-up, µs; None is unknown. The parts need not add up."""
 
-    PARTS: ClassVar = ("computing_us", "exposed_us", "free_us", "lost_us")
+    PARTS: ClassVar[tuple[str, ...]] = ("computing_us", "exposed_us", "free_us", "lost_us")
 
     steps: int = 0
     step_us: float | None = None

@@ -21,7 +21,8 @@ _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
     "crossing": "aanan", "passing": "aaaanana", "count_until": "anana", "united": "aanaa", "shared": "aanaanaa",
-    "covered": "aaanaaannaa", "csv_columns": "a", "cells": "an",
+    "covered": "aaanaaannaa", "csv_columns": "a", "cells": "an", "walking": "aaaananannaa",
+    "innermost": "anaaaananananananaanann",
 }  # fmt: skip
 """The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""
 _HOLDING = frozenset({"cells"})
@@ -61,6 +62,8 @@ class Library(Struct, frozen=True):
     covered: Any
     csv_columns: Any
     cells: Any
+    walking: Any
+    innermost: Any
 
 
 def library() -> Library | None:

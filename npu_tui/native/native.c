@@ -7,3 +7,4 @@
 #include "rows.c"
 #include "scan.c"
 #include "spans.c"
+#include "stacks.c"

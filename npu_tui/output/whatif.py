@@ -18,7 +18,7 @@ from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import costly_work
+from npu_tui.rules.host_work import works
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.strings import say
@@ -250,11 +250,12 @@ def remedies(profile: Profile) -> Remedies:
 
 
 def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
-    works = costly_work(facts)[:_LINES]
-    lines = [work.code for work in works] + [loss.code for loss in facts.lines[:_LINES]]
+    work = [owner for own in works(facts).values() for owner in own]
+    work = sorted(work, key=lambda owner: -(owner.gain or 0))[:_LINES]
+    lines = [owner.where for owner in work] + [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
         yield f"line {PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line} x0"
-    yield from (f"op {work.name} x0" for work in works if work.code is None and " " not in work.name)
+    yield from (f"op {owner.name} x0" for owner in work if owner.where is None and owner.name and " " not in owner.name)
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)

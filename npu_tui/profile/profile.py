@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings
     from npu_tui.rules.service_verdict import Judged
+    from npu_tui.rules.told_path import ToldPath
 
 T = TypeVar("T")
 
@@ -465,6 +466,7 @@ class Profile(Parted):
             preparing=lambda: self.tables.preparing,
             floor_of=self.floor_of,
             replay_of=self.replay_of,
+            types_of=self.types_of,
             engine=lambda: self.engine,
             cpu=lambda: self.cpu,
         )
@@ -512,6 +514,13 @@ class Profile(Parted):
             return find(self._judged, 1, self.clock_jump)
         with heap.kept():
             return find(self._judged, self.threads, self.clock_jump)
+
+    @once
+    def critical_paths(self) -> list[ToldPath]:
+        """The critical path of every device that did anything, in the selection; raises as ``collectives``."""
+        from npu_tui.rules.told_path import told_path
+
+        return [] if self.clock_jump else [told_path(facts) for facts in self._judged]
 
     def compute_ahead(self) -> None:
         """Start what the findings wait for longest in a thread of its own, where the trace is large enough.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import resource
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 10_000
 """Characters of an error."""
+_MOST_KEPT = 100_000
+"""Rows up to which polars keeps the first ones while it sorts. 2.0 takes the memory of all of them beforehand, be there
+so many or not, and from here on sorting all is faster anyway."""
+_KEEPS_MORE = re.compile(r"\b(?:limit|first|next)\s+\d{6,}", re.IGNORECASE)
+"""A query that itself asks for more."""
 
 
 class Line:
@@ -123,10 +129,15 @@ class _Asked:
         import polars as pl
 
         known = self.known = {}
+        optimizations = pl.QueryOptFlags(slice_pushdown=_KEEPS_MORE.search(sql) is None)
         while True:
             try:
                 answer = pl.SQLContext(frames=known, register_globals=False).execute(sql, eager=False)
-                return (answer if limit is None else answer.head(limit)).collect(engine="streaming")
+                if limit is not None and limit > _MOST_KEPT:
+                    answer = answer.map_batches(lambda frame: frame, slice_pushdown=False, streamable=True)
+                if limit is not None:
+                    answer = answer.head(limit)
+                return answer.collect(engine="streaming", optimizations=optimizations)
             except pl.exceptions.SQLInterfaceError as error:
                 missing = NO_TABLE.search(str(error))
                 frame = None if missing is None or missing[1] in known else self.lazy(missing[1])

@@ -107,7 +107,7 @@ class Facts(TraceSlices):
         ]
 
     @once
-    def _since(self) -> int:
+    def since(self) -> int:
         """The end of the step before the chosen one, ns; before all without one."""
         ends = [step.window.end for step in self.inputs.steps if step.window is not None]
         return max((end for end in ends if end <= self.window.start), default=EVERYTHING.start)
@@ -219,7 +219,7 @@ class Facts(TraceSlices):
         """
         start, end = span
         if self.inputs.step is not None:
-            low, high = clipped(start, end, self._since, self.window.end)
+            low, high = clipped(start, end, self.since, self.window.end)
             return low[high > low], high[high > low]
         if self.window.whole:
             inside = self.window.holds(start)
@@ -418,7 +418,7 @@ class Facts(TraceSlices):
             return NO_DRAINS
         every = drains(self.trace, self.part.slices, self.part.pairs)
         if self.inputs.step is not None:
-            return every.taken((every.end > self._since) & (every.end <= self.window.end))
+            return every.taken((every.end > self.since) & (every.end <= self.window.end))
         every = every.taken((every.start >= self.window.start) & (every.start < self.window.end))
         # Where nobody asks for anything for most of the time, nobody is late.
         start, end = every.start.astype(np.int64), every.end.astype(np.int64)

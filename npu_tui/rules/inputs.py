@@ -16,6 +16,7 @@ from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.overlap import DevicePart, Overlap
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.steps import Step
@@ -63,7 +64,8 @@ class Inputs(Struct, frozen=True):
     (kernel_details.csv), memory, what collectives moved (communication.json), the rows of data_preprocess.csv and the
     sums of step_trace_time.csv; all but the collectives are of the whole trace. ``floor_of`` a device is its clock
     minus the host's, ``replay_of`` the model of its run and its host, None where no launch leads to it.
-    ``cpu`` gives who had the CPU while devices waited for launches, or why that is not known, None without a recording.
+    ``types_of`` gives the operator types of slices,
+    ``cpu`` who had the CPU while devices waited for launches, or why that is not known, None without a recording.
     ``engine`` gives the steps of an inference engine in figures.
 
     ``planes``, ``copies`` and ``collectives`` raise ``InputError`` if the file is gone.
@@ -87,6 +89,7 @@ class Inputs(Struct, frozen=True):
     preparing: Callable[[], int]
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
+    types_of: TypesOf
     engine: Callable[[], EngineSteps] = EngineSteps
     cpu: Callable[[], CpuTime | Message | None] = lambda: None
 

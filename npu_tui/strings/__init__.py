@@ -45,7 +45,20 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh")
 """The languages with tables of their own."""
 
-SUBJECTS = ("cli", "screen", "tables", "report", "rules", "compare", "jobs", "memory", "cpu", "serving", "glossary")
+SUBJECTS = (
+    "cli",
+    "screen",
+    "tables",
+    "report",
+    "rules",
+    "compare",
+    "jobs",
+    "memory",
+    "cpu",
+    "serving",
+    "path",
+    "glossary",
+)
 """The files of a language, ``<language>/<subject>.toml``; no key is in two of them."""
 
 _FOLDER = Path(__file__).parent

@@ -119,3 +119,11 @@ def test_a_limit_is_kept(tables: ProfileTables) -> None:
     assert len(query(tables, "SELECT start FROM slices", 7)) == 7
     first = query(tables, "SELECT slice FROM slices", 3)["slice"].to_list()
     assert first == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("end", "limit"), [("", 100_000_001), (" LIMIT 2000000000", None), (" LIMIT 5", 100_000_001)])
+def test_a_limit_beyond_all_rows_takes_no_memory(tables: ProfileTables, end: str, limit: int | None) -> None:
+    sql = "SELECT start, slice FROM slices ORDER BY start DESC, slice"
+    known = sorted(((row["start"], row["slice"]) for row in rows(tables, "SELECT start, slice FROM slices")),
+                   key=lambda row: (-row[0], row[1]))  # fmt: skip
+    assert query(tables, sql + end, limit).rows() == known[: 5 if "5" in end else None]

@@ -1,0 +1,526 @@
+"""Whose the critical path is: its stretches by owner, and what the run without each owner would gain.
+
+Work of the host that launches nothing belongs to the innermost frame of the user around it, time between two launches
+to what launches, a wait for the device to the call that waits, device time to the operator or the group, lateness to
+the rank. What one could do without has a change of the replay; kernels at their length have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.analysis.call_paths import CallPaths, call_paths
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS
+from npu_tui.analysis.code_lines import CodeLine, own_lines, user_line
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.operators import TypesOf, collective_type
+from npu_tui.analysis.path import (
+    COMPUTE,
+    COPY,
+    DEVICE_GAP,
+    HOST,
+    KINDS,
+    LATE_RANK,
+    LATENCY,
+    TRANSFER,
+    UNEXPLAINED,
+    Path,
+    PathKind,
+)
+from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
+from npu_tui.analysis.replay_device import COLLECTIVE
+from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, waits_of
+from npu_tui.trace.arrays import I64, Bools, BySlice, summed
+from npu_tui.trace.intervals import inside, union
+from npu_tui.trace.model import Trace
+
+_WORK_NS = 500_000
+"""A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
+_MOST = 0.5
+"""A call that holds more than this share of the time of the one around it is what that one does."""
+_LEAST = 0.001
+"""Share of the path from which an owner's gain is worth a run of the model."""
+_PHASE = 0.05
+"""A part of a thread's launching that takes this share of the path is told by itself."""
+
+Doing = Literal["work", "launch", "wait", "device"]
+"""What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
+
+
+class Owner(Struct, frozen=True, eq=False):
+    """Whose some stretches are: ``on_path`` ns of the path in ``count`` stretches.
+
+    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread`` the
+    id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
+    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is ``gain`` ns shorter; None: nothing that one could do without.
+    """
+
+    kind: PathKind
+    doing: Doing
+    name: str
+    where: CodeLine | None
+    thread: int
+    peer: int
+    on_path: int
+    count: int
+    items: I64
+    change: Change | None = None
+    gain: int | None = None
+    calls: tuple[str, ...] = ()
+
+
+class Owners(Struct, frozen=True):
+    """A critical path and its owners, the one with the most time first; ``owner`` is that of every stretch.
+
+    Stretches of the host are cut where their owner changes.
+    """
+
+    path: Path
+    owner: I64
+    owners: tuple[Owner, ...]
+
+
+def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change]) -> Owners:
+    """The owners of ``path``, that of the recorded run of ``replay`` or a part of it.
+
+    ``types_of`` gives the operator types of slices; ``judged`` is a change within what is judged of the run.
+    """
+    host = _Host(replay, path)
+    of_part, rows = host.rows()
+    cut, owner = _cut(path, host, of_part)
+    for stretches, row in _device_owners(replay, cut, types_of):
+        owner[stretches] = len(rows)
+        rows.append(row)
+    awake = np.flatnonzero((owner < 0) & (cut.kind == LATENCY))
+    owner[awake] = [host.wait_owner.get(item, -1) for item in cut.item[awake].tolist()]
+    known = owner >= 0
+    time = summed(owner[known], (cut.end - cut.start)[known], len(rows)).tolist()
+    count = np.bincount(owner[known], minlength=len(rows)).tolist()
+    calling = np.flatnonzero(known & (cut.kind == HOST))
+    in_calls = summed(owner[calling], (cut.end - cut.start)[calling], len(rows)).tolist()
+    order = [k for k in sorted(range(len(rows)), key=lambda k: -time[k]) if count[k]]
+    place = np.full(len(rows) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    told = [
+        replace(rows[k], kind="host" if 2 * in_calls[k] > time[k] else rows[k].kind, on_path=time[k], count=count[k])
+        for k in order
+    ]
+    # Each gain is a run of the model: of what holds next to nothing of the path it is not worth one.
+    least = _LEAST * cut.length
+    told = [
+        replace(row, gain=max(replay.gain(judged(row.change)), 0))
+        if row.change is not None and (row.doing == "wait" or row.on_path >= least)
+        else row
+        for row in told
+    ]
+    return Owners(cut, place[owner], tuple(told))
+
+
+def _cut(path: Path, host: _Host, of_part: I64) -> tuple[Path, I64]:
+    """``path`` with its host stretches cut where their owner changes, and the owner of each stretch (-1: none yet)."""
+    parts = np.flatnonzero(host.stretch >= 0)
+    stretch, owner = host.stretch[parts], of_part[parts]
+    # Parts next to each other with one owner are one stretch.
+    first = np.append(True, (stretch[1:] != stretch[:-1]) | (owner[1:] != owner[:-1]))[: len(parts)]
+    head = np.flatnonzero(first)
+    tail = np.append(head[1:], len(parts))[: len(head)] - 1
+    low, high = host.calls.low[parts[head]], host.calls.high[parts[tail]]
+    own = stretch[head]
+    start = path.start[own] + low - path.low[own]
+    cut = np.isin(np.arange(len(path)), own)
+    rest = path.taken(~cut)
+    columns = (
+        start,
+        start + high - low,
+        path.kind[own],
+        host.calls.item[parts[head]],
+        path.thread[own],
+        low,
+        path.peer[own],
+    )
+    names = Path.__struct_fields__
+    whole = Path(*(np.concatenate((getattr(rest, name), column)) for name, column in zip(names, columns, strict=True)))
+    numbers = np.concatenate((np.full(len(rest), -1), owner[head]))
+    by_time = np.argsort(whole.start, kind="stable")
+    return whole.taken(by_time), numbers[by_time]
+
+
+_Found = tuple[I64, Owner]
+"""Stretches, and their owner without its time and gain."""
+
+
+def _owner(kind: int, doing: Doing, name: str, where: CodeLine | None = None, **others: object) -> Owner:
+    row = Owner(KINDS[kind], doing, name, where, -1, -2, 0, 0, np.zeros(0, np.int64))
+    return replace(row, **others)
+
+
+def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found]:
+    """Kernels and copies by type, transfers by group and type, lateness by rank, latencies and gaps by stream."""
+    model = replay.model
+    trace, tasks = model.trace, model.tasks
+    lanes = np.append(trace.slices.lane, -1).astype(np.int64)
+    found: list[_Found] = []
+    run = np.flatnonzero(np.isin(path.kind, (COMPUTE, COPY, TRANSFER)))
+    types, code = types_of(tasks.item)
+    group = np.where(tasks.kind == COLLECTIVE, lanes[tasks.item], -1)
+    kind = np.where(tasks.kind == COLLECTIVE, TRANSFER, np.where(model.copies, COPY, COMPUTE))
+    collective = set(np.unique(code[tasks.kind == COLLECTIVE]).tolist())
+    names = [collective_type(name) if at in collective else name for at, name in enumerate(types)]
+    same = np.array([names.index(name) for name in names], np.int64)
+    # Of a task: what it does, the name of its type and, of a collective, its group.
+    _, key = np.unique(np.stack((kind, same[code], group)), axis=1, return_inverse=True)
+    key = key.reshape(-1)
+    task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
+    lines = _lines(trace, path.item[run])
+    for number in np.unique(key[task]).tolist():
+        mine = np.flatnonzero(key[task] == number)
+        first = int(task[mine[0]])
+        of_type = tasks.item[key == number]
+        name, change = names[code[first]], Change(tasks=(TaskCut(of_type),))
+        if group[first] >= 0:
+            name = f"{name} ({trace.lanes[group[first]].name})"
+        stretches = run[mine]
+        where = _most(lines, mine, path.end[stretches] - path.start[stretches])
+        words = {"items": np.unique(path.item[stretches]), "change": None if kind[first] == COMPUTE else change}
+        found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
+    late = np.flatnonzero(path.kind == LATE_RANK)
+    for peer in np.unique(path.peer[late]).tolist():
+        stretches = late[path.peer[late] == peer]
+        change = Change(in_time=frozenset({peer})) if peer in replay.late else None
+        items = np.unique(path.item[stretches])
+        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=change)))
+    for what in (DEVICE_GAP, UNEXPLAINED):
+        stretches = np.flatnonzero(path.kind == what)
+        on = lanes[path.item[stretches]]
+        for lane in np.unique(on).tolist():
+            mine = stretches[on == lane]
+            name = trace.lanes[lane].name if lane >= 0 else ""
+            items = np.unique(path.item[mine][path.item[mine] >= 0])
+            found.append((mine, _owner(what, "device", name, items=items)))
+    waits = BySlice(waits_of(trace), np.arange(len(waits_of(trace))))
+    latencies = np.flatnonzero(path.kind == LATENCY)
+    latencies = latencies[waits.of(path.item[latencies]) < 0]
+    if len(latencies):
+        found.append((latencies, _owner(LATENCY, "device", "", items=np.unique(path.item[latencies]))))
+    return found
+
+
+def _lines(trace: Trace, kernels: I64) -> list[CodeLine | None]:
+    """The line of the user that launched each of ``kernels``; (n,)."""
+    distinct_kernels, place = np.unique(kernels, return_inverse=True)
+    operation = operation_of(trace, distinct_kernels)
+    lines = own_lines(trace, np.where(operation >= 0, operation, distinct_kernels))
+    return [lines[at] for at in place.tolist()]
+
+
+def _most(lines: list[CodeLine | None], chosen: I64, time: I64) -> CodeLine | None:
+    """The line that holds most of the ``time`` (ns) of the ``chosen``; None where none does."""
+    sums: dict[CodeLine | None, int] = {}
+    for at, length in zip(chosen.tolist(), time.tolist(), strict=True):
+        sums[lines[at]] = sums.get(lines[at], 0) + length
+    line, most = max(sums.items(), key=lambda row: row[1], default=(None, 0))
+    return line if most > _MOST * int(time.sum()) else None
+
+
+class _Points(Struct, frozen=True):
+    """Where threads launch, wait or wake, by thread and time: between two of them a thread works or is away; (n,)."""
+
+    time: I64
+    thread: I64
+    kind: I64
+    item: I64
+
+    def since(self, thread: I64, time: I64) -> I64:
+        """The last point of each ``thread`` at or before ``time``, -1 without one; (m,)."""
+        at = np.full(len(time), -1, np.int64)
+        for one in np.unique(thread).tolist():
+            first, last = np.searchsorted(self.thread, (one, one + 1)).tolist()
+            mine = thread == one
+            found = first + np.searchsorted(self.time[first:last], time[mine], "right") - 1
+            at[mine] = np.where(found >= first, found, -1)
+        return at
+
+    def until_next(self, at: I64) -> I64:
+        """From each point to the next one of its thread, a far future after the last; (m,) ns."""
+        time, thread = np.append(self.time, 0), np.append(self.thread, -1)
+        same = (at >= 0) & (thread[at + 1] == thread[at])
+        return np.where(same, time[np.minimum(at + 1, len(time) - 1)] - time[at], 2**61)
+
+
+def _points(replay: Replay) -> _Points:
+    host = replay.model.host
+    real = np.flatnonzero(host.kind != MARK)
+    time, thread = replay.model.time[host.node[real]], host.thread[real].astype(np.int64)
+    order = np.lexsort((time, thread))
+    return _Points(time[order], thread[order], host.kind[real][order].astype(np.int64), host.item[real][order])
+
+
+Spans = tuple[I64, I64, I64]
+"""Stretches of host threads: thread, start and end, ns; (n,) each."""
+
+
+class _Host:
+    """What host threads did: on the path, and in all long pauses between launches, which may hold the same work."""
+
+    def __init__(self, replay: Replay, path: Path) -> None:
+        self._replay, self._trace, self._path = replay, replay.model.trace, path
+        self._chosen = np.flatnonzero((path.kind == HOST) & (path.thread >= 0))
+        points = self._points = _points(replay)
+        on_path = self._on_path()
+        pauses = self._pauses()
+        waits = np.flatnonzero(points.kind == WAIT_BEGIN)
+        waiting = points.thread[waits], points.time[waits], points.time[waits] + 1
+        launches = self._launches_at(pauses)
+        pieces = _elementary(on_path, pauses, waiting, launches)
+        self.calls = calls = call_paths(self._trace, *pieces)
+        self.thread = pieces[0][calls.stretch] if len(calls.stretch) else calls.stretch
+        self.stretch = self._stretch_of(on_path)
+        self.point = points.since(self.thread, calls.low)
+        kind = np.append(points.kind, -1)[self.point]
+        length = points.until_next(self.point)
+        # Of the queue's thread only what is on the path counts: it is idle for the rest.
+        queue = kind == DEQUEUE
+        taken = np.bincount(self.point[self.stretch >= 0] + 1, calls.length[self.stretch >= 0], len(points.time) + 1)
+        length = np.where(queue, taken[self.point + 1], length)
+        self.waits = kind == WAIT_BEGIN
+        at_launch = _lies_in(launches, self.thread, calls.low)
+        self.works = (length > _WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
+        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), calls.node[at_launch])
+
+    def _on_path(self) -> Spans:
+        path, chosen = self._path, self._chosen
+        return path.thread[chosen], path.low[chosen], path.low[chosen] + (path.end - path.start)[chosen]
+
+    def _pauses(self) -> Spans:
+        """Long pauses between points of threads that do not serve the queue."""
+        points = self._points
+        since = np.arange(len(points.time))
+        length = points.until_next(since)
+        pause = (length > _WORK_NS) & (length < 2**61) & (points.kind != WAIT_BEGIN) & (points.kind != DEQUEUE)
+        at = since[pause]
+        return points.thread[at], points.time[at], points.time[at] + length[at]
+
+    def _launches_at(self, pauses: Spans) -> Spans:
+        """The launches at both ends of ``pauses``, an ns each: what is open then launches."""
+        points = self._points
+        thread, low, high = (np.concatenate(columns) for columns in zip(pauses, self._on_path(), strict=True))
+        near = np.zeros(len(points.time), np.bool_)
+        for one in np.unique(thread).tolist():
+            first, last = np.searchsorted(points.thread, (one, one + 1)).tolist()
+            edges = np.concatenate((low[thread == one], high[thread == one]))
+            near[first:last] = np.isin(points.time[first:last], edges)
+        at = np.flatnonzero(near & np.isin(points.kind, (ENQUEUE, LAUNCH, DEQUEUE)))
+        return points.thread[at], points.time[at] - 1, points.time[at]
+
+    def _stretch_of(self, on_path: Spans) -> I64:
+        """The stretch of the path that each part lies in, -1 without one; (parts,)."""
+        found = np.full(len(self.calls.low), -1, np.int64)
+        thread, low, high = on_path
+        for one in np.unique(thread).tolist():
+            mine = np.flatnonzero(thread == one)
+            mine = mine[np.argsort(low[mine], kind="stable")]
+            parts = np.flatnonzero(self.thread == one)
+            at = np.searchsorted(low[mine], self.calls.low[parts], "right") - 1
+            inner = (at >= 0) & (self.calls.low[parts] < high[mine[np.maximum(at, 0)]])
+            found[parts[inner]] = self._chosen[mine[at[inner]]]
+        return found
+
+    def rows(self) -> tuple[I64, list[Owner]]:
+        """The owner of every part of the host's time (-1: none), and the owners."""
+        calls = self.calls
+        keys: dict[tuple[object, ...], int] = {}
+        of_part = np.full(len(calls.low), -1, np.int64)
+        found: list[Owner] = []
+
+        def number(key: tuple[object, ...]) -> int:
+            return keys.setdefault(key, len(keys))
+
+        # Work that launches nothing, by the calls it is in.
+        parts = np.flatnonzero(self.works)
+        named = {node: self.nodes.named(node) for node in np.unique(calls.node[parts]).tolist()}
+        of_node = {node: number(("work", *self.nodes.work_of(at))) for node, at in named.items()}
+        within = {at: self.nodes.calls_of(named[node]) for node, at in of_node.items()}
+        of_part[parts] = [of_node[node] for node in calls.node[parts].tolist()]
+        # Waits, by the operation that waits and its line.
+        site = self._sites()
+        parts = np.flatnonzero(self.waits & (self.stretch >= 0))
+        of_wait = {item: number(("wait", *key)) for item, key in site.items()}
+        of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
+        # Launching, by thread and phase; short calls of what is work elsewhere belong there.
+        launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
+        like = {
+            node: keys.get(("work", self.nodes.text[node], self.nodes.where[node]), -1)
+            for node in np.unique(calls.node[launching]).tolist()
+            if self.nodes.text[node]
+        }
+        same = np.array([like.get(node, -1) for node in calls.node[launching].tolist()], np.int64)
+        of_part[launching[same >= 0]] = same[same >= 0]
+        launching = launching[same < 0]
+        for one in np.unique(self.thread[launching]).tolist():
+            parts = launching[self.thread[launching] == one]
+            for phase, members in self.nodes.phases(calls, parts, _PHASE * self._path.length):
+                of_part[members] = number(("launch", *phase, one))
+        for key, at in keys.items():
+            parts = np.flatnonzero(of_part == at)
+            found.append(replace(self._owner(key, parts), calls=within.get(at, ())))
+        waits: dict[int, list[int]] = {}
+        for item, at in of_wait.items():
+            waits.setdefault(at, []).append(item)
+        for at, items in waits.items():
+            found[at] = replace(found[at], items=np.array(items, np.int64), change=Change(waits=frozenset(items)))
+        self.wait_owner = of_wait
+        return of_part, found
+
+    def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
+        doing, name, where, *_ = key
+        items = np.unique(self.calls.item[parts])
+        thread = np.unique(self.thread[parts])
+        change = None
+        if doing != "wait":
+            cuts = []
+            for one in thread.tolist():
+                mine = parts[self.thread[parts] == one]
+                span = union(self.calls.low[mine], self.calls.high[mine])
+                cuts.append(HostCut(int(self._replay.model.tids[one]), span))
+            change = Change(host=tuple(cuts))
+        return Owner(
+            "latency" if doing == "wait" else "host", doing, name, where,  # type: ignore[arg-type]
+            int(self._replay.model.tids[thread[0]]) if len(thread) == 1 else -1, -2, 0, 0, items[items >= 0], change,
+        )  # fmt: skip
+
+    def _sites(self) -> dict[int, tuple[str, CodeLine | None]]:
+        """The operation that waits and its line, by the slice of each wait."""
+        points = self._points
+        begins = np.flatnonzero(points.kind == WAIT_BEGIN)
+        sites: dict[int, tuple[str, CodeLine | None]] = {}
+        at = np.flatnonzero(self.waits)
+        first = np.unique(self.point[at], return_index=True)
+        node_of = dict(zip(first[0].tolist(), self.calls.node[at[first[1]]].tolist(), strict=True))
+        for point in begins.tolist():
+            node = node_of.get(point, 0)
+            sites[int(points.item[point])] = self.nodes.site_of(node)
+        return sites
+
+
+def _elementary(*spans: Spans) -> Spans:
+    """The union of ``spans``, cut wherever one of them begins or ends."""
+    thread, low, high = (np.concatenate(columns) for columns in zip(*spans, strict=True))
+    parts: list[Spans] = [(thread[:0], low[:0], high[:0])]
+    for one in np.unique(thread).tolist():
+        mine = thread == one
+        begin, end = union(low[mine], high[mine])
+        bounds = np.unique(np.concatenate((low[mine], high[mine])))
+        start, stop = bounds[:-1], bounds[1:]
+        covered = inside(begin, end, start)
+        parts.append((np.full(int(covered.sum()), one), start[covered], stop[covered]))
+    thread, low, high = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return thread, low, high
+
+
+def _lies_in(spans: Spans, thread: I64, time: I64) -> Bools:
+    """Whether each ``time`` of a ``thread`` lies in one of ``spans``; (n,)."""
+    lies = np.zeros(len(time), np.bool_)
+    for one in np.unique(spans[0]).tolist():
+        mine, queries = spans[0] == one, thread == one
+        lies[queries] = inside(*union(spans[1][mine], spans[2][mine]), time[queries])
+    return lies
+
+
+class _Nodes:
+    """The tree of calls with what is done in it: which frame or call names the work of each node."""
+
+    def __init__(self, calls: CallPaths, works: Bools, launching: I64) -> None:
+        """``works`` are the parts that work on the path, ``launching`` nodes that launch."""
+        self.text, self.above = calls.text, calls.above.tolist()
+        count = len(self.text)
+        own = np.bincount(calls.node[works], calls.length[works], count).tolist()
+        self.lines = [user_line(text) if text else None for text in self.text]
+        self.where: list[CodeLine | None] = [None] * count
+        total = own[:]
+        launches = [False] * count
+        for node in np.unique(launching).tolist():
+            launches[node] = True
+        framed = [False] * count
+        largest = [-1] * count
+        for node in range(count - 1, 0, -1):
+            above = self.above[node]
+            total[above] += total[node]
+            launches[above] |= launches[node]
+            framed[above] |= framed[node] or self.lines[node] is not None
+            if largest[above] < 0 or total[node] > total[largest[above]]:
+                largest[above] = node
+        self._unit = list(range(count))
+        launches[0] = True
+        for node in range(count):
+            above = self.above[node]
+            self.where[node] = self.lines[node] or (self.where[above] if node else None)
+            if not node:
+                continue
+            if self._unit[above] != above or not (launches[above] or self._divided(above, largest, total, framed)):
+                self._unit[node] = self._unit[above]
+        self._launches, self._largest, self._total = launches, largest, total
+
+    def _divided(self, node: int, largest: list[int], total: list[float], framed: list[bool]) -> bool:
+        """Whether most of what ``node`` does is done in a frame of the user below it."""
+        child = largest[node]
+        most = child >= 0 and total[child] > _MOST * total[node]
+        return most and (framed[child] or self.lines[child] is not None)
+
+    def named(self, node: int) -> int:
+        """The node that names the work of ``node``: the call that does most of its unit's; that of a launching one."""
+        named = self._unit[node]
+        if self._launches[named]:
+            return named
+        while (child := self._largest[named]) >= 0 and self._total[child] > _MOST * self._total[named]:
+            named = child
+        return named
+
+    def work_of(self, named: int) -> tuple[str, CodeLine | None]:
+        """The call of a node that names work, and the line of the user around it: no call in what launches."""
+        return "" if self._launches[named] else self.text[named], self.where[named]
+
+    def calls_of(self, node: int) -> tuple[str, ...]:
+        """``node`` and the calls around it, innermost first."""
+        calls = []
+        while node > 0:
+            calls.append(self.text[node])
+            node = self.above[node]
+        return tuple(calls)
+
+    def site_of(self, node: int) -> tuple[str, CodeLine | None]:
+        """The outermost operation that waits, else the call, and the line of the user around it."""
+        name, at = self.text[node], node
+        while at > 0:
+            if self.text[at] in BLOCKING_OPERATIONS:
+                name = self.text[at]
+            at = self.above[at]
+        return name, self.where[node]
+
+    def phases(self, calls: CallPaths, parts: I64, least: float) -> Iterable[tuple[tuple[str, CodeLine | None], I64]]:
+        """``parts`` by what is launched in: frames below the one that all share which take ``least`` ns, and the rest."""
+        count = len(self.text)
+        total = np.bincount(calls.node[parts], calls.length[parts], count).tolist()
+        largest = [-1] * count
+        for node in range(count - 1, 0, -1):
+            above = self.above[node]
+            total[above] += total[node]
+            if largest[above] < 0 or total[node] > total[largest[above]]:
+                largest[above] = node
+        top = 0
+        while (child := largest[top]) >= 0 and total[child] > _MOST * total[top]:
+            top = child
+        phase = [0] * count
+        for node in range(1, count):
+            above = self.above[node]
+            phase[node] = phase[above]
+            if above == top and total[node] >= least and self.lines[node] is not None:
+                phase[node] = node
+        of_part = np.array(phase)[calls.node[parts]]
+        for node in np.unique(of_part).tolist():
+            named = node or top
+            yield (self.text[named], self.where[named]), parts[of_part == node]
