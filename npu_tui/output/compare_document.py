@@ -26,7 +26,6 @@ from npu_tui.output.document import (
 )
 from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
 from npu_tui.output.timeline import scene_timeline
-from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
@@ -168,10 +167,9 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         title = row.title if row.part_of is None else say("compare.part_of", title=row.title, id=row.part_of)
         cells = [Cell(delta, row.delta_us), Cell(share, row.delta_us), Cell(row.id, name=True), Cell(title)]
         rows.append([*finding_cells(number, row.severity), *cells])
-        head = f"{severity_word(row.severity).upper()} · {title}"
         gain = f"{delta} ({share})" if share else delta
         proofs = tuple(map(_proof, row.evidence))
-        findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
+        findings.append(Finding(number, row.id, row.severity, title, gain, "", proofs, tuple(row.advice)))
     title = say("compare.findings")
     table = made_table("findings", "number# severity delta# share# finding what_changed", rows, title)
     # Where not all fit, those stay that are no part of another.

@@ -16,7 +16,7 @@ from npu_tui.output.compare_document import change_cell, judged_lines
 from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph
 from npu_tui.output.rendered import rendered
-from npu_tui.output.values import severity_word, text
+from npu_tui.output.values import text
 from npu_tui.profile.table import Record
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
@@ -172,6 +172,5 @@ def _about(name: str, side: JobSide) -> str:
 
 
 def _finding(number: int, row: Change) -> Finding:
-    head = f"{severity_word(row.severity).upper()} · {row.title}"
     delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
-    return Finding(number, row.id, row.severity, head, delta, row.detail)
+    return Finding(number, row.id, row.severity, row.title, delta, row.detail)
