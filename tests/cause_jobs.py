@@ -32,7 +32,7 @@ CAUSES: dict[str, Cause] = {
     "host: slow fetch": Cause(
         (replace(CALM, dataloader_ns=40_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
     ),
-    "host: slow line": Cause((replace(CALM, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.PAUSE", *DISPATCH)),
+    "host: slow line": Cause((replace(CALM, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.WORK",)),
     "host: slow Python": Cause(
         (replace(HUNGRY, kernel_ns=60_000, host_op_ns=300_000),), changed(host_op_ns=2_000), (*DISPATCH, "OP.SMALL")
     ),
@@ -52,13 +52,13 @@ CAUSES: dict[str, Cause] = {
     ),
     "host: collector": Cause((troubled(CALM, collection_ns=40_000_000),), untroubled(collection_ns=0), ("PY.GC",)),
     "host: allocation": Cause((troubled(CALM, allocation_ns=2_500_000),), untroubled(allocation_ns=0), ("MEM.ALLOC",)),
-    "host: step start": Cause((troubled(CALM, setup_ns=15_000_000),), untroubled(setup_ns=0), ("STEP.START",)),
+    "host: step start": Cause((troubled(CALM, setup_ns=15_000_000),), untroubled(setup_ns=0), ("HOST.WORK",)),
     "host: unrecorded pause": Cause(
         (replace(troubled(CALM, silent_ns=14_000_000), with_stack=False),),
         untroubled(silent_ns=0),
         ("HOST.PAUSE",),
     ),
-    "host: checkpoint": Cause((troubled(CALM, pause_ns=30_000_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)),
+    "host: checkpoint": Cause((troubled(CALM, pause_ns=30_000_000),), untroubled(pause_ns=0), ("HOST.WORK",)),
     "host: checkpoint, no stacks": Cause(
         (troubled(replace(CALM, with_stack=False), pause_ns=30_000_000),),
         untroubled(pause_ns=0),
@@ -73,7 +73,7 @@ CAUSES: dict[str, Cause] = {
         (replace(CALM, steps=6, stalled_step=3, stall_ns=70_000_000),), changed(stalled_step=-1), ("DATA.LOADER",)
     ),
     "host: a checkpoint after a copy": Cause(
-        (troubled(CALM, pause_ns=30_000_000, read_back_ns=200_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
+        (troubled(CALM, pause_ns=30_000_000, read_back_ns=200_000),), untroubled(pause_ns=0), ("HOST.WORK",)
     ),
     "host: a checkpoint of a dozen copies": Cause(
         (troubled(replace(CALM, copy_ns=700_000), pause_ns=20_000_000, pause_copies=12),),
@@ -81,10 +81,10 @@ CAUSES: dict[str, Cause] = {
         ("HOST.PAUSE",),
     ),
     "host: short step start": Cause(
-        (troubled(replace(CALM, steps=5), setup_ns=5_000_000),), untroubled(setup_ns=0), ("STEP.START", "HOST.PAUSE")
+        (troubled(replace(CALM, steps=5), setup_ns=5_000_000),), untroubled(setup_ns=0), ("HOST.WORK",)
     ),
     "host: checkpoint at Level0": Cause(
-        (replace(troubled(CALM, pause_ns=30_000_000), profiler_level=0),), untroubled(pause_ns=0), ("HOST.PAUSE",)
+        (replace(troubled(CALM, pause_ns=30_000_000), profiler_level=0),), untroubled(pause_ns=0), ("HOST.WORK",)
     ),
     "host: an earlier one": Cause(
         ranks_of(_MET, r0=9_000_000, r2=30_000_000), in_time(0), ("DATA.LOADER", "STEP.START"), gains_nothing=True

@@ -59,7 +59,7 @@ UNEVEN: dict[str, Cause] = {
     "uneven: a checkpoint now and then": Cause(
         (_uneven(troubled(replace(CALM, steps=6), pause_ns=60_000_000), trouble_every=3),),
         untroubled(pause_ns=0),
-        ("HOST.PAUSE",),
+        ("HOST.WORK",),
     ),
     "uneven: slow fetch now and then": Cause(
         (_uneven(replace(CALM, steps=10, stall_ns=40_000_000), stall_permille=300),),
@@ -77,7 +77,7 @@ UNEVEN: dict[str, Cause] = {
         ("HOST.PAUSE", "PY.GC"),
     ),
     "uneven: slow line, other lengths": Cause(
-        (replace(_LENGTHS, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.PAUSE", *DISPATCH)
+        (replace(_LENGTHS, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.WORK",)
     ),
     "uneven: busy CPU": Cause(
         (replace(HUNGRY, kernel_ns=60_000, host_op_ns=8_000, host_percent=800),),
@@ -129,8 +129,8 @@ UNEVEN: dict[str, Cause] = {
     "uneven: slow line and AI CPU": Cause(
         (troubled(replace(CALM, slow_lines=(_LINE,)), ai_cpu_ns=16_000_000),),
         lambda job: untroubled(ai_cpu_ns=10_000)(changed(slow_lines=())(job)),
-        ("HOST.PAUSE", "KERNEL.BOUND"),
-        also=(("HOST.PAUSE", "KERNEL.BOUND"),),
+        ("HOST.WORK", "KERNEL.BOUND"),
+        also=(("HOST.WORK", "KERNEL.BOUND"),),
     ),
     "uneven: collector and allocation": Cause(
         (troubled(HUNGRY, collection_ns=40_000_000, allocation_ns=700_000),),
@@ -151,13 +151,13 @@ UNEVEN: dict[str, Cause] = {
     ),
     "uneven: a slow stage before": Cause((_STAGE,), changed(stage_ns=6_000_000), ("COMM.STRAGGLER", "COMM.EXPOSED")),
     "uneven: a pause in every layer": Cause(
-        (replace(CALM, layers=5, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.PAUSE",)
+        (replace(CALM, layers=5, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.WORK",)
     ),
     "uneven: a checkpoint, an older chip": Cause(
-        (troubled(replace(CALM, dialect=OLDER_CHIP), pause_ns=40_000_000),), untroubled(pause_ns=0), ("HOST.PAUSE",)
+        (troubled(replace(CALM, dialect=OLDER_CHIP), pause_ns=40_000_000),), untroubled(pause_ns=0), ("HOST.WORK",)
     ),
     "uneven: masks, far ahead": Cause(
-        (troubled(replace(AHEAD, kernel_ns=300_000), setup_ns=40_000_000),), untroubled(setup_ns=0), ("HOST.PAUSE",)
+        (troubled(replace(AHEAD, kernel_ns=300_000), setup_ns=40_000_000),), untroubled(setup_ns=0), ("HOST.WORK",)
     ),
     "uneven: AI CPU, other clocks": Cause(
         (troubled(replace(AHEAD, clock_offset_ns=90_000, item_sync=True, layers=4), ai_cpu_ns=20_000_000),),
@@ -167,7 +167,7 @@ UNEVEN: dict[str, Cause] = {
     "uneven: a checkpoint, clocks far apart": Cause(
         (_uneven(troubled(_APART, pause_ns=120_000_000), trouble_every=4),),
         untroubled(pause_ns=0),
-        ("STEP.START", "HOST.PAUSE"),
+        ("HOST.WORK",),
     ),
     "uneven: slow fetch, clocks far apart": Cause(
         (replace(_APART, dataloader_ns=30_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)

@@ -12,10 +12,10 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import stack_of, user_lines
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.native.stacks import Stretches, innermost
+from npu_tui.native.stacks import OWN, Stretches, innermost
 from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.classes import names_step
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 
 
@@ -23,7 +23,7 @@ class CallPaths(Struct, frozen=True):
     """Stretches of host threads, cut where their innermost call changes; (n,) each.
 
     ``stretch`` is the stretch that was given, ``low`` and ``high`` the recorded time (ns), ``item`` the innermost slice
-    (-1: none), ``node`` its place in the tree. Of each node ``above`` is the one around it and ``text`` its name; the
+    (-1: none), ``node`` its place in the tree, ``stack`` its call stack (-1: none). Of each node ``above`` is the one around it and ``text`` its name; the
     first is the root. A node may be a frame of a call stack: its text is then that of the frame.
     """
 
@@ -32,6 +32,7 @@ class CallPaths(Struct, frozen=True):
     high: I64
     item: I64
     node: I64
+    stack: I64
     above: I64
     text: list[str]
 
@@ -56,18 +57,18 @@ def call_paths(trace: Trace, thread: I64, low: I64, high: I64) -> CallPaths:
         lanes = [lane for lane in trace.lanes if number[lane.index] == one and lane.first < lane.last]
         framed = any(_has_frames(trace, lane.first, lane.last) for lane in lanes)
         ends = np.array([(lane.first, lane.last) for lane in lanes], np.int64).reshape(-1, 2)
-        threads.append(Stretches(bounds, ends, _stacks(trace)[0 if framed else 1]))
+        threads.append(Stretches(bounds, ends, not framed))
         members.append(mine)
     slices = trace.slices
     clear = np.array([*map(_is_clear, trace.names), True], np.uint8)
-    parts = innermost(threads, slices.start, slices.end, slices.name, clear, chains, stack_node)
+    parts = innermost(threads, slices.start, slices.end, slices.name, _stacks(trace), clear, chains, stack_node)
     stretch = np.zeros(len(parts.low), np.int64)
     for at, of_thread in enumerate(members):
         mine = parts.thread == at
         stretch[mine] = of_thread[parts.stretch[mine]]
     names = [*trace.names, *texts]
     texts = ["" if code < 0 else names[code] for code in parts.name.tolist()]
-    return CallPaths(stretch, parts.low, parts.high, parts.item, parts.node, parts.above, texts)
+    return CallPaths(stretch, parts.low, parts.high, parts.item, parts.node, parts.stack, parts.above, texts)
 
 
 def _is_clear(name: str) -> bool:
@@ -107,12 +108,17 @@ def _chains(trace: Trace) -> tuple[I32, I32, list[str]]:
 
 
 @of_trace
-def _stacks(trace: Trace) -> tuple[I32, I32]:
-    """The call stack of every slice for threads with frames, which tell it themselves, and for those without."""
-    slices = trace.slices
+def _stacks(trace: Trace) -> I32:
+    """The call stack of every slice: a task of the queue has that of its entry, the backward pass that of the forward."""
+    slices, links = trace.slices, trace.links
     stack = slices.stack.copy()
-    dequeues = dequeue_slices(trace)
-    if len(dequeues) and trace.stacks:
-        entered = enqueue_of(trace, dequeues)
-        stack[dequeues] = np.where(entered >= 0, stack_of(trace, entered), -1)
-    return np.full(len(slices), -1, np.int32), stack
+    if "python_function" in trace.categories:
+        stack[slices.category == trace.categories.index("python_function")] = OWN
+    if trace.stacks:
+        dequeues, passes = dequeue_slices(trace), trace.bound_links_of(FORWARD_BACKWARD)
+        for items, told in (
+            (dequeues, enqueue_of(trace, dequeues)),
+            (links.target_slice[passes].astype(np.int64), links.source_slice[passes].astype(np.int64)),
+        ):
+            stack[items] = np.where(told >= 0, stack_of(trace, told), -1)
+    return stack

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
 from npu_tui.trace.arrays import I64, BySlice
-from npu_tui.trace.frames import FRAME, is_of_user
+from npu_tui.trace.frames import FRAME, is_of_program, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 
@@ -50,6 +50,12 @@ def user_line(stack: str) -> CodeLine | None:
 def user_lines(stack: str) -> list[CodeLine]:
     """All user frames of a call stack, innermost first."""
     return list(_user_frames(stack))
+
+
+def program_line(stack: str) -> CodeLine | None:
+    """The innermost frame of a call stack in the program's own code, else that of the user; None without either."""
+    frames = user_lines(stack)
+    return next((line for line in frames if is_of_program(line.file)), frames[0] if frames else None)
 
 
 def _user_frames(stack: str) -> Iterator[CodeLine]:

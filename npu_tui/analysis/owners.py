@@ -7,6 +7,7 @@ the rank. What one could do without has a change of the replay; kernels at their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.call_paths import CallPaths, call_paths
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
-from npu_tui.analysis.code_lines import CodeLine, own_lines, user_line
+from npu_tui.analysis.code_lines import CodeLine, own_lines, program_line, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.operators import TypesOf, collective_type
 from npu_tui.analysis.path import (
@@ -36,6 +37,7 @@ from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, waits_of
 from npu_tui.trace.arrays import I64, Bools, BySlice, summed
+from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
 
@@ -340,31 +342,43 @@ class _Host:
         def number(key: tuple[object, ...]) -> int:
             return keys.setdefault(key, len(keys))
 
-        # Work that launches nothing, by the calls it is in.
-        parts = np.flatnonzero(self.works)
-        named = {node: self.nodes.named(node) for node in np.unique(calls.node[parts]).tolist()}
-        of_node = {node: number(("work", *self.nodes.work_of(at))) for node, at in named.items()}
-        within = {at: self.nodes.calls_of(named[node]) for node, at in of_node.items()}
-        of_part[parts] = [of_node[node] for node in calls.node[parts].tolist()]
+        # Work that launches nothing, by the calls it is in; an operation knows the line that calls it.
+        line = self._lines()
+        nodes, within = self.nodes, dict[int, tuple[str, ...]]()
+        for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
+            named = nodes.named(node)
+            name, where = nodes.work_of(named)
+            of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
+            within.setdefault(at, nodes.calls_of(named))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
         of_wait = {item: number(("wait", *key)) for item, key in site.items()}
         of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
-        # Launching, by thread and phase; short calls of what is work elsewhere belong there.
+        # Launching, by thread and function; short calls of what is work elsewhere belong there.
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
-        like = {
-            node: keys.get(("work", self.nodes.text[node], self.nodes.where[node]), -1)
-            for node in np.unique(calls.node[launching]).tolist()
-            if self.nodes.text[node]
-        }
-        same = np.array([like.get(node, -1) for node in calls.node[launching].tolist()], np.int64)
-        of_part[launching[same >= 0]] = same[same >= 0]
-        launching = launching[same < 0]
-        for one in np.unique(self.thread[launching]).tolist():
-            parts = launching[self.thread[launching] == one]
-            for phase, members in self.nodes.phases(calls, parts, _PHASE * self._path.length):
-                of_part[members] = number(("launch", *phase, one))
+        phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
+        for parts, (node, told, thread) in _alike(launching, calls.node, line, self.thread):
+            where, name = nodes.where[node] if told < 0 else self.lines[told], nodes.text[node]
+            known = keys.get(("work", name, where), -1) if name else -1
+            if known >= 0:
+                of_part[parts] = known
+                continue
+            # The paths of frames are shortened, those of call stacks are not.
+            function = (thread, "", "") if where is None else (thread, _BASE.sub("", where.file), where.function)
+            phases.setdefault(function, []).append((parts, where))
+        rest: dict[int, int] = {}
+        for (thread, *_), rows in phases.items():
+            time: dict[CodeLine | None, int] = {}
+            for parts, where in rows:
+                time[where] = time.get(where, 0) + int(calls.length[parts].sum())
+            large = sum(time.values()) >= _PHASE * self._path.length
+            where = max(time, key=lambda line: time[line]) if large else None
+            at = number(("launch", "", where, thread)) if large else rest.setdefault(thread, -1)
+            if at < 0:
+                rest[thread] = at = number(("launch", "", None, thread))
+            for parts, _ in rows:
+                of_part[parts] = at
         for key, at in keys.items():
             parts = np.flatnonzero(of_part == at)
             found.append(replace(self._owner(key, parts), calls=within.get(at, ())))
@@ -375,6 +389,19 @@ class _Host:
             found[at] = replace(found[at], items=np.array(items, np.int64), change=Change(waits=frozenset(items)))
         self.wait_owner = of_wait
         return of_part, found
+
+    def _lines(self) -> I64:
+        """The line of the program in the call stack of each part, an index into ``lines``, -1 without one; (parts,)."""
+        stack = self.calls.stack
+        used = np.unique(stack[stack >= 0])
+        of_stack = np.full(len(self._trace.stacks) + 1, -1, np.int64)
+        known: dict[CodeLine, int] = {}
+        for text in used.tolist():
+            told = program_line(self._trace.stacks[text])
+            if told is not None:
+                of_stack[text] = known.setdefault(told, len(known))
+        self.lines = list(known)
+        return of_stack[stack]
 
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key
@@ -405,6 +432,19 @@ class _Host:
             node = node_of.get(point, 0)
             sites[int(points.item[point])] = self.nodes.site_of(node)
         return sites
+
+
+_BASE = re.compile(r".*[/\\]")
+
+
+def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
+    """``parts`` in groups of equal ``columns`` (of all parts), each with its values."""
+    if not len(parts):
+        return
+    rows, group = np.unique(np.stack([column[parts] for column in columns], 1), axis=0, return_inverse=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    bounds = np.cumsum(np.bincount(group.reshape(-1)))[:-1]
+    yield from zip(np.split(parts[order], bounds), rows.tolist(), strict=True)
 
 
 def _elementary(*spans: Spans) -> Spans:
@@ -451,25 +491,46 @@ class _Nodes:
             above = self.above[node]
             total[above] += total[node]
             launches[above] |= launches[node]
-            framed[above] |= framed[node] or self.lines[node] is not None
+            framed[above] |= framed[node] or self._is_program(node)
             if largest[above] < 0 or total[node] > total[largest[above]]:
                 largest[above] = node
         self._unit = list(range(count))
         launches[0] = True
         for node in range(count):
             above = self.above[node]
-            self.where[node] = self.lines[node] or (self.where[above] if node else None)
             if not node:
                 continue
-            if self._unit[above] != above or not (launches[above] or self._divided(above, largest, total, framed)):
-                self._unit[node] = self._unit[above]
+            line, around = self.lines[node], self.where[above]
+            own = line is not None and (around is None or is_of_program(line.file) or not is_of_program(around.file))
+            self.where[node] = line if own else around
+            unit = self._unit[above]
+            if launches[unit]:
+                # What prepares a launch is launching, but a call of CANN below it stands for itself.
+                joins = unit > 0 and self._prepares(unit, node)
+            else:
+                joins = unit != above or not self._divided(above, largest, total, framed)
+            if joins:
+                self._unit[node] = unit
         self._launches, self._largest, self._total = launches, largest, total
+
+    def _prepares(self, above: int, node: int) -> bool:
+        """Whether ``node`` is an operation inside one that launches, and so prepares the launch.
+
+        Calls of CANN, such as those that take memory, have a name of their own; frames are the program's.
+        """
+        texts = self.text[above], self.text[node]
+        return above > 0 and not any(text.startswith("<") or "@" in text or FRAME.fullmatch(text) for text in texts)
 
     def _divided(self, node: int, largest: list[int], total: list[float], framed: list[bool]) -> bool:
         """Whether most of what ``node`` does is done in a frame of the user below it."""
         child = largest[node]
         most = child >= 0 and total[child] > _MOST * total[node]
-        return most and (framed[child] or self.lines[child] is not None)
+        return most and (framed[child] or self._is_program(child))
+
+    def _is_program(self, node: int) -> bool:
+        """Whether ``node`` is a frame of the program's own code."""
+        line = self.lines[node]
+        return line is not None and is_of_program(line.file)
 
     def named(self, node: int) -> int:
         """The node that names the work of ``node``: the call that does most of its unit's; that of a launching one."""
@@ -500,27 +561,3 @@ class _Nodes:
                 name = self.text[at]
             at = self.above[at]
         return name, self.where[node]
-
-    def phases(self, calls: CallPaths, parts: I64, least: float) -> Iterable[tuple[tuple[str, CodeLine | None], I64]]:
-        """``parts`` by what is launched in: frames below the one that all share which take ``least`` ns, and the rest."""
-        count = len(self.text)
-        total = np.bincount(calls.node[parts], calls.length[parts], count).tolist()
-        largest = [-1] * count
-        for node in range(count - 1, 0, -1):
-            above = self.above[node]
-            total[above] += total[node]
-            if largest[above] < 0 or total[node] > total[largest[above]]:
-                largest[above] = node
-        top = 0
-        while (child := largest[top]) >= 0 and total[child] > _MOST * total[top]:
-            top = child
-        phase = [0] * count
-        for node in range(1, count):
-            above = self.above[node]
-            phase[node] = phase[above]
-            if above == top and total[node] >= least and self.lines[node] is not None:
-                phase[node] = node
-        of_part = np.array(phase)[calls.node[parts]]
-        for node in np.unique(of_part).tolist():
-            named = node or top
-            yield (self.text[named], self.where[named]), parts[of_part == node]

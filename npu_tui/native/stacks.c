@@ -4,6 +4,7 @@
 
 #define NO_TIME INT64_MAX
 #define FULL (-1)
+#define OWN (-2) /* the stack of a slice that tells its calls by itself */
 
 /* The node of `name` below `parent`, a new one if it is not known; FULL if there is no room for one.
 
@@ -31,23 +32,24 @@ static int64_t node_below(Region slots, Region tree, Region used, int64_t parent
 /* Cut `pieces` of a thread's time, ascending and disjoint, where its innermost slice changes; how many parts there are.
 
    Each of the `lanes` of the thread has the next of its slices and where they end. A part has its bounds, its slice
-   (-1: none), its node and its piece. A slice whose name is `clear` is no node: its calls are those of the one around
-   it. The first slice with a stack begins below the node of that stack (`base`), where there is one. FULL where there
-   is no room. */
+   (-1: none), its node, its piece and the call stack it has (-1: none): that of the innermost slice with one, but of
+   none around a slice whose stack is OWN. A slice whose name is `clear` is no node: its calls are those of the one
+   around it. Where stacks are `chained` the first slice with one begins below the node of it (`base`). FULL where
+   there is no room. */
 EXPORT int64_t innermost(int64_t lanes_address, int64_t lanes, int64_t start_address, int64_t end_address,
                          int64_t name_address, int64_t stack_address, int64_t slices, int64_t clear_address,
                          int64_t names, int64_t base_address, int64_t stacks, int64_t pieces_address, int64_t pieces,
                          int64_t tree_address, int64_t nodes, int64_t slots_address, int64_t slots_count,
                          int64_t used_address, int64_t open_address, int64_t deepest, int64_t parts_address,
-                         int64_t room, int64_t root)
+                         int64_t room, int64_t chained)
 {
     Region lane_of = region(lanes_address, 16 * lanes), clear = region(clear_address, names);
     Region starts = region(start_address, 8 * slices), ends = region(end_address, 8 * slices);
     Region name = region(name_address, 4 * slices), stack = region(stack_address, 4 * slices);
     Region base = region(base_address, 4 * stacks), bounds = region(pieces_address, 16 * pieces);
     Region tree = region(tree_address, 8 * nodes), slots = region(slots_address, 4 * slots_count);
-    Region used = region(used_address, 8), part = region(parts_address, 40 * room);
-    Region open = region(open_address, 24 * deepest); /* slice, node, whether it or one around it has a stack */
+    Region used = region(used_address, 8), part = region(parts_address, 48 * room);
+    Region open = region(open_address, 24 * deepest); /* slice, node, call stack */
     int64_t depth = 0, parts = 0;
     for (int64_t piece = 0; piece < pieces; piece++) {
         int64_t now = get64(bounds, 2 * piece), until = get64(bounds, 2 * piece + 1);
@@ -68,7 +70,8 @@ EXPORT int64_t innermost(int64_t lanes_address, int64_t lanes, int64_t start_add
             int64_t since = next <= now ? next : now;
             while (depth > 0 && get64(ends, get64(open, 3 * depth - 3)) <= since)
                 depth--;
-            int64_t node = depth > 0 ? get64(open, 3 * depth - 2) : root;
+            int64_t node = depth > 0 ? get64(open, 3 * depth - 2) : 0;
+            int64_t known = depth > 0 ? get64(open, 3 * depth - 1) : -1;
             if (next <= now) {
                 int64_t item = get64(lane_of, 2 * from);
                 set64(lane_of, 2 * from, item + 1);
@@ -76,11 +79,10 @@ EXPORT int64_t innermost(int64_t lanes_address, int64_t lanes, int64_t start_add
                     continue;
                 if (depth >= deepest)
                     return FULL;
-                int64_t known = depth > 0 && get64(open, 3 * depth - 1), text = get32(stack, item);
-                if (!known && text >= 0 && get32(base, text) >= 0) {
+                int64_t text = get32(stack, item);
+                if (chained && known < 0 && text >= 0 && get32(base, text) >= 0)
                     node = get32(base, text);
-                    known = true;
-                }
+                known = text >= 0 ? text : text == OWN ? -1 : known;
                 int64_t code = get32(name, item);
                 code = code < 0 ? names - 1 : code;
                 if (!read8(clear, code))
@@ -97,11 +99,12 @@ EXPORT int64_t innermost(int64_t lanes_address, int64_t lanes, int64_t start_add
                 stop = get64(ends, inner);
             if (parts >= room)
                 return FULL;
-            set64(part, 5 * parts, now);
-            set64(part, 5 * parts + 1, stop);
-            set64(part, 5 * parts + 2, inner);
-            set64(part, 5 * parts + 3, node);
-            set64(part, 5 * parts++ + 4, piece);
+            set64(part, 6 * parts, now);
+            set64(part, 6 * parts + 1, stop);
+            set64(part, 6 * parts + 2, inner);
+            set64(part, 6 * parts + 3, node);
+            set64(part, 6 * parts + 4, piece);
+            set64(part, 6 * parts++ + 5, known);
             now = stop;
         }
     }

@@ -14,6 +14,8 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
+OWN = -2
+"""The call stack of a slice that is a frame: the stack of no operation around it is its own."""
 _FULL = -1
 _DEEPEST = 1 << 16
 """How many slices of a thread may be open at once: Python's recursion ends at 1,000."""
@@ -23,43 +25,51 @@ _NODES = 1 << 12
 class Stretches(Struct, frozen=True):
     """Stretches of one thread: ``bounds`` are their starts and ends, ascending and disjoint, ns; (m, 2).
 
-    ``lanes`` are the first slice and the one after the last of each of its lanes; (lanes, 2). ``stack`` is the call
-    stack of every slice of the trace, -1 where it adds nothing to the slices around it; (slices,).
+    ``lanes`` are the first slice and the one after the last of each of its lanes; (lanes, 2). The first of its slices
+    with a call stack begins below the frames of that where the thread has no frames of its own (``chained``).
     """
 
     bounds: I64
     lanes: I64
-    stack: I32
+    chained: bool
 
 
 class Parts(Struct, frozen=True):
     """Stretches cut where the innermost slice changes; (n,) each.
 
-    ``item`` is that slice (-1: none), ``node`` its place in the tree of calls, ``thread`` and ``stretch`` say which
-    stretch a part belongs to. ``above`` and ``name`` are those of each node, the first of which is the root; (nodes,).
+    ``item`` is that slice (-1: none), ``node`` its place in the tree of calls, ``stack`` its call stack (-1: none),
+    ``thread`` and ``stretch`` say which stretch a part belongs to. ``above`` and ``name`` are those of each node, the first of which is the root; (nodes,).
     """
 
     low: I64
     high: I64
     item: I64
     node: I64
-    thread: I64
     stretch: I64
+    stack: I64
+    thread: I64
     above: I64
     name: I64
 
 
 def innermost(
-    threads: Sequence[Stretches], start: I64, end: I64, name: I32, clear: U8, chains: I32, stack_node: I32
+    threads: Sequence[Stretches],
+    start: I64,
+    end: I64,
+    name: I32,
+    stack: I32,
+    clear: U8,
+    chains: I32,
+    stack_node: I32,
 ) -> Parts:
     """The parts of all stretches of ``threads``; ``start``, ``end`` (ns) and ``name`` are those of all slices.
 
-    ``clear`` marks the names that are no node of the tree; (names + 1,). ``chains`` are nodes to begin with, each the
+    ``stack`` is the call stack of each: -1 where it is that of the slice around it, OWN where it is a frame. ``clear`` marks the names that are no node of the tree; (names + 1,). ``chains`` are nodes to begin with, each the
     one above it and a name; ``stack_node`` is the node in which the slices with a call stack begin, -1 for none.
     """
     compiled = library()
     if compiled is None:
-        return slow_innermost(threads, start, end, name, clear, chains, stack_node)
+        return slow_innermost(threads, start, end, name, stack, clear, chains, stack_node)
     nodes = max(_NODES, 2 * len(chains))
     while True:
         tree = np.full((nodes, 2), -1, np.int32)
@@ -67,33 +77,39 @@ def innermost(
         used = np.array([1 + len(chains)])
         # Nodes of the chains are not looked up: no name of a slice is one of theirs.
         slots = np.zeros(2 * nodes, np.int32)
-        found = [np.zeros((0, 6), np.int64)]
+        found = [np.zeros((0, 7), np.int64)]
         for number, thread in enumerate(threads):
             lanes = np.ascontiguousarray(thread.lanes.copy())
             room = len(thread.bounds) + 2 * int((lanes[:, 1] - lanes[:, 0]).sum())
-            parts, opened = np.empty((room, 5), np.int64), np.empty((_DEEPEST, 3), np.int64)
+            parts, opened = np.empty((room, 6), np.int64), np.empty((_DEEPEST, 3), np.int64)
             count = compiled.innermost(
-                lanes, len(lanes), start, end, name, thread.stack, len(start), clear, len(clear), stack_node,
+                lanes, len(lanes), start, end, name, stack, len(start), clear, len(clear), stack_node,
                 len(stack_node), np.ascontiguousarray(thread.bounds), len(thread.bounds), tree, nodes, slots,
-                len(slots), used, opened, _DEEPEST, parts, room, 0,
+                len(slots), used, opened, _DEEPEST, parts, room, thread.chained,
             )  # fmt: skip
             if count == _FULL:
                 break
-            own = np.empty((count, 6), np.int64)
-            own[:, :4], own[:, 4], own[:, 5] = parts[:count, :4], number, parts[:count, 4]
-            found.append(own)
+            found.append(np.append(parts[:count], np.full((count, 1), number), axis=1))
         else:
             return _parts(np.concatenate(found), tree[: used[0]])
         nodes *= 4
 
 
 def _parts(rows: I64, tree: I32) -> Parts:
-    columns = (np.ascontiguousarray(rows[:, column]) for column in range(6))
-    return Parts(*columns, tree[:, 0].astype(np.int64), tree[:, 1].astype(np.int64))
+    low, high, item, node, stretch, stack, thread = (np.ascontiguousarray(column) for column in rows.T)
+    above, name = tree.T.astype(np.int64)
+    return Parts(low, high, item, node, stretch, stack, thread, above, name)
 
 
 def slow_innermost(
-    threads: Sequence[Stretches], start: I64, end: I64, name: I32, clear: U8, chains: I32, stack_node: I32
+    threads: Sequence[Stretches],
+    start: I64,
+    end: I64,
+    name: I32,
+    stack: I32,
+    clear: U8,
+    chains: I32,
+    stack_node: I32,
 ) -> Parts:
     """``innermost`` without the library."""
     tree: list[tuple[int, int]] = [(-1, -1), *map(tuple, chains.tolist())]
@@ -102,7 +118,7 @@ def slow_innermost(
     for number, thread in enumerate(threads):
         items = np.concatenate([np.arange(*lane) for lane in thread.lanes.tolist()] or [np.zeros(0, np.int64)])
         order = items[np.lexsort((-end[items], start[items]))].tolist()
-        opened: list[tuple[int, int, bool]] = []
+        opened: list[tuple[int, int, int]] = []
         at = 0
         for piece, (now, until) in enumerate(thread.bounds.tolist()):
             while now < until:
@@ -110,14 +126,15 @@ def slow_innermost(
                 since = now if begin is None else min(begin, now)
                 while opened and end[opened[-1][0]] <= since:
                     opened.pop()
-                _, node, known = opened[-1] if opened else (-1, 0, False)
+                _, node, known = opened[-1] if opened else (-1, 0, -1)
                 if begin is not None and begin <= now:
                     item, at = order[at], at + 1
                     if end[item] <= now:
                         continue
-                    text = int(thread.stack[item])
-                    if not known and text >= 0 and stack_node[text] >= 0:
-                        node, known = int(stack_node[text]), True
+                    text = int(stack[item])
+                    if thread.chained and known < 0 <= text and stack_node[text] >= 0:
+                        node = int(stack_node[text])
+                    known = text if text >= 0 else -1 if text == OWN else known
                     code = int(name[item]) if name[item] >= 0 else len(clear) - 1
                     if not clear[code]:
                         below = nodes.setdefault((node, code), len(tree))
@@ -128,6 +145,6 @@ def slow_innermost(
                     continue
                 item = opened[-1][0] if opened else -1
                 stop = min(filter(None, (until, begin, int(end[item]) if item >= 0 else None)))
-                rows.append((now, stop, item, node, number, piece))
+                rows.append((now, stop, item, node, piece, known, number))
                 now = stop
-    return _parts(np.array(rows, np.int64).reshape(-1, 6), np.array(tree, np.int32))
+    return _parts(np.array(rows, np.int64).reshape(-1, 7), np.array(tree, np.int32))

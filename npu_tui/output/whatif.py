@@ -160,7 +160,8 @@ def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
     if match is None:
         question = parse_question(replay.model, text, profile.types_of)
         return _Asked(question.text, within(facts, question.change), question.matches)
-    remedies = {finding.id: finding.remedy for finding in profile.findings.findings if finding.remedy is not None}
+    known = {finding.whatif: finding.remedy for finding in profile.findings.findings}
+    remedies = {asked.removeprefix("fix "): remedy for asked, remedy in known.items() if asked and remedy}
     name = match["id"].upper()
     if name not in remedies:
         raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))

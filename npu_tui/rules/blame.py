@@ -300,6 +300,16 @@ def start_share(facts: Facts, starts: Span) -> float:
     return length_of(starts) / facts.count / facts.step_ns if facts.step_ns else 0.0
 
 
+def at_the_end(facts: Facts) -> Span:
+    """From the last kernel to the end of the last step but for copies, which Overlap Analysis does not call Free."""
+    start, done = facts.working
+    if not facts.whole_steps or not facts.steps or not len(done):
+        return NOTHING
+    end = int(facts.trace.slices.end[facts.steps[-1].item]) + facts.floor
+    begin = int(done[int(np.searchsorted(start, end)) - 1]) if start[0] < end else end
+    return without((np.array([begin], np.int64), np.array([end], np.int64)), facts.busy)
+
+
 def before_late_copies(facts: Facts) -> Span:
     """Free up to a copy of unknown launch, as older chips have them, where what follows it was launched later.
 

@@ -43,21 +43,20 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     judged = [_of_device(facts, threads) for facts in devices]
     if len(judged) == 1:
         (only,) = judged
-        leaders = tuple(finding for finding in only.findings if finding.id in only.lines)[:2]
-        lines = _in_order([only.lines[finding.id] for finding in leaders]) or only.otherwise
+        leaders = tuple(finding for finding in only.findings if finding.verdict is not None)[:2]
+        lines = _in_order(leaders) or only.otherwise
         return Findings(only.findings, only.not_checked, _without(devices[0], lines), leaders)
     replayed = next((facts for facts in devices if facts.replay is not None), None)
     named = [_named(one_device, facts, facts is replayed) for one_device, facts in zip(judged, devices, strict=True)]
-    best: dict[str, Finding] = {}
+    best: dict[object, Finding] = {}
     for finding in sorted((candidate for row in named for candidate in row.findings), key=_importance):
-        best.setdefault(finding.id, finding)
-    checked = set(best)
+        best.setdefault((finding.id, finding.code_lines), finding)
+    checked = {finding.id for finding in best.values()}
     skipped = {rule: reason for row in named for rule, reason in row.not_checked if rule not in checked}
     order = sorted(best.values(), key=_importance)
-    told = {id(finding): row.lines[finding.id] for row in named for finding in row.findings if finding.id in row.lines}
     # The first two that a device works on.
-    leaders = tuple(finding for finding in order if id(finding) in told)[:2]
-    verdict = _in_order([told[id(leader)] for leader in leaders]) or named[0].otherwise
+    leaders = tuple(finding for finding in order if finding.verdict is not None)[:2]
+    verdict = _in_order(leaders) or named[0].otherwise
     return Findings(tuple(order), tuple(skipped.items()), _without(devices[0], verdict), leaders)
 
 
@@ -87,47 +86,33 @@ def titles(devices: Sequence[Facts]) -> tuple[dict[str, Message], set[str]]:
 
 
 class _Judged(Struct, frozen=True):
-    """The findings of one device, a line for each that is to be worked on, in this order, and what is said of none."""
+    """The findings of one device in the order of work, and what is said where none is to be worked on."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[tuple[str, Message], ...]
-    lines: dict[str, Message]
     otherwise: tuple[Message, ...]
 
 
 def _of_device(facts: Facts, threads: int) -> _Judged:
     candidates, skipped = _candidates(facts, threads)
-    findings, leading = climb(candidates, facts, threads)
     drafts = {candidate.rule.id: candidate.draft for candidate in candidates}
-    lines = {finding.id: _line(finding, drafts[finding.id]) for finding in findings[:leading]}
-    return _Judged(tuple(findings), tuple(skipped), lines, _nothing_to_do(facts, drafts))
-
-
-def _line(finding: Finding, draft: Draft) -> Message:
-    """The line of a finding in the verdict."""
-    if finding.leads and draft.unexplained is not None:
-        return draft.unexplained.verdict
-    what = message(f"finding.class.{finding.cls}")
-    return draft.verdict or message("finding.verdict.line", what=what, title=finding.title)
+    return _Judged(tuple(climb(candidates, facts, threads)), tuple(skipped), _nothing_to_do(facts, drafts))
 
 
 def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
-    def asked(rule: Rule) -> Draft | Skipped | None:
+    def asked(rule: Rule) -> tuple[Draft, ...] | Skipped:
         if is_kineto(facts.trace) and rule.gpu is None:
             return Skipped(message("finding.needs.npu"))
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
         if missing is not None:
             return Skipped(message(f"finding.needs.{missing}"))
         answer = rule.check(facts)
-        if facts.on_gpu and isinstance(answer, Draft):
-            loss = answer.unexplained
-            loss = None if loss is None else replace(loss, advice=())  # they name the recordings of an NPU
-            every = advise(*(rule.gpu or ()))
-            advice = tuple(text for text in answer.advice or () if text in every) or every
-            return replace(answer, advice=advice, unexplained=loss)
-        return answer
+        if isinstance(answer, Skipped):
+            return answer
+        found = (answer,) if isinstance(answer, Draft) else answer or ()
+        return tuple(_on_gpu(rule, draft) for draft in found) if facts.on_gpu else found
 
     if threads > 1:
         # The model takes longest: it is begun first, and the rules that wait for it come last.
@@ -142,12 +127,20 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
         answers = [asked(rule) for rule in RULES]
     candidates: list[Candidate] = []
     skipped: list[tuple[str, Message]] = []
-    for rule, draft in zip(RULES, answers, strict=True):
-        if isinstance(draft, Skipped):
-            skipped.append((rule.id, draft.reason))
-        elif draft is not None:
-            candidates.append(Candidate(rule, _within(draft, facts)))
+    for rule, answer in zip(RULES, answers, strict=True):
+        if isinstance(answer, Skipped):
+            skipped.append((rule.id, answer.reason))
+        else:
+            candidates += [Candidate(rule, _within(draft, facts)) for draft in answer]
     return candidates, skipped
+
+
+def _on_gpu(rule: Rule, draft: Draft) -> Draft:
+    """``draft`` with the advice that holds on a GPU; what names the recordings of an NPU is left out."""
+    loss = None if draft.unexplained is None else replace(draft.unexplained, advice=())
+    every = advise(*(rule.gpu or ()))
+    advice = tuple(text for text in draft.advice or () if text in every) or every
+    return replace(draft, advice=advice, unexplained=loss)
 
 
 def _within(draft: Draft, facts: Facts) -> Draft:
@@ -159,8 +152,9 @@ def _within(draft: Draft, facts: Facts) -> Draft:
     return replace(draft, removes=removes, most=most if draft.most is None else min(most, draft.most))
 
 
-def _in_order(lines: list[Message]) -> tuple[Message, ...]:
+def _in_order(leaders: Sequence[Finding]) -> tuple[Message, ...]:
     """The lines of the findings to work on, the first and those after it."""
+    lines = [leader.verdict for leader in leaders if leader.verdict is not None]
     return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
 
 
@@ -205,11 +199,15 @@ def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:
 
     return _Judged(
         tuple(
-            replace(finding, title=labelled(finding.title), remedy=finding.remedy if replayed else None)
+            replace(
+                finding,
+                title=labelled(finding.title),
+                remedy=finding.remedy if replayed else None,
+                verdict=None if finding.verdict is None else labelled(finding.verdict),
+            )
             for finding in judged.findings
         ),
         judged.not_checked,
-        {name: labelled(line) for name, line in judged.lines.items()},
         (labelled(judged.otherwise[0]), *judged.otherwise[1:]),
     )
 

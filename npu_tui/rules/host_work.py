@@ -15,22 +15,21 @@ from npu_tui.analysis.owners import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import COMPILE, late_behind_collectives
+from npu_tui.rules.blame import COMPILE, at_the_end, late_behind_collectives, waited_copies, without_all
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.judged import within
-from npu_tui.rules.pauses import at_the_end
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
-from npu_tui.rules.told_path import owner_text, path_owners
+from npu_tui.rules.model import Evidence
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, line_of, severity_of
+from npu_tui.rules.told_path import launching_gain, owner_text, path_owners
 from npu_tui.trace.engine_names import phase_of
-from npu_tui.trace.intervals import union
-from npu_tui.trace.message import message
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.message import Said, message
 
 HOST_WORK_SHARE = Threshold("host_work_share", 0.03)
 
-_NOTABLE = 0.1
-"""Work that gains less than this share of what the most costly work does is not named."""
-_MOST_NAMED = 3
+_MOST_NAMED = 5
+"""Owners of work that have a finding of their own."""
 
 EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
     ("PY.GC", lambda owner: owner.name == GARBAGE_COLLECTION),
@@ -92,42 +91,120 @@ def cost_of(facts: Facts, change: Change, removes: Span) -> int:
 
 
 @once_per_device
-def host_work(facts: Facts) -> Draft | None:
-    """Operations and frames of Python that launch nothing and hold up the launches after them."""
-    every = works(facts)["HOST.WORK"]
-    owners = tuple(owner for owner in every if (owner.gain or 0) >= _NOTABLE * (every[0].gain or 0))
-    if not owners:
-        return None
-    change = change_of(owners)
+def host_work(facts: Facts) -> tuple[Draft, ...]:
+    """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
+    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:_MOST_NAMED]]
+    return tuple(draft for draft in drafts if draft is not None)
+
+
+def _work(facts: Facts, owner: Owner) -> Draft | None:
+    change = owner.change or NO_CHANGE
     removes = both(waiting(facts), span_of(facts, change))
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
     if share < facts.limits[HOST_WORK_SHARE]:
         return None
-    rows = [
-        message(
-            "finding.work.row",
-            what=owner_text(facts.trace, owner),
-            time=(owner.gain if owner.gain is not None else owner.on_path) / facts.count,
-            unit=facts.unit,
-        )
-        for owner in owners[:_MOST_NAMED]
-    ]
-    words = {"where": owner_text(facts.trace, owners[0]), "time": cost}
-    items = np.sort(np.concatenate([owner.items for owner in owners]))
+    words = {"where": owner_text(facts.trace, owner), "time": cost}
+    per = {"time": owner.on_path / facts.count, "unit": facts.unit}
     return Draft(
         severity_of(facts.limits, share),
         message("finding.work.title", **words),
-        sentences(message("finding.work.detail", rows=rows)),
-        facts.longest(items, lambda item: message("finding.work.place")),
+        message("finding.work.detail", rows=[message("finding.work.row", what=words["where"], **per)]),
+        facts.longest(owner.items, lambda item: message("finding.work.place")),
         removes=removes,
-        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:_MOST_NAMED] if owner.where is not None)),
+        code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", **words),
         change=change,
     )
 
 
+PAUSE_MS = Threshold("pause_ms", 5.0)
+_COPYING = 0.5
+"""Share of a time with nothing but waited copies that is silent, from which the copies are part of the pause."""
+
+
+@once_per_device
+def pauses(facts: Facts) -> Draft | None:
+    """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
+    owners = works(facts)["HOST.PAUSE"]
+    change = change_of(owners)
+    silent = span_of(facts, change)
+    removes = both(waiting(facts), silent)
+    lasted = silent[1] - silent[0]
+    # Short ones are how launching looks, but where the device waits for them more than for any launch.
+    long = bool(len(removes[0])) and int(lasted.max()) >= facts.limits[PAUSE_MS] * 1e6
+    if not long and cost_of(facts, change, removes) <= launching_gain(facts):
+        return None
+    copied = _copying(facts, removes)
+    if len(copied[0]):
+        change, removes = change | without_all(facts, copied), together(removes, both(waiting(facts), copied), copied)
+    cost = cost_of(facts, change, removes)
+    share = facts.share(cost)
+    if share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    where = owners[0].where
+    longest = largest(removes)
+    words: dict[str, Said] = {"count": len(longest), "time": cost}
+    form = "" if where is None else "_in"
+    if where is not None:
+        words["frame"] = line_of(where)
+    return Draft(
+        severity_of(facts.limits, share),
+        message(f"finding.pause.title{form}", **words),
+        message(
+            f"finding.pause.detail{'_copies' * bool(len(copied[0]))}", share=facts.share(length_of(removes)), **words
+        ),
+        tuple(
+            Evidence(start, end, None, "Free", message("finding.pause.place", time=end - start))
+            for start, end in longest
+        ),
+        advise("pause_look") if where is not None else advise("pause_look", "pause_record"),
+        removes,
+        confidence="medium",
+        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:_MOST_NAMED] if owner.where is not None)),
+        change=change,
+        verdict=message(f"finding.pause.verdict{form}", **words),
+    )
+
+
+def _copying(facts: Facts, silent: Span) -> Span:
+    """When the host does nothing but copy, in calls that it waits for, and is ``silent`` for most of the time.
+
+    So a checkpoint takes a dozen tensors to the host: that is one pause.
+    """
+    device, copies = facts.part.slices, waited_copies(facts)
+    if device is None or len(copies) < 2 or not len(silent[0]):
+        return NOTHING
+    others = device.busy.copy()
+    others[copies] = False
+    copied = facts.trace.slices.end[copies]
+    low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
+    first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
+    most = covered_within(*silent, low, high) >= _COPYING * (high - low)
+    chosen = (last - first >= 2) & most
+    return low[chosen], high[chosen]
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "HOST.PAUSE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=pauses,
+        thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("pause_look", "pause_record"),
+        gpu=("pause_look", "pause_record"),
+        pages=(pages.PROFILER, pages.TUNING),
+        change="""\
+-torch.save(model.state_dict(), path)
++state = {name: each.to("cpu", non_blocking=True) for name, each in model.state_dict().items()}
++threading.Thread(target=torch.save, args=(state, path)).start()
+""",
+        sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
+        reach="cause",
+        replayed=True,
+        totals=("pause.title", "pause.title_in"),
+    ),
     Rule(
         "HOST.WORK",
         cls="dispatch",

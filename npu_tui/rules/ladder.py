@@ -22,6 +22,7 @@ from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, witho
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
+from npu_tui.rules.told_path import launching_gain
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -157,11 +158,12 @@ def scale_of(facts: Facts, threads: int = 1) -> Scale:
     return Scale() if facts.replay is None else ReplayScale(facts, facts.replay, threads)
 
 
-def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[list[Finding], int]:
-    """The findings of ``candidates`` in the order of work, and how many of them shorten the step or weigh as much."""
+def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[Finding]:
+    """The findings of ``candidates`` in the order of work; those that shorten the step, or weigh as much, lead."""
     scale = scale_of(facts, threads)
+    launching = None if facts.replay is None else launching_gain(facts)
     least = max(round(_LEAST_GAIN * facts.step_ns), 1) * facts.count
-    rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least)
+    rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least, launching)
     climbing = {rung.candidate for rung in rungs}
     others = [candidate for candidate in candidates if candidate not in climbing]
     weighed = [candidate for candidate in others if candidate.draft.weight and _is_work(candidate, facts)]
@@ -196,7 +198,17 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> tuple[
         _remedied(_finding(rung, facts, above, following.get(id(rung))), rung, facts, scale)
         for above, rung in enumerate((*steps, *parts, *rest))
     ]
-    return _none_low_ahead_of_high(findings, len(steps)), len(steps)
+    return _numbered(_none_low_ahead_of_high(findings, len(steps)), len(steps))
+
+
+def _numbered(findings: list[Finding], leading: int) -> list[Finding]:
+    """``findings``, those of one rule counted; only the ``leading`` ones have a line in the verdict."""
+    numbers: dict[str, int] = {}
+    numbered = []
+    for place, finding in enumerate(findings):
+        numbers[finding.id] = number = numbers.get(finding.id, 0) + 1
+        numbered.append(replace(finding, number=number, verdict=finding.verdict if place < leading else None))
+    return numbered
 
 
 def _unexplained(
@@ -286,7 +298,7 @@ def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
 
 
-def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]:
+def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: int | None = None) -> list[Rung]:
     """The rungs of ``candidates``; those that gain less than ``least`` ns, whatever is fixed before, are left out."""
     left = list(candidates)
     taken: list[Candidate] = []
@@ -316,7 +328,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int) -> list[Rung]
         top = max(rest[candidate] for candidate in fresh)
         alike = [candidate for candidate in fresh if rest[candidate] >= _EQUAL_GAINS * top]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
-        best = _nearer(best, fresh, rest, above, scale)
+        best = _nearer(best, fresh, rest, above, scale, launching)
         # Causes that explain something together are taken one after the other.
         explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
             best, fresh, rest, above, scale
@@ -355,19 +367,34 @@ def _at_most(candidate: Candidate, gain: int) -> int:
 
 
 def _nearer(
-    best: Candidate, fresh: list[Candidate], rest: dict[Candidate, int], above: list[Draft], scale: Scale
+    best: Candidate,
+    fresh: list[Candidate],
+    rest: dict[Candidate, int],
+    above: list[Draft],
+    scale: Scale,
+    launching: int | None,
 ) -> Candidate:
-    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain."""
+    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain.
+
+    Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path.
+    """
     total = scale.removed(*above)
     while True:
         gain_of_best = rest[best]
+        late = best.rule.cls == "dispatch" and launching is not None
         covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
             candidate
             for candidate, gain in zip(nearer, with_best, strict=True)
-            if rest[candidate] + gain_of_best + total - gain >= covers * gain_of_best
+            if (covered := rest[candidate] + gain_of_best + total - gain) >= covers * gain_of_best
+            or (
+                late
+                and not (candidate.draft.change or NO_CHANGE).waits  # without a wait the host runs ahead of anything
+                and rest[candidate] > (launching or 0)
+                and covered >= _NEARER_COVERS * rest[candidate]
+            )
         ]
         if not nearer:
             return best
@@ -426,7 +453,17 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rung.leads,
         facts.unit_name,
         facts.count,
+        verdict=_line(rung, facts),
     )
+
+
+def _line(rung: Rung, facts: Facts) -> Message:
+    """The line of a finding in the verdict."""
+    rule, draft = rung.candidate.rule, rung.candidate.draft
+    if rung.leads and draft.unexplained is not None:
+        return draft.unexplained.verdict
+    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, rule, facts)
+    return draft.verdict or message("finding.verdict.line", what=what, title=title)
 
 
 def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Finding:

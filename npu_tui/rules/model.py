@@ -103,7 +103,8 @@ class Finding(Struct, frozen=True):
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
     that ``leads`` is a loss that nothing else explains: what it gains is unknown. A gain is that of one ``unit`` (step,
     token, iteration, repetition, run or range), of which ``count`` were measured. With a ``remedy`` the gain is
-    that of a run that is replayed.
+    that of a run that is replayed. ``verdict`` is its line on the opening screen, None where others come first for
+    sure. It is the ``number``-th of its rule.
 
     Of a job ``ranks`` are those it is about, of the ``role`` in a job of several. Of a comparison ``delta_ns`` is what
     it adds to a step (negative: saves), within ``error_ns`` (95 %); ``p`` is how likely chance made it, ``items`` are
@@ -131,6 +132,8 @@ class Finding(Struct, frozen=True):
     unit: str = "step"
     count: int = 1
     remedy: Remedy | None = None
+    verdict: Message | None = None
+    number: int = 1
     ranks: tuple[int, ...] = ()
     role: str | None = None
     delta_ns: float | None = None
@@ -143,7 +146,7 @@ class Finding(Struct, frozen=True):
     @property
     def whatif(self) -> str | None:
         """What ``npu-tui whatif`` is asked for the run without it; None where nothing can be replayed."""
-        return None if self.remedy is None else f"fix {self.id}"
+        return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
 
 
 class Findings(Struct, frozen=True):

@@ -87,7 +87,7 @@ class Rule(Kind, frozen=True, kw_only=True):
     """
 
     inputs: tuple[Input, ...]
-    check: Callable[[Facts], Draft | Skipped | None]
+    check: Callable[[Facts], Draft | tuple[Draft, ...] | Skipped | None]
     sources: tuple[str, ...]
     reach: Reach = "broad"
     totals: tuple[str, ...] = ()

@@ -97,6 +97,13 @@ def path_owners(facts: Facts) -> Owners | None:
     return replace(found, owners=tuple(limited))
 
 
+def launching_gain(facts: Facts) -> int:
+    """What the run gains without the launching that holds most of the critical path, ns."""
+    told = path_owners(facts)
+    launching = [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
+    return max(launching, default=0)
+
+
 def told_path(facts: Facts) -> ToldPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
     tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)

@@ -21,6 +21,7 @@ from npu_tui.rules.blame import (
     STEP_START_SHARE,
     SYNC_BLOCKING,
     SYNC_SHARE,
+    at_the_end,
     before_first_kernels,
     launch_blocking,
     runtime_calls,
@@ -35,10 +36,9 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import collector, loader
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import host_work
+from npu_tui.rules.host_work import PAUSE_MS, host_work, pauses
 from npu_tui.rules.inputs import Span, both, inside, length_of, together, without
 from npu_tui.rules.model import Severity
-from npu_tui.rules.pauses import PAUSE_MS, at_the_end, pauses
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
@@ -188,7 +188,7 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
         after |= theft.change
     freed = [facts.freed(change, after) for change in changes]
     work = NO_CHANGE
-    for draft in (host_work(facts), collector(facts), loader(facts)):
+    for draft in (*host_work(facts), collector(facts), loader(facts)):
         work |= NO_CHANGE if draft is None or draft.change is None else draft.change
     gain = None if work == NO_CHANGE else facts.freed(work, after)
     if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):

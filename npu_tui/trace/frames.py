@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): ?(?P<function>.*)", re.DOTALL)
 BETWEEN = ";\r\n"
@@ -34,6 +35,76 @@ def is_of_user(file: str) -> bool:
         return False
     parts = re.split(r"[/\\]", file)
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
+
+
+_PACKAGES = frozenset(
+    [
+        "IPython",
+        "accelerate",
+        "aiohttp",
+        "apex",
+        "cv2",
+        "datasets",
+        "deepspeed",
+        "diffusers",
+        "einops",
+        "fsspec",
+        "h5py",
+        "huggingface_hub",
+        "joblib",
+        "lightning",
+        "matplotlib",
+        "mindspeed",
+        "ml_collections",
+        "numba",
+        "numpy",
+        "nltk",
+        "omegaconf",
+        "openpyxl",
+        "pandas",
+        "peft",
+        "PIL",
+        "psutil",
+        "pyarrow",
+        "pydantic",
+        "pytorch_lightning",
+        "ray",
+        "redis",
+        "regex",
+        "requests",
+        "safetensors",
+        "scipy",
+        "sentencepiece",
+        "skimage",
+        "sklearn",
+        "sqlalchemy",
+        "swanlab",
+        "sympy",
+        "tensorboard",
+        "tensorboardX",
+        "tiktoken",
+        "timm",
+        "tokenizers",
+        "torchaudio",
+        "torchdata",
+        "torchvision",
+        "tqdm",
+        "transformers",
+        "triton",
+        "trl",
+        "urllib3",
+        "wandb",
+        "yaml",
+        "zmq",
+    ]
+)
+"""Packages that training and inference import: profilers cut their folder off as they do that of the program."""
+
+
+def is_of_program(file: str) -> bool:
+    """Whether ``file`` is the program's own: of the user, and of no module or well-known package by its first name."""
+    first = re.split(r"[/\\]", file)[0].removesuffix(".py")
+    return is_of_user(file) and first not in _PACKAGES and first not in sys.stdlib_module_names
 
 
 NO_STACK = "no stack"
