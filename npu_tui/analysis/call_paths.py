@@ -23,8 +23,9 @@ class CallPaths(Struct, frozen=True):
     """Stretches of host threads, cut where their innermost call changes; (n,) each.
 
     ``stretch`` is the stretch that was given, ``low`` and ``high`` the recorded time (ns), ``item`` the innermost slice
-    (-1: none), ``node`` its place in the tree, ``stack`` its call stack (-1: none). Of each node ``above`` is the one around it and ``text`` its name; the
-    first is the root. A node may be a frame of a call stack: its text is then that of the frame.
+    (-1: none), ``node`` its place in the tree, ``stack`` its call stack (-1: none). Of each node ``above`` is the one
+    around it and ``text`` its name; the first is the root. A node may be a frame of a call stack: its text is then that
+    of the frame.
     """
 
     stretch: I64
@@ -109,9 +110,9 @@ def _chains(trace: Trace) -> tuple[I32, I32, list[str]]:
 
 @of_trace
 def _stacks(trace: Trace) -> I32:
-    """The call stack of every slice: a task of the queue has that of its entry, the backward pass that of the forward."""
+    """The call stack of every slice: tasks of the queue have that of their entry, backward operations the forward's."""
     slices, links = trace.slices, trace.links
-    stack = slices.stack.copy()
+    stack: I32 = slices.stack.copy()
     if "python_function" in trace.categories:
         stack[slices.category == trace.categories.index("python_function")] = OWN
     if trace.stacks:

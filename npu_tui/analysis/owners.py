@@ -41,7 +41,7 @@ from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
 
-_WORK_NS = 500_000
+WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
 _MOST = 0.5
 """A call that holds more than this share of the time of the one around it is what that one does."""
@@ -57,9 +57,10 @@ Doing = Literal["work", "launch", "wait", "device"]
 class Owner(Struct, frozen=True, eq=False):
     """Whose some stretches are: ``on_path`` ns of the path in ``count`` stretches.
 
-    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread`` the
-    id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
-    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is ``gain`` ns shorter; None: nothing that one could do without.
+    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread``
+    the id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
+    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is
+    ``gain`` ns shorter; None: nothing that one could do without.
     """
 
     kind: PathKind
@@ -183,19 +184,20 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         mine = np.flatnonzero(key[task] == number)
         first = int(task[mine[0]])
         of_type = tasks.item[key == number]
-        name, change = names[code[first]], Change(tasks=(TaskCut(of_type),))
+        name = names[code[first]]
+        change = None if kind[first] == COMPUTE else Change(tasks=(TaskCut(of_type),))
         if group[first] >= 0:
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
         where = _most(lines, mine, path.end[stretches] - path.start[stretches])
-        words = {"items": np.unique(path.item[stretches]), "change": None if kind[first] == COMPUTE else change}
+        words = {"items": np.unique(path.item[stretches]), "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
         stretches = late[path.peer[late] == peer]
-        change = Change(in_time=frozenset({peer})) if peer in replay.late else None
+        late_change = Change(in_time=frozenset({peer})) if peer in replay.late else None
         items = np.unique(path.item[stretches])
-        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=change)))
+        found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=late_change)))
     for what in (DEVICE_GAP, UNEXPLAINED):
         stretches = np.flatnonzero(path.kind == what)
         on = lanes[path.item[stretches]]
@@ -291,8 +293,21 @@ class _Host:
         length = np.where(queue, taken[self.point + 1], length)
         self.waits = kind == WAIT_BEGIN
         at_launch = _lies_in(launches, self.thread, calls.low)
-        self.works = (length > _WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
-        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), calls.node[at_launch])
+        self.serves = queue
+        self.works = (length > WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
+        launching = np.concatenate((calls.node[at_launch], calls.node[self._hand_over()]))
+        self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching)
+
+    def _hand_over(self) -> I64:
+        """The parts in a call during which another thread launches, such as that of the backward pass: (m,)."""
+        points, slices = self._points, self._trace.slices
+        launches = np.sort(points.time[np.isin(points.kind, (ENQUEUE, LAUNCH))])
+        parts = np.flatnonzero(self.works & (self.calls.item >= 0) & ~self.serves)
+        item = self.calls.item[parts]
+        inside_call = np.searchsorted(launches, slices.end[item]) > np.searchsorted(
+            launches, slices.start[item], "right"
+        )
+        return parts[inside_call]
 
     def _on_path(self) -> Spans:
         path, chosen = self._path, self._chosen
@@ -303,7 +318,7 @@ class _Host:
         points = self._points
         since = np.arange(len(points.time))
         length = points.until_next(since)
-        pause = (length > _WORK_NS) & (length < 2**61) & (points.kind != WAIT_BEGIN) & (points.kind != DEQUEUE)
+        pause = (length > WORK_NS) & (length < 2**61) & (points.kind != WAIT_BEGIN) & (points.kind != DEQUEUE)
         at = since[pause]
         return points.thread[at], points.time[at], points.time[at] + length[at]
 
@@ -344,12 +359,12 @@ class _Host:
 
         # Work that launches nothing, by the calls it is in; an operation knows the line that calls it.
         line = self._lines()
-        nodes, within = self.nodes, dict[int, tuple[str, ...]]()
+        nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
             of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
-            within.setdefault(at, nodes.calls_of(named))
+            within[at] = max(within.get(at, (0, ())), (int(calls.length[parts].sum()), nodes.calls_of(named)))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
@@ -381,7 +396,7 @@ class _Host:
                 of_part[parts] = at
         for key, at in keys.items():
             parts = np.flatnonzero(of_part == at)
-            found.append(replace(self._owner(key, parts), calls=within.get(at, ())))
+            found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)

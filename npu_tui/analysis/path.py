@@ -83,7 +83,7 @@ def critical_path(replay: Replay, change: Change = NO_CHANGE) -> Path:
 
 
 class _Pieces:
-    """Collects stretches edge by edge: every edge is cut into what it is made of, in the order in which that happens."""
+    """Collects stretches edge by edge: every edge is cut into what it is made of, in the order of time."""
 
     def __init__(self, recorded: I64, time: I64, nodes: I32, at: I64, edges: I64) -> None:
         self._recorded, self._time, self._nodes, self._at, self._edges = recorded, time, nodes, at, edges
@@ -107,9 +107,7 @@ class _Pieces:
         task_of = _map(model.end_node, len(model))
         task_of[model.start_node] = np.arange(len(tasks))
         source, target = self._nodes[1:], self._nodes[:-1]
-        from_point, to_point, from_task, to_task = (
-            point_of[source], point_of[target], task_of[source], task_of[target],
-        )  # fmt: skip
+        from_point, to_point, to_task = point_of[source], point_of[target], task_of[target]
         # Work of the host.
         entry = _map(edges.work.edge, len(edges))[self._edges]
         low = np.where(entry >= 0, np.append(edges.work.low, 0)[entry], 0)

@@ -9,41 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
-from npu_tui.analysis.schedules import BACKWARD, FORWARD, Plan, plan_with
-from npu_tui.trace.arrays import F64
+from npu_tui.analysis.schedules import BACKWARD, FORWARD, plan_with
 from npu_tui.trace.model import Trace
 
 _FEWEST_PASSES = 3
 """Receives per step that show a rhythm: the first one, and two more."""
-_LONGER = 1.25
-"""How much longer than one of this stage a pass of another one may take while the pipeline fills or drains."""
 _OF_A_MESSAGE = 1.5
 """Even stages wait for each other for about as many times as long as a message takes."""
-_LEAST = 0.25
-"""Of the waits in its rhythm the one that a pass which fills or drains the pipeline holds as well."""
-_UNSEEN = 0.5
-"""Share of what a slow stage costs that may be hidden in filling and draining; with more nobody is known to be late."""
 _AHEAD = 1 / 3
 """Share of both passes of a micro batch that the forward one takes, where they are not seen apart."""
 _TOGETHER_NS = 1_000
 """What begins within this time of each other begins together: a send, and the receive after it."""
-_ALIKE = 0.15
-"""Stages that are built to be even differ by little: others that differ by this much must explain twice as well."""
-_TRIED = 6
-"""Guesses about the other stages that are followed up."""
-_REACH = 0.06, 0.3, 0.3
-"""How far a guess is changed at first: speed of the others, what the slow stage is slower forward and backward."""
-_ROUNDS, _NARROWER = 9, 0.7
-"""How often each guess is changed, every time by less: in the end by a twentieth of the reach."""
-_PLAYED = 1_000
-"""Passes over which each guess about the other stages is played: short steps several times."""
 _DRAWS = 16
 """How often the step of even stages is played, each time with other passes of this one."""
 _CHANCE = 3.0
@@ -91,26 +74,20 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         working = end - begin - sum(event.end - event.start for event in every)
         first_stage = place == 0 or messages[0].kind == "send"
         work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
-        own = (_passes(messages, closing, place, stages) if place is not None and place < stages else None) or []
-        forward = [length for kind, length in own if kind == FORWARD and length is not None]
-        ahead = median(forward) * _LONGER if forward else work
-        late = _slack(messages, work, ahead, moving, place, stages)
+        late = _slack(messages, work, moving, place, stages)
         if closing is not None:
             # The last gradients go up through the stages before this one, which take as long for them as it did.
             last = closing.start - passes[-1].end + moving
-            late[closing.item] = max(closing.wait - messages[0].place * last * _LONGER, 0.0)
+            late[closing.item] = max(closing.wait - messages[0].place * last, 0.0)
         if even is not None and (total := sum(late.values())):
-            # As long as an even pipeline would take, nobody is late in this one.
+            # As long as an even pipeline would take, nobody is late in this one. A stage far away holds up fills and
+            # drains too, where its waits look like those of even stages.
             left = even.less(_length(messages, closing))
-            beyond, idle = left - total, sum(event.wait for event in every) - total
-            if beyond <= 0:
-                late = {item: time * left / total for item, time in late.items()}
-            elif beyond <= _UNSEEN * left and idle > 0:
-                # A stage far away holds up fills and drains too, where its waits look like those of even stages.
-                for event in sorted(every, key=lambda event: late[event.item] - event.wait):
-                    more = min(beyond, event.wait - late[event.item])
-                    late[event.item] += more
-                    beyond -= more
+            late = {item: time * min(left / total, 1.0) for item, time in late.items()}
+            more = max(left - total, 0.0)
+            for event in sorted(every, key=lambda event: late[event.item] - event.wait):
+                late[event.item] += (beyond := min(more, max(event.wait - late[event.item], 0.0)))
+                more -= beyond
         fills |= {event.item: event.wait - round(late[event.item]) for event in every}
     return {item: time for item, time in fills.items() if time > 0}
 
@@ -130,7 +107,9 @@ class _Even(Struct, frozen=True):
 def _even(steps: Sequence[_Step]) -> _Even | None:
     """The step of even stages: its schedule played with passes drawn from those of this stage, as long as usual ones.
 
-    None where the number of stages is not known, or no schedule has the passes of this stage in their order.
+    None where the number of stages is not known, or no schedule has the passes of this stage in their order. Drawn
+    passes are a guess that no file confirms; with mean ones, simulated stages of uneven passes (tests/pipelines.py)
+    would seem to be late.
     """
     times: tuple[list[float], list[float]] = ([], [])
     plans = []
@@ -158,9 +137,6 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     for kind in (FORWARD, BACKWARD):
         chosen = plan.kind == kind
         time[:, chosen] = draws.choice(times[kind], (_DRAWS, int(chosen.sum())))
-    others = plan.stage != place
-    speed, moved = _others(steps, plan, time[: max(_PLAYED // len(plan.kind), 1)], moved)
-    time[:, others] *= max(speed, 1.0)  # faster ones wait for this stage
     own = np.flatnonzero(plan.stage == place)
     ends = plan.ends(time, np.broadcast_to(moved, (_DRAWS, *moved.shape[1:])))
     until = ends.max(axis=1) if closing is not None else ends[:, own[-1]]
@@ -169,50 +145,6 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     if not place:
         until = until - ends[:, own[0]]
     return _Even(float(until.mean()), float(until.std()))
-
-
-def _others(steps: Sequence[_Step], plan: Plan, usual: F64, moved: F64) -> tuple[float, F64]:
-    """How much longer a pass of the others takes than one of this stage, but for a slow one, and how messages come.
-
-    It is what gives, in the schedule of ``plan`` with one slow stage, the times at which this one received. ``usual``
-    are draws of passes as long as its own; ``moved`` are messages that a stage fetches, which may come by themselves.
-    """
-    place = steps[0][0][0].place
-    own = np.flatnonzero(plan.stage == place)
-    received = own[(plan.needs[own] >= 0) & (plan.stage[plan.needs[own]] != place)]
-    seen = [np.sort([m.end - messages[0].start for m in messages if m.kind == "receive"]) for messages, _, _ in steps]
-    if plan.schedule != "1f1b" or plan.stages < 3 or any(len(each) != len(received) for each in seen):
-        return 1.0, moved
-    came = np.mean(seen, axis=0)
-    if all(closing is not None for _, closing, _ in steps):
-        came = np.append(came, np.mean([_length(messages, closing) for messages, closing, _ in steps]))
-
-    def apart(cases: F64, way: F64) -> F64:
-        stage, speed, ahead, back = np.repeat(cases, len(usual), axis=0).T[:, :, None]
-        slower = np.where(plan.kind == FORWARD, ahead, back) * (plan.stage == stage)
-        time = np.tile(usual, (len(cases), 1)) * np.where(plan.stage == place, 1.0, speed) + slower * usual.mean()
-        ends = plan.ends(time, np.broadcast_to(way, (len(time), *way.shape[1:])))
-        model = ends[:, received] - time[:, received]
-        if len(came) > len(received):
-            model = np.column_stack((model, ends.max(axis=1)))
-        off = model.reshape(len(cases), len(usual), -1).mean(axis=1) - came
-        return np.asarray(off.std(axis=1) * (1 + ((cases[:, 1] - 1) / _ALIKE) ** 2))
-
-    stages = [stage for stage in range(plan.stages) if stage != place]
-    corners = np.array([*product((0,), *[(-1, 0, 1)] * 3)])
-    found = []
-    for way in (moved, moved[:, ::-1]):
-        cases = np.array([(stage, 1.0, *more) for stage in stages for more in product((0.0, 0.3), repeat=2)])
-        cases = cases[apart(cases, way).argsort(kind="stable")[:_TRIED]]
-        reach = np.array([0.0, *_REACH])
-        for _ in range(_ROUNDS):
-            tried = (cases[:, None] + corners * reach).clip(min=0.0)
-            best = apart(tried.reshape(-1, 4), way).reshape(len(cases), -1).argmin(axis=1)
-            cases, reach = tried[np.arange(len(cases)), best], reach * _NARROWER
-        away = apart(cases, way)
-        found.append((float(away.min()), float(cases[away.argmin()][1]), way))
-    _, speed, way = min(found, key=lambda row: row[0])
-    return speed, way
 
 
 def _length(messages: Sequence[_Event], closing: _Event | None) -> int:
@@ -252,29 +184,22 @@ def _passes(
         passes.append((high if each.kind == "send" else low, kind, low, high))
     passes.sort()
     shared = Counter(low for _, _, low, _ in passes)
-    alone = [
-        [high - low for _, kind, low, high in passes if kind == one and shared[low] == 1 and min(low, high) >= 0]
-        for one in (FORWARD, BACKWARD)
-    ]
-    forward = (
-        median(alone[FORWARD]) / max(median(alone[FORWARD]) + median(alone[BACKWARD]), 1) if all(alone) else _AHEAD
-    )
-    parts = {FORWARD: forward, BACKWARD: 1 - forward}
+    parts = {FORWARD: _AHEAD, BACKWARD: 1 - _AHEAD}
     return [
         (kind, (high - low) * (parts[kind] if shared[low] > 1 else 1.0) if min(low, high) >= 0 else None)
         for _, kind, low, high in passes
     ]
 
 
-def _slack(
-    messages: Sequence[_Event], work: float, ahead: float, moving: float, place: int | None, stages: int
-) -> dict[int, float]:
+def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:
     """What each receive waits beyond the rhythm of even stages, ns by slice.
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
     The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
-    passes of a micro batch take here, ``ahead`` what a stage may take for the forward one, all that the first receive
-    waits for, and ``moving`` a message: even stages wait for one now and then.
+    passes of a micro batch take here, and ``moving`` a message: even stages wait for one now and then.
+
+    A guess that no file confirms: simulated pipelines of two stages, or of one pass, need it, as nothing tells their
+    schedule.
     """
     usual = _OF_A_MESSAGE * moving
     late: dict[int, float] = {}
@@ -284,7 +209,7 @@ def _slack(
         turns = [
             event for before, event in pairwise(passes) if any(before.start < time <= event.start for time in sent)
         ] or passes[1:]
-        rhythm = float(np.quantile([event.wait for event in turns], _LEAST)) if turns else 0.0
+        rhythm = min((event.wait for event in turns), default=0)
         steady = {event.item for event in turns}
         for number, event in enumerate(passes):
             wait = event.wait if event.item in steady else min(event.wait, rhythm)
@@ -293,8 +218,7 @@ def _slack(
             if event.item not in steady and place is not None and (stages or number or not above):
                 between = 1 if number else stages - 1 - place if above else place
                 # Whoever takes longer than the passes between take of this stage is late itself.
-                one = (work + usual) * (_LONGER if number else 1.0) if number or above else ahead + usual
-                slack = max(slack, event.wait - between * one)
+                slack = max(slack, event.wait - between * (work + usual))
             late[event.item] = slack
     return late
 

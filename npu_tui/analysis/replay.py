@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
-from npu_tui.analysis.replay_edges import NEVER
 from npu_tui.analysis.replay_model import Model
-from npu_tui.native.replay import passing, walking
 from npu_tui.native.spans import covered
 from npu_tui.trace.arrays import I32, I64
 from npu_tui.trace.intervals import difference, union
@@ -157,13 +156,16 @@ class Replay:
         """Prepare ``model`` and run it unchanged."""
         self.model = model
         edges = model.edges
-        self._rows = _rows(edges.source, edges.target, len(model))
+        lag = edges.fixed.copy()
+        lag[edges.work.edge] += edges.work.high - edges.work.low
+        lag[edges.task.edge] += model.length[edges.task.number]
+        self.graph = Graph.of(edges.source, edges.target, lag, len(model))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
         self._kernel_length = model.length[self._kernels]
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
-        self._marked_rows = _Marks(*(self._rows.node[nodes].astype(np.int64) for nodes in self._marks))
+        self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
         self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
         self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
         self._other = np.array([meeting.other for meeting in model.meetings], np.int64)
@@ -177,9 +179,6 @@ class Replay:
         self._items = model.tasks.item[self._by_item]
         self._cuts: dict[object, tuple[I64, I64]] = {}
         self._cutting = Lock()
-        self._lag = np.append(edges.fixed, (NEVER, 0))
-        self._lag[edges.work.edge] += edges.work.high - edges.work.low
-        self._lag[edges.task.edge] += model.length[edges.task.number]
         self.recorded = self._span(model.time, self._marks, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
@@ -202,23 +201,22 @@ class Replay:
     def run(self, change: Change) -> Run:
         """The run with ``change``."""
         length = self._lengths(change)
-        return Run(self.model, self._passed(change, length)[self._rows.node], length)
+        return Run(self.model, self._passed(change, length)[self.graph.node], length)
 
     def walk(self, change: Change = NO_CHANGE) -> Walk:
         """What held up the end of the run with ``change``, edge by edge."""
-        rows, edges, length = self._rows, self.model.edges, self._lengths(change)
+        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
         lag = self._lags(change, length)
-        time = passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
-        columns = rows.source, rows.edge, rows.other_source, rows.other_edge, lag
+        time = graph.passed(lag)
         start, end, last = self._bounds(time, length)
-        walked, passed_by = walking(*columns, time, last, start)
+        walked, passed_by = graph.walk(lag, time, last, start)
         # A node with several edges has several rows, the last of which is its own.
-        nodes = np.searchsorted(rows.node, np.append(walked, 0)).astype(np.int32)
+        nodes = np.searchsorted(graph.node, np.append(walked, 0)).astype(np.int32)
         number = passed_by.astype(np.int64)
         if len(number):
             nodes[-1] = edges.source[number[-1]]
         else:
-            nodes[-1] = np.searchsorted(rows.node, last)
+            nodes[-1] = np.searchsorted(graph.node, last)
         work = np.zeros(len(edges), np.int64)
         work[edges.work.edge] = edges.work.high - edges.work.low
         if change.host:
@@ -240,7 +238,7 @@ class Replay:
             number,
             start,
             end - int(time[last]),
-            time[rows.node],
+            time[graph.node],
             work[number],
             task[number],
             (waits[0][number], waits[1][number]),
@@ -309,13 +307,10 @@ class Replay:
         return tasks
 
     def _lags(self, change: Change, length: I64) -> I64:
-        """The lags of all edges with ``change``, ns, followed by the two extra edges of ``_Rows``."""
+        """The lags of all edges with ``change``, ns, followed by the two extra edges of ``Graph``."""
         edges = self.model.edges
         # Start from the lags of the unchanged run; a change touches few edges.
-        lag: I64 = self._lag.copy()
-        if change.host:
-            edge, cut = self._cut_of(change)
-            lag[edge] -= cut
+        lag = self.graph.less(*self._cut_of(change)) if change.host else self.graph.lag.copy()
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
@@ -403,8 +398,7 @@ class Replay:
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
-        rows, lag = self._rows, self._lags(change, length)
-        return passing(rows.source, rows.edge, rows.other_source, rows.other_edge, lag)
+        return self.graph.passed(self._lags(change, length))
 
 
 class _Marks(NamedTuple):
@@ -413,37 +407,3 @@ class _Marks(NamedTuple):
     ends: I64
     starts: I64
     steps: I64
-
-
-class _Rows(Struct, frozen=True):
-    """The edges in pairs, which makes a run one short loop; ``node`` is the row of each node.
-
-    A row is passed when both ``edge`` from row ``source`` and ``other_edge`` from row ``other_source`` allow it. A node
-    with more than two edges gets extra rows before its own: with edges a, b, c the rows are (a, b) and (row before, c).
-    Two edges are added after the last one: one that never delays and one that takes no time.
-    """
-
-    node: I32
-    source: I32
-    edge: I32
-    other_source: I32
-    other_edge: I32
-
-
-def _rows(source: I32, target: I32, nodes: int) -> _Rows:
-    """The rows of edges sorted by target."""
-    edges_to = np.bincount(target, minlength=nodes)
-    rows_of = np.maximum(edges_to - 1, 1)
-    row = (np.cumsum(rows_of) - 1).astype(np.int32)
-    total = int(row[-1]) + 1
-    nothing, no_time = len(source), len(source) + 1
-    sources, numbers = np.zeros((2, total), np.int32), np.full((2, total), nothing, np.int32)
-    # A run is a loop over rows with two maxima each, which is short enough to be compiled (native/replay.c).
-    # Of several edges the first two share a row; each further one follows that row.
-    rank = np.arange(len(source)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
-    at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
-    slot = (rank > 0).astype(np.int64)
-    sources[slot, at], numbers[slot, at] = row[source], np.arange(len(source))
-    further = at[rank > 1]
-    sources[0, further], numbers[0, further] = further - 1, no_time
-    return _Rows(row, sources[0], numbers[0], sources[1], numbers[1])

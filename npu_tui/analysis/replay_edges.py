@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meeting
 from npu_tui.analysis.replay_host import DEQUEUE, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
-
-NEVER = -(2**61)
-"""A time that delays nothing."""
 
 _WAKE_NS = 200_000
 """A host wait ends at most this long after the device is done."""

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.trace.arrays import F64, I64, Bools
 
 Numbers = I64 | F64 | Bools
@@ -24,7 +25,7 @@ class Plan(Struct, frozen=True, eq=False):
     """The passes of ``stages`` stages with ``micro`` micro batches in ``chunks`` chunks a stage; (n,) by stage, order.
 
     A pass follows the one ``before`` it on its stage and the one that it ``needs`` from another one, -1 without one;
-    ``order`` has every pass behind both.
+    ``order`` has every pass behind both; node k + 1 of ``graph`` is the end of its k-th pass.
     """
 
     schedule: Schedule
@@ -37,29 +38,28 @@ class Plan(Struct, frozen=True, eq=False):
     number: I64
     before: I64
     needs: I64
-    order: tuple[int, ...]
+    order: I64
+    graph: Graph
 
     def length(self, time: Numbers, moved: Numbers | None = None) -> F64:
         """From the first pass to the end of the last one where passes take ``time``, (cases, n); (cases,)."""
         return np.asarray(self.ends(time, moved).max(axis=1))
 
     def ends(self, time: Numbers, moved: Numbers | None = None) -> F64:
-        """When each pass ends after the first one has begun, (cases, n).
+        """When each pass ends after the first one has begun, to the ns, (cases, n).
 
         ``moved`` (cases, 2, n) is how long what a pass needs takes to come: on the way while the stage is busy, or
         begun once the stage is ready for it.
         """
-        # Passes are rows here, so that a row is read and written as a whole.
-        sent, fetched = np.zeros((2, *time.T.shape)) if moved is None else (moved[:, 0].T, moved[:, 1].T)
-        length = np.ascontiguousarray(time.T)
-        ends = np.zeros(length.shape)
-        for at in self.order:
-            before, needs = self.before[at], self.needs[at]
-            begin = ends[before] if before >= 0 else 0.0
-            if needs >= 0:
-                begin = np.maximum(begin, ends[needs] + sent[at]) + fetched[at]
-            ends[at] = begin + length[at]
-        return np.asarray(ends.T)
+        sent, fetched = np.zeros((2, *time.shape)) if moved is None else moved.swapaxes(0, 1)
+        length = time + np.where(self.needs >= 0, fetched, 0)
+        # A pass has two edges in the graph: from the one before, and from the one that it needs.
+        lags = np.stack((length, np.where(self.needs >= 0, length + sent, NEVER)), axis=-1)[:, self.order]
+        lags = np.rint(lags.reshape(len(time), -1)).astype(np.int64)
+        ends = np.zeros(time.shape)
+        for case, lag in enumerate(lags):
+            ends[case, self.order] = self.graph.times(np.append(lag, self.graph.lag[-2:]))[1:]
+        return ends
 
     @property
     def letters(self) -> list[str]:
@@ -159,5 +159,9 @@ def _plan(schedule: Schedule, orders: Sequence[Sequence[_Pass]], micro: int, chu
     if len(order) < len(rows):
         return None
     stage, kind, chunk, number = np.array(rows, np.int64).T
-    links = np.array(before, np.int64), np.array(needs, np.int64)
-    return Plan(schedule, stages, micro, chunks, stage, kind, chunk, number, *links, tuple(order))
+    links, ordered = np.array((before, needs), np.int64), np.array(order, np.int64)
+    node = np.zeros(len(rows) + 1, np.int64)
+    node[ordered] = np.arange(1, len(rows) + 1)  # -1 is the origin, the last place
+    target = np.repeat(np.arange(1, len(rows) + 1), 2)
+    graph = Graph.of(node[links[:, ordered].T.ravel()], target, np.zeros(len(target), np.int64), len(rows) + 1)
+    return Plan(schedule, stages, micro, chunks, stage, kind, chunk, number, links[0], links[1], ordered, graph)

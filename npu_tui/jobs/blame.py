@@ -170,10 +170,6 @@ def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
     drift = np.array([clock.drift for clock in clocks])
     at = np.array([clock.at for clock in clocks], np.int64)
     gained = drift[rank] * (time - at[rank])
-    for place, clock in enumerate(clocks):
-        if clock.bends:
-            of_rank = rank == place
-            gained[of_rank] = clock.gained((time[of_rank] - clock.at).astype(np.float64))
     return np.asarray(time - offset[rank] - np.rint(gained).astype(np.int64))
 
 

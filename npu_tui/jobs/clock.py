@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.columns import F64, I64, Codes, run_begins
-from npu_tui.jobs.drift import Agreement, Course, Events, agreement, course, drifts
+from npu_tui.jobs.drift import Agreement, Events, agreement, drifts
 from npu_tui.jobs.meetings import Meetings
 from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.peers import views
@@ -48,12 +48,12 @@ class Bounds(Struct, frozen=True, eq=False):
     edges: I64
 
     @staticmethod
-    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, run: Course) -> Bounds:
+    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, drift: F64) -> Bounds:
         """Times count from ``zero`` of their rank, and are those of a clock that runs evenly; (ranks,)."""
 
         def straight(time: I64, rank: I64) -> F64:
             since = (time - zero[rank]).astype(np.float64)
-            return np.asarray(np.rint(since - run.gained(since, rank)))
+            return np.asarray(np.rint(since - drift[rank] * since))
 
         pairs = [np.concatenate(both) for both in ((notified.source, messages.source),
                  (notified.target, messages.target), (notified.began, messages.began),
@@ -205,8 +205,7 @@ class Clock(Struct, frozen=True):
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
     interval, or what the common events leave open. ``edges`` counts the bounds and events it rests on. ``method``
     ``none`` says that nothing ties it to the lowest rank; its offset is then against ``reference``, the lowest of the
-    ranks that it is tied to. ``bends`` are what it gains beside an even drift, from window to
-    window: (ns after ``at``, ns).
+    ranks that it is tied to.
     """
 
     rank: int
@@ -219,7 +218,6 @@ class Clock(Struct, frozen=True):
     at: int = 0
     edges: int = 0
     reference: int = 0
-    bends: tuple[tuple[int, float], ...] = ()
 
     @property
     def is_tied(self) -> bool:
@@ -228,15 +226,7 @@ class Clock(Struct, frozen=True):
 
     def to_common(self, time: int) -> int:
         """``time`` of this rank's device on the clock of the reference."""
-        return time - self.offset - round(float(self.gained(np.array([time - self.at], np.float64))[0]))
-
-    def gained(self, since: F64) -> F64:
-        """What the clock gains in ``since`` ns after ``at``, (n,)."""
-        gained = self.drift * since
-        if self.bends:
-            time, bend = np.array(self.bends, np.float64).T
-            gained = gained + np.interp(since, time, bend)
-        return np.asarray(gained)
+        return time - self.offset - round(self.drift * (time - self.at))
 
 
 def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
@@ -249,12 +239,12 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     references = np.unique(island, return_index=True)[1][island]  # the lowest rank of each
     zero = _zeros(met, count)
     ends = _common_ends(met, zero)
-    run = course(ends, drifts(ends, count, references), references)
-    bounds = Bounds.of(met, notified, message_bounds(met), zero, run)
+    drift = drifts(ends, count, references)
+    bounds = Bounds.of(met, notified, message_bounds(met), zero, drift)
     low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    by_ends = _by_ends(run.straightened(ends), references, np.where(bounded, low, np.nan), high)
-    by_third = agreement(run.straightened(_third_ranks(ranks, met, zero)), references)
+    by_ends = _by_ends(ends.straightened(drift), references, np.where(bounded, low, np.nan), high)
+    by_third = agreement(_third_ranks(ranks, met, zero).straightened(drift), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
     clocks_of = []
@@ -279,11 +269,10 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
                 base + round(float(low[number])) if bounded[number] else None,
                 base + round(float(high[number])) if bounded[number] else None,
                 error,
-                float(run.drift[number]),
+                float(drift[number]),
                 at,
                 int(edges[number]),
                 reference_rank,
-                _bends(run, number),
             )
         )
     return clocks_of
@@ -304,12 +293,6 @@ def _by_ends(ends: Events, references: I64, low: F64, high: F64) -> Agreement:
     middle, half = (np.where(far, (high[anchor] + sign * low[anchor]) / 2, 0.0) for sign in (1, -1))
     tied = told.tied & ~np.isnan(middle) & ~(far & (anchor == np.arange(count)))
     return Agreement(told.offset + middle, told.error + half, tied, told.sights)
-
-
-def _bends(run: Course, number: int) -> tuple[tuple[int, float], ...]:
-    """Where the clock of a rank bends: (ns since its ``at``, ns gained beside the drift)."""
-    bend = run.bend[number]
-    return tuple(zip(np.rint(run.knots).astype(np.int64).tolist(), bend.tolist(), strict=True)) if bend.any() else ()
 
 
 def _point(

@@ -2,7 +2,8 @@
 
 Ranks leave a barrier together, and a third rank comes at one moment for all that wait for it. Alternating medians: when
 an event was given the clocks, then what the clock of a rank is given the events. A rank that meets the reference only
-through others comes to it step by step. Clocks run apart by a drift and, where that is not constant, by bends.
+through others comes to it step by step. Clocks run apart by a drift; what is left of one that does not run evenly is
+part of its ±.
 """
 
 from __future__ import annotations
@@ -124,10 +125,10 @@ def drifts(events: Events, count: int, references: I64) -> F64:
 
     0 where the events span too little, and where what is found lies within what the windows tell.
     """
-    window, parts = windows_of(events)
+    window, parts = _windows(events)
     if not parts:
         return np.zeros(count)
-    middle, offsets, _ = window_offsets(events, window, parts, references)
+    middle, offsets = _offsets(events, window, parts, references)
     span = float(np.ptp(events.time))
     # The median slope of all pairs of windows (Theil-Sen) is not moved by a window with few or odd sights.
     slopes = np.zeros(count)
@@ -142,7 +143,7 @@ def drifts(events: Events, count: int, references: I64) -> F64:
     return _refined(events, drift, references) if drift.any() else drift
 
 
-def windows_of(events: Events) -> tuple[I64, int]:
+def _windows(events: Events) -> tuple[I64, int]:
     """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
     if not len(events.row):
         return np.zeros(0, np.int64), 0
@@ -153,23 +154,18 @@ def windows_of(events: Events) -> tuple[I64, int]:
     return np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1), parts
 
 
-def window_offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64, F64]:
-    """The middle of every window, (parts,), and in it the clock of every rank with its ±, (parts, ranks).
-
-    NaN where too little was seen.
-    """
-    count = len(references)
-    offsets, errors = np.full((parts, count), np.nan), np.full((parts, count), np.nan)
-    middle = np.full(parts, np.nan)
+def _offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64]:
+    """The middle of every window, (parts,), and in it the clock of every rank, (parts, ranks); NaN for few sights."""
+    middle, offsets = np.full(parts, np.nan), np.full((parts, len(references)), np.nan)
     for part in range(parts):
         inside = events.of(window == part)
         if len(inside.row) < 2:
             continue
         clock = agreement(inside, references)
         known = clock.tied & (clock.sights >= _LEAST_IN_WINDOW)
-        offsets[part, known], errors[part, known] = clock.offset[known], clock.error[known]
+        offsets[part, known] = clock.offset[known]
         middle[part] = np.median(inside.time)
-    return middle, offsets, errors
+    return middle, offsets
 
 
 def _refined(events: Events, drift: F64, references: I64) -> F64:
@@ -222,77 +218,3 @@ def _settled(events: Events, offset: F64, references: I64, by_row: Grouped) -> F
         if moved < _SETTLED:
             break
     return offset
-
-
-_LEAST_WINDOWS = 4
-_LEAST_NS = 2_000.0
-"""ns below which a bend is within what the files round and the ends of a collective differ by."""
-_CLEAR = 0.5
-"""A bend counts that leaves at most this share of the error that the clock has without it."""
-_BEND_ROUNDS = 3
-"""How often what is left in the windows is added to the bends."""
-
-
-class Course(Struct, frozen=True, eq=False):
-    """What each clock gains, ns: ``drift`` (ranks,) times the time, and ``bend`` (ranks, knots) between ``knots``.
-
-    ``knots`` (knots,) are times since the zero of every rank, ns, ascending; before the first and after the last one a
-    bend stays as it is.
-    """
-
-    drift: F64
-    knots: F64
-    bend: F64
-
-    def gained(self, time: F64, rank: I64) -> F64:
-        """What the clocks of ``rank`` (n,) had gained by ``time`` (n,)."""
-        gained = self.drift[rank] * time
-        for place in np.flatnonzero(self.bend.any(axis=1)).tolist():
-            of_rank = rank == place
-            gained[of_rank] += np.interp(time[of_rank], self.knots, self.bend[place])
-        return np.asarray(gained)
-
-    def straightened(self, events: Events) -> Events:
-        """``events`` as even clocks would show them."""
-        return Events(events.row, events.rank, events.time - self.gained(events.time, events.rank), events.group)
-
-
-def course(events: Events, drift: F64, references: I64) -> Course:
-    """The clocks of ``drift`` (ranks,) with the bends that the windows of ``events`` tell.
-
-    A rank has a bend where the offsets from window to window leave a straight line, and the events agree much better
-    when it is taken out.
-    """
-    count = len(drift)
-    even = Course(drift, np.zeros(1), np.zeros((count, 1)))
-    straight = even.straightened(events)
-    window, parts = windows_of(straight)
-    if parts < _LEAST_WINDOWS:
-        return even
-    first, last = float(events.time.min()), float(events.time.max())
-    bent = even
-    for _ in range(_BEND_ROUNDS):
-        middle, offsets, _ = window_offsets(bent.straightened(events), window, parts, references)
-        known = np.flatnonzero(~np.isnan(middle))
-        knots = np.concatenate(([first], middle[known], [last]))
-        bend = np.zeros((count, len(knots)))
-        for place in range(count):
-            some = known[~np.isnan(offsets[known, place])]
-            if len(some) >= _LEAST_WINDOWS and references[place] != place:
-                before = np.interp(knots, bent.knots, bent.bend[place])
-                bend[place] = before + _through(middle[some], offsets[some, place], knots)
-                bend[place] -= np.interp(0.0, knots, bend[place])
-        bent = Course(drift, knots, np.where(np.ptp(bend, axis=1, keepdims=True) > _LEAST_NS, bend, 0.0))
-    if not bent.bend.any():
-        return even
-    without, better = agreement(straight, references).error, agreement(bent.straightened(events), references).error
-    bend = np.where((better <= _CLEAR * without)[:, None], bent.bend, 0.0)
-    return Course(drift, bent.knots, bend) if bend.any() else even
-
-
-def _through(time: F64, value: F64, at: F64) -> F64:
-    """The line through the points (``time``, ``value``) at the times ``at``, straight on beyond the first and last."""
-    line = np.interp(at, time, value)
-    low, high = (value[1] - value[0]) / (time[1] - time[0]), (value[-1] - value[-2]) / (time[-1] - time[-2])
-    line = np.where(at < time[0], value[0] + low * (at - time[0]), line)
-    return np.asarray(np.where(at > time[-1], value[-1] + high * (at - time[-1]), line))

@@ -231,23 +231,17 @@ def _stages(job: Job) -> list[Finding]:
     gain, detail = round(slow.even), "job.stage.detail"
     args["even"] = gain
     if known is not None and slow.stage in known.told:
-        gain, detail = round(known.like_others(slow.stage) * steps), "job.stage.replayed"
+        gain, detail = round(known.longer(slow.stage) * steps), "job.stage.partly"
         args["schedule"] = message(f"pipeline.schedule.{known.plan.schedule}")
     return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
 
 
-_HELD_UP = 1.15
-"""How many times as long as on the others passes of a stage without profiles take to be told."""
-
-
 def _held_up(job: Job, known: Partial, steps: int) -> Iterator[Finding]:
     """Stages without profiles for which the others wait, so that they seem to be slow."""
-    times, gain = known.held
-    gain = round(gain * steps)
-    ranks, share = job.lost_stages, gain / max(job.length, 1)
-    if times >= _HELD_UP and share >= _ALARM and ranks:
+    gain, ranks = round(known.longer() * steps), job.lost_stages
+    if ranks and gain >= _ALARM * max(job.length, 1):
         schedule = message(f"pipeline.schedule.{known.plan.schedule}")
-        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "times": times, "schedule": schedule}
+        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "schedule": schedule}
         yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
 
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import Graph
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
@@ -22,13 +23,11 @@ from npu_tui.trace.once import once
 
 _OUTLIER = 5.0
 """Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
-the times, differ by factors."""
-_UNSURE = 6
-"""Of so many ends the deviation counts twice: of few ones chance makes it too small."""
-_LEAST, _LEAST_OF_FEW, _FEW = 0.03, 0.10, 12
-"""Shares of the usual length of a stint from which an end may be a tail; of fewer than so many ends the latter."""
-_CLEAR, _TIMES = 0.25, 5
-"""Share of a usual stint, and times the range of all other ends of a step, that the last of few ends is late by."""
+the times, differ by factors. No file confirms it: with less, simulated healthy roles have tails."""
+_LEAST = 0.10
+"""Share of the usual length of a stint from which an end may be a tail."""
+_TIMES = 5
+"""Times the range of all other ends of a step that the last one is late by so that it is a tail in any case."""
 _NOISE = 1_000_000
 """ns by which the clocks of hosts may put what follows before what it follows."""
 _TOGETHER = 0.05
@@ -178,22 +177,31 @@ class Roles:
         """The spans of every role in every step."""
         return _by(self.spans, lambda span: (span.role, span.step))
 
-    def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
-        """What the job would save if stints took so many ns less, each to begin when all before it have ended.
+    @once
+    def _graph(self) -> tuple[Graph, I64]:
+        """The stints as edges, each of which begins when all before it have ended, and the edge of each.
 
-        The time between the end of the last one before and its start stays: nothing tells what it waits for then.
+        The time between the end of the last one before and its start stays: nothing tells what it waits for then. Of
+        stint k, node 2k + 1 is when it may begin, and 2k + 2 its end.
         """
         ends = sorted(range(len(self.spans)), key=lambda k: self.spans[k].end)
-        moved = np.zeros(len(self.spans), np.int64)
-        passed, before, then = 0, 0, 0
+        edges, own, passed, before = list[tuple[int, int, int]](), list[int](), 0, 0
         for number, span in enumerate(self.spans):
+            edges.append((max(2 * number - 1, 0), 2 * number + 1, 0))
             while passed < len(ends) and self.spans[ends[passed]].end <= span.start + _NOISE and ends[passed] < number:
                 before = self.spans[ends[passed]].end
-                then = max(then, int(moved[ends[passed]]))
+                edges.append((2 * ends[passed] + 2, 2 * number + 1, 0))
                 passed += 1
-            start = span.start - (before - then if passed else 0)
-            moved[number] = start + span.end - span.start - round(shorter.get(span, 0))
-        return max(span.end for span in self.spans) - int(moved.max())
+            own.append(len(edges))
+            edges.append((2 * number + 1, 2 * number + 2, span.end - before))
+        source, target, lag = np.array(edges, np.int64).T
+        return Graph.of(source, target, lag, 2 * len(self.spans) + 1), np.array(own)
+
+    def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
+        """What the job would save if stints took so many ns less."""
+        graph, own = self._graph
+        less = np.array([round(shorter.get(span, 0)) for span in self.spans], np.int64)
+        return max(span.end for span in self.spans) - int(graph.times(graph.less(own, less)).max())
 
     # --- the tail
 
@@ -222,17 +230,14 @@ class Roles:
         every = np.abs(np.log([max(at[span], 1) / max(middle, 1)
                                for units, middle in zip(steps, middles, strict=True) for span in units]))  # fmt: skip
         usual = median(span.end - span.start for span in spans)
-        least = (_LEAST if len(every) >= _FEW else _LEAST_OF_FEW) * usual
+        least = _LEAST * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
-            deviation = MAD_TO_SIGMA * float(np.median(every)) * (1 + _UNSURE / len(every))
-            least = max(least, usual * math.expm1(min(_OUTLIER * deviation, _OUTLIER)))
+            least = max(least, usual * math.expm1(_OUTLIER * MAD_TO_SIGMA * float(np.median(every))))
         others = max(float(np.ptp(sorted(at[span] for span in units)[:-1])) for units in steps)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
             last = max(at[span] for span in units)
-            # Of few ends the deviation says little: there the last one is far from all others, and they are together.
-            few = len(units) > 2 and len(every) < _FEW
-            is_clear = few and last - middle >= max(_CLEAR * usual, _TIMES * others)
+            is_clear = len(units) > 2 and last - middle >= max(_LEAST * usual, _TIMES * others)
             bound = min(middle + least, last) if is_clear else middle + least
             late = sorted((span for span in own if at[span] >= bound), key=lambda span: -at[span])
             if late:

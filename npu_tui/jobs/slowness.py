@@ -10,72 +10,11 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import I64, Bools, run_begins
+from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.model import Line, RankProfile
 from npu_tui.trace.message import Message, message
-
-_EARLY = np.iinfo(np.int64).min // 4
-
-
-class Levels(Struct, frozen=True, eq=False):
-    """The arrivals of ``blame`` by levels: no rank meets twice within one, so a level is replayed at once.
-
-    ``order`` (n,) are the arrivals, those of level k at ``first[k]:first[k + 1]``.
-    """
-
-    blame: Blame
-    order: I64
-    first: I64
-
-    @staticmethod
-    def of(blame: Blame) -> Levels:
-        """The lowest level for every collective that all its ranks have left the one before."""
-        # 100,000 collectives one after the other would be as many steps of Python. In a data parallel job all groups of
-        # 8 ranks that meet at one time are one level.
-        level = np.zeros(len(blame), np.int64)
-        reached = np.zeros(len(blame.ranks), np.int64)
-        bounds = blame.first.tolist()
-        for number in range(len(blame)):
-            ranks = blame.rank[bounds[number] : bounds[number + 1]]
-            level[number] = lowest = reached[ranks].max()
-            reached[ranks] = lowest + 1
-        order = np.lexsort((blame.row, level[blame.row])) if len(blame) else np.zeros(0, np.int64)
-        levels = level[blame.row[order]] if len(blame) else order
-        return Levels(blame, order, np.searchsorted(levels, np.arange(int(level.max(initial=-1)) + 2)))
-
-    def lengths(self, less: Sequence[I64], island: I64) -> I64:
-        """How long the collectives take together, ns, with ``less`` work before each arrival, (n,), of each case.
-
-        Max-plus: a collective begins with its last arrival, takes its transfer, and each rank leaves as much after that
-        as it did; with nothing less the recorded times come out. Ranks of several islands (ranks,) have no common time:
-        the longest counts, and every case shortens its own. (cases, islands).
-        """
-        blame = self.blame
-        cases, ranks = len(less), len(blame.ranks)
-        less_work = np.stack(less) if cases else np.zeros((0, len(blame.row)), np.int64)
-        islands = int(island.max(initial=0)) + 1
-        begun = np.full(islands, np.iinfo(np.int64).max)
-        inside = ~blame.outside
-        np.minimum.at(begun, island[blame.rank[inside]], blame.start[inside])
-        left = np.broadcast_to(begun[island], (cases, ranks)).copy()
-        for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
-            arrivals = self.order[low:high]
-            rank, row = blame.rank[arrivals], blame.row[arrivals]
-            start = (
-                np.where(blame.has_gap[arrivals], left[:, rank] + blame.gap[arrivals], blame.start[arrivals])
-                - less_work[:, arrivals]
-            )
-            start[:, blame.at_most[arrivals]] = _EARLY
-            begins = run_begins(row)
-            sizes = np.diff(np.append(begins, len(row)))
-            come = np.repeat(np.maximum.reduceat(start, begins, axis=1), sizes, axis=1)
-            left[:, rank] = come + np.maximum(blame.end[arrivals] - blame.come[row], 0)
-        lengths = np.zeros((cases, islands), np.int64)
-        for number in range(islands):
-            lengths[:, number] = left[:, island == number].max(axis=1) - begun[number]
-        return np.maximum(lengths, 0)
-
 
 _REPLAYED = 16
 """Ranks that are replayed at most, those with the most work above their peers."""
@@ -123,9 +62,34 @@ class Prices:
     def __init__(self, blame: Blame, island: I64, exposed: I64) -> None:
         self._blame = blame
         self._exposed = exposed
-        self._levels = Levels.of(blame)
-        self._island = np.append(island, np.zeros(len(blame.ranks) - len(island), np.int64))
-        self._recorded = self._levels.lengths([np.zeros(len(blame.row), np.int64)], self._island)[0]
+        # A collective, node k + 1 of the graph, begins with its last arrival, each of which is an edge from the
+        # collective of its rank before: it takes its transfer, and each rank leaves as much after that as it did.
+        island = np.append(island, np.zeros(len(blame.ranks) - len(island), np.int64))
+        self._begun = np.full(int(island.max(initial=0)) + 1, np.iinfo(np.int64).max)
+        inside = ~blame.outside
+        np.minimum.at(self._begun, island[blame.rank[inside]], blame.start[inside])
+        self._begun -= (since := int(self._begun.min()))
+        order = np.argsort(blame.rank, kind="stable")
+        again = np.diff(blame.rank[order]) == 0
+        before = np.full(len(order), -1)
+        before[order[1:][again]] = order[:-1][again]
+        left = np.maximum(blame.end - blame.come[blame.row], 0)
+        follows = blame.has_gap & (before >= 0) & ~blame.at_most
+        free = np.where(blame.has_gap, self._begun[island[blame.rank]] + blame.gap, blame.start - since)
+        lag = np.where(follows, left[before] + blame.gap, np.where(blame.at_most, NEVER, free))
+        source = np.where(follows, blame.row[before] + 1, 0)
+        self._graph = Graph.of(source, blame.row + 1, lag, len(blame) + 1)
+        # Ranks of several islands have no common time: the longest counts, and every case shortens its own.
+        last = order[np.append(~again, True)[: len(order)]]
+        self._ends = blame.row[last] + 1, left[last], island[blame.rank[last]]
+        self._recorded = self._lengths(np.zeros(len(blame.row), np.int64))
+
+    def _lengths(self, less: I64) -> I64:
+        """How long the collectives take with so much ``less`` work before each arrival, (n,), ns; (islands,)."""
+        node, left, island = self._ends
+        ends = self._begun.copy()
+        np.maximum.at(ends, island, self._graph.times(self._graph.less(np.arange(len(less)), less))[node] + left)
+        return np.asarray(ends - self._begun)
 
     @property
     def length(self) -> int:
@@ -154,10 +118,7 @@ class Prices:
 
     def saved(self, less: Sequence[I64]) -> list[int]:
         """What each case saves with so much less work before each arrival, (n,), ns."""
-        if not less:
-            return []
-        lengths = self._levels.lengths(less, self._island)
-        return [max(int(gain), 0) for gain in (self._recorded - lengths).max(axis=1)]
+        return [max(int((self._recorded - self._lengths(each)).max()), 0) for each in less]
 
 
 def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:

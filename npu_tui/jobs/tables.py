@@ -48,7 +48,7 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "count", "rank_count edges count"),
     **columns("whole", "", "id", "src dst boot_epoch_ns slowest ordinal"),
     **columns("real", "", "speed", "gb_s expected_gb_s"),
-    **columns("real", "", "mean_count", "z drift_us_per_s most_off"),
+    **columns("real", "", "mean_count", "z drift_us_per_s"),
     **columns("rows", "", "word", "why ranks bends evidence"),
     **columns("whole", "", "size", "size_bytes"),
     **columns("real", "0..1", "share", "last_share"),
@@ -65,14 +65,6 @@ ArrivalRow = row_type(
     after_us=float,
     bound=Literal["exact", "at_most"],
 )
-ClockBend = row_type(
-    "ClockBend",
-    "What a clock gained beside its drift, so long after the rank's first collective.",
-    after_us=float,
-    gained_us=float,
-)
-
-
 EvidenceRow = row_type(
     "JobEvidenceRow",
     "Where a finding shows, on the device clock of the rank, ns since 1970.",
@@ -220,17 +212,15 @@ def clocks(job: Job) -> Sheet:
     """Every rank's device clock minus the lowest rank's."""
     return _sheet(
         [_clock(job, clock) for clock in job.clocks if job.has_profiles],
-        "rank role offset low high error method drift_us_per_s edges bends host most_off",
+        "rank role offset low high error method drift_us_per_s edges bends host",
     )
 
 
 def _clock(job: Job, clock: Clock) -> Sequence[Any]:
     offset, error = (us(clock.offset), us(clock.error)) if clock.is_tied else (None, None)
-    bends = [ClockBend(after / 1e3, round(gained / 1e3, 3)) for after, gained in clock.bends]
-    most = max((abs(bend.gained_us) for bend in bends), default=None)
     return (
         clock.rank, job.role, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
-        clock.edges, bends, _host_of(job, clock.rank), most,
+        clock.edges, [], _host_of(job, clock.rank),
     )  # fmt: skip
 
 
@@ -239,10 +229,10 @@ CLOCKS = _table(
     clocks,
     json="rank role? offset? low? high? error? method drift_us_per_s edges bends",
     page="rank role clock_offset=offset interval known_by=method",
-    panel="rank host offset error low high drift=drift_us_per_s bends=most_off method",
+    panel="rank host offset error low high drift=drift_us_per_s method",
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
-    types={"bends": list[ClockBend]},  # type: ignore[valid-type]
+    types={"bends": list[float]},  # always empty: what schema 1 has stays
 )
 
 

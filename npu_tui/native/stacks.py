@@ -38,7 +38,8 @@ class Parts(Struct, frozen=True):
     """Stretches cut where the innermost slice changes; (n,) each.
 
     ``item`` is that slice (-1: none), ``node`` its place in the tree of calls, ``stack`` its call stack (-1: none),
-    ``thread`` and ``stretch`` say which stretch a part belongs to. ``above`` and ``name`` are those of each node, the first of which is the root; (nodes,).
+    ``thread`` and ``stretch`` say which stretch a part belongs to. ``above`` and ``name`` are those of each node, the
+    first of which is the root; (nodes,).
     """
 
     low: I64
@@ -64,8 +65,9 @@ def innermost(
 ) -> Parts:
     """The parts of all stretches of ``threads``; ``start``, ``end`` (ns) and ``name`` are those of all slices.
 
-    ``stack`` is the call stack of each: -1 where it is that of the slice around it, OWN where it is a frame. ``clear`` marks the names that are no node of the tree; (names + 1,). ``chains`` are nodes to begin with, each the
-    one above it and a name; ``stack_node`` is the node in which the slices with a call stack begin, -1 for none.
+    ``stack`` is the call stack of each: -1 where it is that of the slice around it, OWN where it is a frame. ``clear``
+    marks the names that are no node of the tree; (names + 1,). ``chains`` are nodes to begin with, each the one above
+    it and a name; ``stack_node`` is the node in which the slices with a call stack begin, -1 for none.
     """
     compiled = library()
     if compiled is None:

@@ -231,7 +231,4 @@ def _known_by(row: ClockRow) -> Cell:
     if row.offset_us is None:
         return Cell(say("job.method.none"))
     course = say("job.drifts", drift=row.drift_us_per_s) if row.drift_us_per_s else ""
-    if row.bends:
-        farthest = max(row.bends, key=lambda bend: abs(bend.gained_us))
-        course += say("job.bends", gained=farthest.gained_us, after=farthest.after_us * 1e3)
     return Cell(say(f"job.method.{row.method}") + course)

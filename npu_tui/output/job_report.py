@@ -26,7 +26,6 @@ from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ArrivalRow = Record
-    ClockBend = Record
     ClockRow = Record
     CollectiveRow = Record
     ExpertLayerRow = Record
@@ -50,7 +49,7 @@ else:
     ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
     PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
     RoleRow, RoleStepRow, StintRow = (table.row for table in (ROLES, ROLE_STEPS, STINTS))
-    ArrivalRow, ClockBend = tables.ArrivalRow, tables.ClockBend
+    ArrivalRow = tables.ArrivalRow
 
 
 class JobSource(msgspec.Struct):

@@ -1,7 +1,7 @@
 """Findings about work of the host that launches nothing while the device waits: whose it is, by the critical path.
 
-An owner of such work has one explanation, the most specific: a collection, an allocation, compiling, a fetch, a pause in
-which nothing is recorded. What none of these recognises is told by its name, its line and its gain.
+An owner of such work has one explanation, the most specific: a collection, an allocation, compiling, a fetch, a pause
+in which nothing is recorded. What none of these recognises is told by its name, its line and its gain.
 """
 
 from __future__ import annotations
@@ -11,17 +11,27 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.calls import is_memory_call
-from npu_tui.analysis.owners import Owner
-from npu_tui.analysis.replay import NO_CHANGE, Change
+from npu_tui.analysis.owners import WORK_NS, Owner
+from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import COMPILE, at_the_end, late_behind_collectives, waited_copies, without_all
+from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.judged import within
-from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, line_of, severity_of
-from npu_tui.rules.told_path import launching_gain, owner_text, path_owners
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Reach,
+    Rule,
+    advise,
+    line_of,
+    severity_of,
+    stretches,
+)
+from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Said, message
@@ -115,6 +125,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", **words),
         change=change,
+        reach=_reach(facts),
     )
 
 
@@ -127,13 +138,15 @@ _COPYING = 0.5
 def pauses(facts: Facts) -> Draft | None:
     """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
     owners = works(facts)["HOST.PAUSE"]
-    change = change_of(owners)
+    change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
     removes = both(waiting(facts), silent)
     lasted = silent[1] - silent[0]
     # Short ones are how launching looks, but where the device waits for them more than for any launch.
-    long = bool(len(removes[0])) and int(lasted.max()) >= facts.limits[PAUSE_MS] * 1e6
-    if not long and cost_of(facts, change, removes) <= launching_gain(facts):
+    longest_ns = int(lasted.max(initial=0))
+    if not len(removes[0]) or longest_ns < WORK_NS:
+        return None
+    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and cost_of(facts, change, removes) <= sum(launching_gains(facts)):
         return None
     copied = _copying(facts, removes)
     if len(copied[0]):
@@ -142,29 +155,38 @@ def pauses(facts: Facts) -> Draft | None:
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
-    where = owners[0].where
-    longest = largest(removes)
-    words: dict[str, Said] = {"count": len(longest), "time": cost}
-    form = "" if where is None else "_in"
-    if where is not None:
-        words["frame"] = line_of(where)
+    longest, copies = largest(removes), "_copies" * bool(len(copied[0]))
+    words: dict[str, Said | int] = {"count": len(longest), "time": cost}
+    first = owners[0]
+    inside = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
+    form = "_in" if inside else ""
+    if inside:
+        words["frame"] = inside
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
-        message(
-            f"finding.pause.detail{'_copies' * bool(len(copied[0]))}", share=facts.share(length_of(removes)), **words
-        ),
-        tuple(
-            Evidence(start, end, None, "Free", message("finding.pause.place", time=end - start))
-            for start, end in longest
-        ),
-        advise("pause_look") if where is not None else advise("pause_look", "pause_record"),
+        message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
+        stretches(longest, "Free", "finding.pause.place"),
+        advise("pause_look") if inside else advise("pause_look", "pause_record"),
         removes,
         confidence="medium",
         code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:_MOST_NAMED] if owner.where is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
+        reach=_reach(facts),
     )
+
+
+def _uncollected(facts: Facts, change: Change) -> Change:
+    """``change`` without what a collection on a thread of its own stops: that is no pause."""
+    collections = facts.span_of(facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__))
+    cuts = (HostCut(cut.thread, without(cut.span, collections)) for cut in change.host)
+    return Change(host=tuple(cut for cut in cuts if len(cut.span[0])))
+
+
+def _reach(facts: Facts) -> Reach | None:
+    """Where the kernel tells who had the CPU instead, that is nearer to the cause."""
+    return "place" if thief(facts) is not None else None
 
 
 def _copying(facts: Facts, silent: Span) -> Span:

@@ -14,17 +14,18 @@ from npu_tui.trace.intervals import clipped, union
 
 
 def within(facts: Facts, change: Change) -> Change:
-    """``change`` without what it does in warm-up steps and in waits for requests, which stay as recorded."""
+    """``change`` without what it does in warm-up steps, outside of a range and in waits for requests: that stays."""
     unasked = [(low, high) for low, high, _ in facts.waits_for_requests]
     if facts.window == EVERYTHING and not unasked:
         return change
     start, end = facts.trace.slices.start, facts.trace.slices.end
     first = min((int(start[step.item]) for step in facts.steps), default=EVERYTHING.end)
     first = min(first, facts.window.start - facts.floor)
+    last = EVERYTHING.end if facts.whole_steps else facts.window.end - facts.floor
     idle = union(*np.array(unasked, np.int64).reshape(-1, 2).T)
 
     def asked(span: Span) -> Span:
-        low, high = clipped(*span, first, EVERYTHING.end)
+        low, high = clipped(*span, first, last)
         return without((low[high > low], high[high > low]), idle)
 
     def judged(items: I64) -> I64:

@@ -22,7 +22,7 @@ from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, witho
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
-from npu_tui.rules.told_path import launching_gain
+from npu_tui.rules.told_path import launching_gains
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -161,7 +161,7 @@ def scale_of(facts: Facts, threads: int = 1) -> Scale:
 def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[Finding]:
     """The findings of ``candidates`` in the order of work; those that shorten the step, or weigh as much, lead."""
     scale = scale_of(facts, threads)
-    launching = None if facts.replay is None else launching_gain(facts)
+    launching = None if facts.replay is None else max(launching_gains(facts), default=0)
     least = max(round(_LEAST_GAIN * facts.step_ns), 1) * facts.count
     rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least, launching)
     climbing = {rung.candidate for rung in rungs}
@@ -381,7 +381,7 @@ def _nearer(
     total = scale.removed(*above)
     while True:
         gain_of_best = rest[best]
-        late = best.rule.cls == "dispatch" and launching is not None
+        late = best.draft.change is None and launching is not None  # which is how late launches are told
         covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])

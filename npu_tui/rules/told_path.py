@@ -44,11 +44,17 @@ class ToldPath(Struct, frozen=True):
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<name>[^> ]+)(?: of .*)?>")
 
 
+_FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
+"""Where a module lies; what is left is its name."""
+
+
 def short_call(name: str) -> str:
-    """``tolist`` of ``<built-in method tolist of …>``, ``__next__`` of a frame of Python; other names as they are."""
-    for shape, part in ((_BUILT_IN, "name"), (FRAME, "function")):
-        if (match := shape.fullmatch(name)) is not None:
-            return brief(match[part], 60)
+    """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
+    if (match := _BUILT_IN.fullmatch(name)) is not None:
+        return brief(match["name"], 60)
+    if (match := FRAME.fullmatch(name)) is not None:
+        module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
+        return brief(f"{module}.{match['function']}", 60)
     return brief(name.removeprefix("AscendCL@"), 60)
 
 
@@ -97,11 +103,10 @@ def path_owners(facts: Facts) -> Owners | None:
     return replace(found, owners=tuple(limited))
 
 
-def launching_gain(facts: Facts) -> int:
-    """What the run gains without the launching that holds most of the critical path, ns."""
+def launching_gains(facts: Facts) -> list[int]:
+    """What the run gains without the launching of each thread and function on the critical path, ns."""
     told = path_owners(facts)
-    launching = [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
-    return max(launching, default=0)
+    return [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
 
 
 def told_path(facts: Facts) -> ToldPath:

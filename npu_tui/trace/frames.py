@@ -38,65 +38,11 @@ def is_of_user(file: str) -> bool:
 
 
 _PACKAGES = frozenset(
-    [
-        "IPython",
-        "accelerate",
-        "aiohttp",
-        "apex",
-        "cv2",
-        "datasets",
-        "deepspeed",
-        "diffusers",
-        "einops",
-        "fsspec",
-        "h5py",
-        "huggingface_hub",
-        "joblib",
-        "lightning",
-        "matplotlib",
-        "mindspeed",
-        "ml_collections",
-        "numba",
-        "numpy",
-        "nltk",
-        "omegaconf",
-        "openpyxl",
-        "pandas",
-        "peft",
-        "PIL",
-        "psutil",
-        "pyarrow",
-        "pydantic",
-        "pytorch_lightning",
-        "ray",
-        "redis",
-        "regex",
-        "requests",
-        "safetensors",
-        "scipy",
-        "sentencepiece",
-        "skimage",
-        "sklearn",
-        "sqlalchemy",
-        "swanlab",
-        "sympy",
-        "tensorboard",
-        "tensorboardX",
-        "tiktoken",
-        "timm",
-        "tokenizers",
-        "torchaudio",
-        "torchdata",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "triton",
-        "trl",
-        "urllib3",
-        "wandb",
-        "yaml",
-        "zmq",
-    ]
+    """IPython accelerate aiohttp apex cv2 datasets deepspeed diffusers einops fsspec h5py huggingface_hub joblib
+    lightning matplotlib mindspeed numba numpy nltk omegaconf openpyxl pandas peft PIL psutil pyarrow pydantic
+    pytorch_lightning ray redis regex requests safetensors scipy sentencepiece skimage sklearn sqlalchemy swanlab sympy
+    tensorboard tensorboardX tiktoken timm tokenizers torchaudio torchdata torchvision tqdm transformers triton trl
+    urllib3 wandb yaml zmq""".split()  # noqa: SIM905 - a list of names reads better
 )
 """Packages that training and inference import: profilers cut their folder off as they do that of the program."""
 

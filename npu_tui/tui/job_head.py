@@ -137,9 +137,6 @@ def clock_parts(job: Job) -> list[str]:
     drift = max((abs(clock.drift) for clock in job.clocks), default=0.0) * 1e6
     if drift >= 0.05:
         parts.append(say("ranks.clock.drift", drift=drift))
-    bend = max((abs(gained) for clock in job.clocks for _, gained in clock.bends), default=0.0)
-    if bend:
-        parts.append(say("ranks.clock.bends", most=bend))
     if job.missing:
         shown = job.missing[:8]
         parts.append(say("ranks.clock.missing", count=len(job.missing), ranks=shown))

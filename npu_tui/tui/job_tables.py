@@ -17,7 +17,7 @@ from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_report import JobReport
 from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
-from npu_tui.profile.table import Record, Sheet, Value
+from npu_tui.profile.table import Sheet, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
 from npu_tui.trace.text import change_text, printable, runs, time_text
@@ -305,34 +305,18 @@ def _clock(view: Overview) -> Table:
             return ""
         return say("report.unknown") if value is None else f"{value:+.2f}"
 
-    def bent(row: int, value: Value) -> str:
-        if value is None:
-            return ""
-        most = max(rows[row].bends, key=lambda bend: abs(bend.gained_us))
-        return say("ranks.bend", gained=most.gained_us, after=most.after_us * 1e3)
-
     cells: dict[str, Cell] = {
         "offset": lambda row, value: say("ranks.apart.short") if value is None else f"{value:+.2f}",
         "error": lambda row, value: "" if value is None or rows[row].method == "reference" else f"±{value:.2f}",
         "low": bound,
         "high": bound,
         "drift_us_per_s": lambda row, value: f"{value:+.2f}" if value else "",
-        "most_off": bent,
     }
     note = say("ranks.clock.note")
     if view.has_traces and view.job.devices_apart:
         note += GAP + say("ranks.clock.lanes", apart=view.job.devices_apart)
 
-    def leads(row: int) -> dict[str, Any]:
-        return {"rank": rank[row]} | ({"told": partial(_course, rows[row])} if rows[row].bends else {})
-
-    return _table(CLOCKS, sheet, order, leads, cells, note)
-
-
-def _course(row: Record) -> str:
-    """How a clock that does not drift evenly runs, one line a window."""
-    lines = [say("ranks.bend.at", after=bend.after_us * 1e3, gained=bend.gained_us) for bend in row.bends]
-    return "\n".join([say("ranks.bend.told", rank=row.rank, drift=row.drift_us_per_s), "", *lines])
+    return _table(CLOCKS, sheet, order, lambda row: {"rank": rank[row]}, cells, note)
 
 
 def _findings(view: Overview) -> Table:

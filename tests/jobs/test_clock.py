@@ -59,8 +59,8 @@ def bent(time: int) -> int:
     return round(20e-6 * min(time, turn) - 15e-6 * max(time - turn, 0))
 
 
-def test_a_clock_that_changes_its_drift_is_followed_from_window_to_window():
-    """A straight line would leave 130 us; the ends of every collective agree all the same, and so does the blame."""
+def test_what_is_left_of_a_clock_that_changes_its_drift_is_within_its_error():
+    """Who is last is told where it is certain all the same, and never wrongly."""
 
     def work(rank: int, step: int, call: int) -> int:
         return 2_000_000 + (500_000 if rank == 1 else 0)
@@ -79,19 +79,13 @@ def test_a_clock_that_changes_its_drift_is_followed_from_window_to_window():
         for profile in job.ranks
     ]
     found = Job(Path("job"), ranks)
-    truth = [[call.end for call in profile.calls] for profile in job.ranks]
     left = [
-        abs(clock.to_common(call.end) - end)
-        for clock, profile, ends in zip(found.clocks, ranks, truth, strict=True)
-        for call, end in zip(profile.calls, ends, strict=True)
+        abs(found.clocks[2].to_common(call.end) - own.end)
+        for call, own in zip(ranks[2].calls, job.ranks[2].calls, strict=True)
     ]
-    assert max(left) < 35_000, "at the turn, which lies within a window"
-    assert sorted(left)[int(0.75 * len(left))] < 3_000
-    assert [bool(clock.bends) for clock in found.clocks] == [False, False, True, False]
-    assert [clock.bends for clock in job.clocks] == [()] * 4
-    assert {each.last for each in found.blamed} == {1}
-    again = [each.cost for each in job.blamed]
-    assert [each.cost for each in found.blamed] == pytest.approx(again, abs=35_000)
+    assert sorted(left)[int(0.9 * len(left))] < found.clocks[2].error < 2 * max(left)
+    assert {each.last for each in found.blamed} == {1, None}
+    assert {each.last for each in job.blamed} == {1}
 
 
 def test_notifies_both_ways_bound_a_clock_on_both_sides():

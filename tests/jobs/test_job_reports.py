@@ -17,7 +17,7 @@ from npu_tui.jobs import findings, role_findings
 from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy
-from npu_tui.output.job_report import ClockBend, job_report
+from npu_tui.output.job_report import job_report
 
 MS = 1_000_000
 
@@ -68,16 +68,6 @@ def test_waits_that_computing_does_not_hide_have_a_column_where_a_trace_tells_th
         page = write(job_report(told))
         assert "not hidden" in page
         assert "2.998 ms" in page or "2.999 ms" in page or "3.00" in page
-
-
-def test_a_clock_that_bends_is_told_with_the_place_where_it_is_the_farthest_off():
-    job = simulated(2, lambda rank, step, call: MS)
-    found = job_report(job)
-    assert "off an even drift" not in job_text(found)
-    bends = [ClockBend(0.0, 0.0), ClockBend(12.5e6, -81.25), ClockBend(30e6, 4.0)]
-    found.clock[1] = replace(found.clock[1], drift_us_per_s=3.0, bends=bends)
-    for write in (job_text, job_markdown, lambda report: html_job(report, job)):
-        assert re.search(r"drifts \+3.00 µs/s, -81.2 µs off an even drift 12.50 s after its first", write(found))
 
 
 def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[str]):

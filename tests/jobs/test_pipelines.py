@@ -121,8 +121,8 @@ def test_an_interleaved_pipeline_fills_faster():
     plain, chunked = planned("1f1b", 4, 8, 1), planned("interleaved", 4, 8, 2)
     assert plain is not None
     assert chunked is not None
-    assert plain.length(np.where(plain.kind == 0, 1.0, 2.0)[None]).tolist() == [(8 + 3) * 3]
-    assert chunked.length(np.where(chunked.kind == 0, 0.5, 1.0)[None]).tolist() == [(8 + 3 / 2) * 3]
+    assert plain.length(np.where(plain.kind == 0, 2, 4)[None]).tolist() == [(8 + 3) * 6]
+    assert chunked.length(np.where(chunked.kind == 0, 1, 2)[None]).tolist() == [(8 + 3 / 2) * 6]
 
 
 def test_a_real_pipeline_of_two_stages():

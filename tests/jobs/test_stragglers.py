@@ -70,7 +70,7 @@ def test_the_pipelines_of_four_replicas(stragglers: tuple[Job, dict[str, dict[st
         # All stages wait for what the bubble is, to the ns of a rounded mean.
         assert sum(run.idle(stage) for stage in range(4)) / 4 == pytest.approx(parts[1:].sum(), abs=1)
         # Filling and draining by the theory of 1F1B: three passes of the mean stage and micro batch.
-        assert parts[PARTS.index("fill")] == pytest.approx(3 / 32 * parts[0], rel=1e-9)
+        assert parts[PARTS.index("fill")] == pytest.approx(3 / 32 * parts[0], abs=70)  # a ns a pass
 
 
 def test_what_it_would_take_without_the_slow_worker(stragglers: tuple[Job, dict[str, dict[str, float]]]):

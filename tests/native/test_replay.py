@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npu_tui.analysis.replay_edges import NEVER
+from npu_tui.analysis.graph import NEVER
 from npu_tui.native.library import library
 from npu_tui.native.replay import passing, slow_passing
 

@@ -50,8 +50,8 @@ def test_clocks_that_only_waits_tell_change_no_finding() -> None:
     assert floors[1].floor == 30_000
     assert found[1].facts[0].floor == pytest.approx(365_000 + floors[0].floor, abs=25_000)
     leads = [profile.findings.findings[0] for profile in found]
-    assert [lead.id for lead in leads] == ["HOST.PAUSE", "HOST.PAUSE"]
-    assert "torch/serialization.py(620): save" in words(leads[1].title)
+    assert [lead.id for lead in leads] == ["HOST.WORK", "HOST.WORK"]
+    assert "torch.serialization.save at train.py:128" in words(leads[1].title)
     assert leads[1].gain_ns == pytest.approx(leads[0].gain_ns, rel=0.01)
 
 
