@@ -123,7 +123,6 @@ COMPUTED = {
     },
     "service.figure.": {f"{name}_p{share}" for name in ("ttft", "tpot") for share in (50, 90, 99)}
     | {"tokens_per_s", "ttft_max", "tpot_max"},
-    "path.kind.": set(PATH_KINDS),
     "finding.stage.": {"python", "cann", "host"},
     "finding.stage.title.": {"python", "cann"},
     "finding.stage.detail.": {"python", "cann"},

@@ -6,6 +6,7 @@ step. Pages have a column for each side of a pair, which the document writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.path import PathKind
@@ -13,6 +14,7 @@ from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.table import Column, Sheet, columns, from_tuples, row_type, table, us
+from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
@@ -40,7 +42,12 @@ _OWN: dict[str, Column] = {
     **columns("label", "", "word", "kind", "path.kind"),
     **columns("label", "", "word", "doing"),
     **columns("rows", "", "word", "where"),
-    **columns("rows", "", "word", "base_side new_side lost_us launch_counts elapsed_us wait_us transfer_us peers"),
+    **columns(
+        "rows",
+        "",
+        "word",
+        "base_side new_side lost_us launch_counts elapsed_us wait_us transfer_us peers evidence advice",
+    ),
 }
 _TIMES = tuple[float | None, float | None]
 
@@ -216,6 +223,47 @@ CONFIG = table(
     about="A setting, version or variable that differs.",
     own=_OWN,
 )
+
+
+EvidenceRow = row_type(
+    "ComparedPlace",
+    "Where a change is to be seen, on one side, µs since the start of that side's trace.",
+    side=SideName,
+    start_us=float,
+    end_us=float,
+    lane=str | None,
+    name=str,
+)
+
+
+def changes(comparison: Comparison, found: Sequence[Finding]) -> Sheet:
+    """The changes that were ``found``."""
+    lanes = {name: side.trace.lanes for name, side in zip(("base", "new"), comparison.sides, strict=True)}
+
+    def place(at: Evidence) -> Any:
+        lane = None if at.lane is None else printable(lanes[at.side or "new"][at.lane].name)
+        return EvidenceRow(at.side, us(at.start), us(at.end), lane, words(at.name))
+
+    rows = [
+        (each.id, each.cls, each.severity, words(each.title), each.delta_ns, list(map(place, each.evidence)),
+         list(map(words, each.advice)), each.part_of)
+        for each in found
+    ]  # fmt: skip
+    return from_tuples(rows, "id class severity title delta evidence advice part_of", _OWN)
+
+
+CHANGES = table(
+    "changes",
+    changes,
+    json="id cls=class severity title delta? evidence advice part_of?",
+    row="Change",
+    about="One change; ``delta_us`` is what it adds to a step.",
+    own=_OWN,
+    types={
+        "class": FindingClass, "severity": Severity, "advice": list[str],
+        "evidence": list[EvidenceRow],  # type: ignore[valid-type]
+    },
+)  # fmt: skip
 
 
 def profile_findings(comparison: Comparison) -> Sheet:

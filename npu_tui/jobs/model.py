@@ -315,7 +315,7 @@ class Passes(Struct, frozen=True, eq=False):
 
 
 class RankFinding(Struct, frozen=True):
-    """A finding of one rank alone: its ``id`` and by how much its step would get shorter, ns."""
+    """What the summary of a rank, a table of plain columns, keeps of a ``Finding``; ``gain`` is that of a step, ns."""
 
     id: str
     gain: int

@@ -28,7 +28,7 @@ from npu_tui.output.document import (
 )
 from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
 from npu_tui.output.timeline import scene_timeline
-from npu_tui.output.values import severity_word
+from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 
@@ -171,10 +171,9 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         title = row.title if row.part_of is None else say("compare.part_of", title=row.title, id=row.part_of)
         cells = [Cell(delta, row.delta_us), Cell(share, row.delta_us), Cell(row.id, name=True), Cell(title)]
         rows.append([*finding_cells(number, row.severity), *cells])
-        head = f"{severity_word(row.severity).upper()} · {title}"
         gain = f"{delta} ({share})" if share else delta
         proofs = tuple(map(_proof, row.evidence))
-        findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
+        findings.append(Finding(number, row.id, row.severity, title, gain, "", proofs, tuple(row.advice)))
     title = say("compare.findings")
     table = made_table("findings", "number# severity delta# share# finding what_changed", rows, title)
     # Where not all fit, those stay that are no part of another.
@@ -182,7 +181,7 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
     yield Findings(title, replace(table, weights=weights), tuple(findings))
 
 
-def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
+def _order(findings: Sequence[schema.Change]) -> list[schema.Change]:
     """Each change with its parts below it."""
     order = []
     for change in findings:
@@ -191,7 +190,7 @@ def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
     return order + [row for row in findings if row not in order]
 
 
-def _proof(place: schema.Place) -> Proof:
+def _proof(place: Record) -> Proof:
     side = say(f"column.{place.side}")
     length = (place.end_us - place.start_us) * 1000
     return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))

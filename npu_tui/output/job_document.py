@@ -22,7 +22,6 @@ from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findin
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import ClockRow, JobPathPart, JobReport, RankRow
 from npu_tui.output.rendered import rendered, time_cell
-from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import share_text
@@ -92,8 +91,7 @@ def _finding(report: JobReport, number: int, row: Record) -> Finding:
     slow = row.ranks if row.id == "RANK.SLOW" else []
     why: list[str] = next((rank.why for rank in report.rank_table if [rank.rank] == slow), [])
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
-    head = f"{severity_word(row.severity).upper()} · {row.title}"
-    return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)
+    return Finding(number, row.id, row.severity, row.title, "", row.detail, notes=notes)
 
 
 def _pipelines_told(report: JobReport) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
@@ -24,7 +23,7 @@ from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, us
 from npu_tui.rules.inputs import first_of_largest
-from npu_tui.rules.model import MUCH_LOST
+from npu_tui.rules.model import MUCH_LOST, Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -213,7 +212,7 @@ def _steps(job: Job) -> list[str]:
     return job.roles.steps if job.steps in ([], [""]) and job.roles is not None else job.steps
 
 
-def verdict(job: Job, findings: list[JobFinding]) -> Message:
+def verdict(job: Job, findings: list[Finding]) -> Message:
     """The dearest cause in a sentence; what was compared, where there is none."""
     if findings and findings[0].severity != "info":
         return findings[0].title

@@ -45,7 +45,7 @@ from npu_tui.output.report_tables import (
     verdict,
 )
 from npu_tui.output.text import finding_lines
-from npu_tui.output.values import count_text, moment, or_unknown, severity_word, share_text, size_text, time_text
+from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
@@ -103,9 +103,7 @@ _WITH_CODE = frozenset(rule.id for rule in RULES if rule.change)
 
 def finding_block(number: int, finding: FindingRow) -> Finding:
     """A finding in words, the same on the screen and in every format."""
-    head = say(
-        "page.head", severity=severity_word(finding.severity).upper(), cls=class_word(finding.cls), title=finding.title
-    )
+    title = f"{class_word(finding.cls)} · {finding.title}"
     gain = "" if finding.gain_us is None else say("page.gains_nothing")
     if finding.gain_us:
         gain = say("page.gain", gain=gain_words(time_text(finding.gain_us), finding.gain_after))
@@ -121,7 +119,7 @@ def finding_block(number: int, finding: FindingRow) -> Finding:
         number,
         finding.id,
         finding.severity,
-        f"{head} {say('page.hidden')}" if finding.hidden else head,
+        f"{title} {say('page.hidden')}" if finding.hidden else title,
         gain,
         finding.detail,
         tuple(Proof(_place(place), place.name, place.note) for place in finding.evidence),

@@ -295,7 +295,7 @@ def long_op(facts: Facts) -> Draft | None:
         rank = number_of(facts, peer_at(group, worst.peer))
         parts.append(message("finding.long.peer", rank=rank, wait=worst.longest_wait or 0))
     return Draft(
-        severity_of(facts, share) if timing is not None else "medium",
+        severity_of(facts.limits, share) if timing is not None else "medium",
         message("finding.long.title", name=facts.name_of(worst.item, 40), **words),
         sentences(*parts),
         tuple(
@@ -350,6 +350,8 @@ RULES: tuple[Rule, ...] = (
 +model = DistributedDataParallel(model, bucket_cap_mb=10, gradient_as_bucket_view=True)
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
+        words=("exposed", "overlap"),
+        totals=("exposed.title",),
     ),
     Rule(
         "COMM.LONGOP",
@@ -360,5 +362,6 @@ RULES: tuple[Rule, ...] = (
         advice=("check_peer", "level1"),
         pages=(pages.SLOW_RANK, pages.ANALYZE),
         sources=("MindStudio Insight walk-through 1-59",),
+        words=("wait",),
     ),
 )

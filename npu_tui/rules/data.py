@@ -178,7 +178,7 @@ def allocation(facts: Facts) -> Draft | None:
     named = [message("finding.allocation.call", name=name, count=len(calls[name]), time=spent[name]) for name in spent]
     detail = message("finding.allocation.detail", calls=named, drains=len(drained), lost=lost)
     return Draft(
-        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "low",
+        severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "low",
         message("finding.allocation.title", time=sum(spent.values()), lost=lost),
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
@@ -269,6 +269,7 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
         replayed=True,
+        words=("aipp",),
     ),
     Rule(
         "DATA.COPY",
@@ -287,6 +288,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
+        totals=("copy.title",),
     ),
     Rule(
         "MEM.ALLOC",
@@ -303,6 +305,8 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
+        words=("memory",),
+        totals=("allocation.title",),
     ),
     Rule(
         "PY.GC",
@@ -324,5 +328,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
+        totals=("gc.title", "gc.suspect_title"),
     ),
 )

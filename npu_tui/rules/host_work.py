@@ -124,7 +124,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     words = {"where": owner_text(facts.trace, owner), "time": cost}
     per = {"time": owner.on_path / facts.count, "unit": facts.unit}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.work.title", **words),
         message("finding.work.detail", rows=[message("finding.work.row", what=words["where"], **per)]),
         facts.longest(owner.items, lambda item: message("finding.work.place")),
@@ -174,7 +174,7 @@ def pauses(facts: Facts) -> Draft | None:
     if inside:
         words["frame"] = inside
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
         message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
@@ -245,6 +245,7 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
+        totals=("pause.title", "pause.title_in"),
     ),
     Rule(
         "HOST.WORK",
@@ -263,5 +264,6 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-07", "MindStudio Insight walk-through 1-51"),
         reach="cause",
         replayed=True,
+        totals=("work.title",),
     ),
 )

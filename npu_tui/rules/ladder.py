@@ -32,17 +32,6 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_TOTALS = frozenset(
-    f"finding.{name}"
-    for name in (
-        "allocation.title", "bound.cpu_title", "compile.title", "copy.title", "event.title",
-        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "link.slow", "outlier.title",
-        "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
-        "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
-        "sync.title", "sync.title_lines", "vertical.title", "work.title",
-    )
-)  # fmt: skip
-"""Titles whose figure is what all steps take together."""
 _PART_BELOW = 0.2
 _SHOWN_FROM = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
@@ -448,7 +437,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rule.id,
         rule.cls,
         _severity(rung, facts),
-        _measured_over(draft.title, facts),
+        _measured_over(draft.title, rule, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         advice,
@@ -477,7 +466,7 @@ def _severity(rung: Rung, facts: Facts) -> Severity:
         return "low"
     if gain is None or draft.first or facts.replay is None or not facts.step_ns:
         return draft.severity
-    return severity_of(facts, gain / facts.count / facts.step_ns)
+    return severity_of(facts.limits, gain / facts.count / facts.step_ns)
 
 
 def _line(rung: Rung, facts: Facts) -> Message:
@@ -485,7 +474,7 @@ def _line(rung: Rung, facts: Facts) -> Message:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     if rung.leads and draft.unexplained is not None:
         return draft.unexplained.verdict
-    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, facts)
+    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, rule, facts)
     return draft.verdict or message("finding.verdict.line", what=what, title=title)
 
 
@@ -501,9 +490,9 @@ def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Findi
     return replace(finding, remedy=Remedy(change, candidate.draft.most, round(alone / facts.count)))
 
 
-def _measured_over(title: Message, facts: Facts) -> Message:
+def _measured_over(title: Message, rule: Rule, facts: Facts) -> Message:
     """``title``, with over how many steps its figure is where gains are those of one step."""
-    if title.code not in _TOTALS or facts.count < 2:
+    if title.code.removeprefix("finding.") not in rule.totals or facts.count < 2:
         return title
     unit = facts.unit_name if facts.rhythm is not None or facts.has_engine_steps else "step"
     return message(f"finding.over.{unit}", text=title, count=facts.count)

@@ -106,7 +106,7 @@ def sync_host(facts: Facts) -> Draft | None:
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
-        severity = severity_of(facts, share)
+        severity = severity_of(facts.limits, share)
     long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
     parts = [
@@ -439,6 +439,8 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="cause",
         replayed=True,
+        words=("sync",),
+        totals=("sync.title", "sync.title_lines"),
     ),
     Rule(
         "STEP.START",
@@ -459,5 +461,6 @@ RULES: tuple[Rule, ...] = (
         sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
         replayed=True,
+        words=("preparing", "step"),
     ),
 )

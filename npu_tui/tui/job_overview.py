@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
@@ -20,6 +19,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.output.job_compare import compared_jobs
 from npu_tui.output.job_report import JobReport, job_report
+from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
@@ -51,7 +51,7 @@ class Examined:
         self.job = job
         self.compared = compared
         self.changes = None if compared is None else compared_jobs(compared)
-        self.findings: list[JobFinding] = job_findings(job)
+        self.findings: list[Finding] = job_findings(job)
         self.report: JobReport = job_report(job, path=False)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
@@ -228,7 +228,7 @@ class Overview:
         self.row = next((at for at, line in enumerate(self.roles.lines) if line.role == role), 0)
         self._enter_role()
 
-    def _show_role(self, finding: JobFinding) -> bool:
+    def _show_role(self, finding: Finding) -> bool:
         """Look at the stint that a finding between roles shows, or at the ranks of the role of another one."""
         self._enter_role(finding.role)
         who = self.roles.shown_by(finding.evidence[0]) if finding.id.startswith("ROLE.") and finding.evidence else None
@@ -248,7 +248,7 @@ class Overview:
         """When the pass or stint under the cursor began, ns since 1970 on its device; None where there is none."""
         return self.walk.begun(self.row, self.column) if self.walk is not None and self.rows else None
 
-    def _show_passes(self, finding: JobFinding) -> bool:
+    def _show_passes(self, finding: Finding) -> bool:
         """Look at the pass that a finding shows; False where it shows none."""
         place = self.passes.place_of(finding.evidence[0]) if finding.evidence else None
         if place is None:

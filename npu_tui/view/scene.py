@@ -180,7 +180,6 @@ RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "path"
 ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network", "path"]
 BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
 """Charts that are drawn below a lane, not at the end of its layer."""
-Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
 
@@ -266,7 +265,7 @@ class FindingMark(Struct, frozen=True):
     start: int
     end: int
     label: str
-    severity: Severity
+    severity: str
 
 
 class ScreenRow(Struct, frozen=True):

@@ -378,6 +378,7 @@ def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[s
     looked_at = Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0)
     content = changes(looked_at)
     assert isinstance(content, Table)
+    assert all(change.id in row.told() for row, change in zip(content.rows, picture.changes, strict=False) if row.told)
     shown = [row.values[1] for row in content.rows if row.values[0] is not None and row.values[1] is not None]
     told = [each["delta_us"] * 1000 for each in said["findings"] if each["delta_us"] is not None]
     assert shown

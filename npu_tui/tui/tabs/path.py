@@ -163,4 +163,4 @@ def _place(index: int, path: NamedPath, at: int) -> Stretch:
     found, shift = path.found.path, path.shift(at)
     item = int(found.item[at])
     start, end = int(found.start[at]) + shift, int(found.end[at]) + shift
-    return Stretch(start, end, index, None, item if item >= 0 else None, marked=False)
+    return Stretch(start, end, slice=item if item >= 0 else None, marked=False, trace=index)
