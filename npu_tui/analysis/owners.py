@@ -36,6 +36,7 @@ from npu_tui.analysis.path import (
 from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, waits_of
+from npu_tui.native.stacks import ROOT
 from npu_tui.trace.arrays import I64, Bools, BySlice, summed
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
@@ -310,19 +311,27 @@ class _Host:
         at_launch = _lies_in(launches, self.thread, calls.low)
         self.serves = queue
         self.works = (length > WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
-        launching = np.concatenate((calls.node[at_launch], calls.node[self._hand_over()]))
+        handed = self._hand_over()
+        self.works[handed] = False
+        launching = np.concatenate((calls.node[at_launch], calls.node[handed]))
         self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching)
 
     def _hand_over(self) -> I64:
-        """The parts in a call during which another thread launches, such as that of the backward pass: (m,)."""
+        """The parts in a call that waits while another thread launches, such as that of the backward pass: (m,)."""
         points, slices = self._points, self._trace.slices
-        launches = np.sort(points.time[np.isin(points.kind, (ENQUEUE, LAUNCH))])
-        parts = np.flatnonzero(self.works & (self.calls.item >= 0) & ~self.serves)
-        item = self.calls.item[parts]
-        inside_call = np.searchsorted(launches, slices.end[item]) > np.searchsorted(
-            launches, slices.start[item], "right"
-        )
-        return parts[inside_call]
+        parts = np.flatnonzero(self.works & ~self.serves & (self.calls.item >= 0) & (self.point >= 0))
+        item, point = self.calls.item[parts], self.point[parts]
+        in_call = self.calls.node[parts] != ROOT  # a step is none
+        low = np.where(in_call, np.maximum(slices.start[item], points.time[point]), self.calls.low[parts])
+        until = np.minimum(slices.end[item], points.time[point] + points.until_next(point))
+        high = np.where(in_call, until, self.calls.high[parts])
+        launches = np.isin(points.kind, (ENQUEUE, LAUNCH))
+        handed = np.zeros(len(parts), np.bool_)
+        for one in np.unique(self.thread[parts]).tolist():
+            mine = self.thread[parts] == one
+            others = np.sort(points.time[launches & (points.thread != one)])
+            handed[mine] = np.searchsorted(others, high[mine]) > np.searchsorted(others, low[mine], "right")
+        return parts[handed]
 
     def _on_path(self) -> Spans:
         path, chosen = self._path, self._chosen

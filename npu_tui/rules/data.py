@@ -288,6 +288,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
+        replayed=True,
         totals=("copy.title",),
     ),
     Rule(
@@ -328,6 +329,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
+        replayed=True,
         totals=("gc.title", "gc.suspect_title"),
     ),
 )

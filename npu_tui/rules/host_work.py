@@ -150,13 +150,12 @@ def pauses(facts: Facts) -> Draft | None:
     change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
     removes = both(waiting(facts), silent)
-    lasted = silent[1] - silent[0]
-    # Short ones are how launching looks, but where the device waits for them more than for any launch.
-    longest_ns = int(lasted.max(initial=0))
+    # Short ones within a frame, or as short as a read-back takes, are how launching looks.
+    longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
     if longest_ns < facts.limits[PAUSE_MS] * 1e6 and (
-        _after_waits(facts, silent) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
+        owners[0].calls or _after_waits(facts, silent) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
     ):
         return None
     copied = _copying(facts, removes)

@@ -181,11 +181,11 @@ def test_host_work_is_named_with_its_line_and_offered() -> None:
     drains = sorting.facts[0].drains
     assert set(drains.taken(drains.end - drains.start > 5e6).counted()) == {"work"}
     offered = {row.text: row.alone_us for row in remedies(sorting).changes}
-    assert offered["line train.py:147 x0"] == pytest.approx(lead.gain_ns / 1000, rel=0.01)
+    assert offered["owner aten::sort at train.py:147"] == pytest.approx(lead.gain_ns / 1000, rel=0.01)
     tokens = measured(ALL["decode: Python between tokens"].job)
     assert "batcher.py:131 in build_batch()" in words(tokens.findings.findings[0].title)
     offered = {row.text: row.alone_us for row in remedies(tokens).changes}
-    assert offered["line batcher.py:131 x0"] == pytest.approx(1_260, rel=0.05)  # per token
+    assert offered["owner serve.batcher.build_batch at batcher.py:131"] == pytest.approx(1_260, rel=0.05)  # per token
 
 
 def test_a_checkpoint_of_copies_is_one_finding() -> None:
