@@ -319,7 +319,7 @@ class _Host:
     def _hand_over(self) -> I64:
         """The parts in a call that waits while another thread launches, such as that of the backward pass: (m,)."""
         points, slices = self._points, self._trace.slices
-        parts = np.flatnonzero(self.works & ~self.serves & (self.calls.item >= 0) & (self.point >= 0))
+        parts = np.flatnonzero(self.works & ~self.serves & (self.point >= 0))
         item, point = self.calls.item[parts], self.point[parts]
         in_call = self.calls.node[parts] != ROOT  # a step is none
         low = np.where(in_call, np.maximum(slices.start[item], points.time[point]), self.calls.low[parts])
