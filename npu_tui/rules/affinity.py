@@ -6,17 +6,19 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.outliers import first_shapes
 from npu_tui.rules.parallelism import is_for, product_before, serial, trains
 from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, line_of, sentences
 from npu_tui.rules.sequences import (
@@ -25,6 +27,7 @@ from npu_tui.rules.sequences import (
     BETWEEN_ATEN,
     BETWEEN_KERNELS,
     CHAIN,
+    CHAIN_FROM,
     IN_PLACE,
     KERNEL,
     Matches,
@@ -46,7 +49,7 @@ _SINGLE = re.compile(r"(?:^|,)1,1$")
 _MOST_PLACES = 5
 
 
-class Saving:
+class Saving(Struct):
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
@@ -54,14 +57,13 @@ class Saving:
     that does the work of all.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.time = 0
-        self.saves = 0
-        self.exact = False
-        self.places: list[tuple[int, int, str]] = []
-        self.spans: list[Span] = []
-        self.spare: list[I64] = []
+    count: int = 0
+    time: int = 0
+    saves: int = 0
+    exact: bool = False
+    places: list[tuple[int, int, str]] = []
+    spans: list[Span] = []
+    spare: list[I64] = []
 
     def add(self, span: Span, time: int, saves: int, exact: bool) -> int:
         """Count the runs of ``span``, which take ``time`` ns on the device.
@@ -74,9 +76,6 @@ class Saving:
         self.saves += saves
         self.exact |= exact
         return _MOST_PLACES - len(self.places)
-
-
-AFFINITY_SHARE = Threshold("affinity_share", 0.01)
 
 
 def affinity_api(facts: Facts) -> Draft | None:
@@ -153,46 +152,57 @@ def kernel_savings(facts: Facts) -> dict[str, Saving]:
     for lane in np.unique(slices.lane[facts.kernels]).tolist():
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[positions]
-        matched = _in_one_piece(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), items)
-        matched = _without_optimizers(facts, _without_linear(facts, matched, positions), positions)
-        _add(slices, savings, matched, items, facts.length(items), types, code[positions])
+        matched = _replaceable(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), positions)
+        _add(
+            slices, savings, matched, items, facts.length(items), types, code[positions], _breaks(facts, items, matched)
+        )
     _all_reduces(facts, savings)
     _dots(facts, savings)
     return savings
 
 
-def _in_one_piece(facts: Facts, matched: Matches, items: I64) -> Matches:
-    """``matched`` among ``items`` without the runs that wait for a collective between two members."""
-    slices = facts.trace.slices
-    waited = np.sort(slices.start[facts.collectives.item[serial(facts)]])
-    if not len(waited) or not len(matched.run):
+def _replaceable(facts: Facts, matched: Matches, positions: I64) -> Matches:
+    """``matched`` among the kernels at ``positions`` without the runs that no operator can replace where they are.
+
+    Those wait for a collective between two members, are chains of an optimizer, which computes one parameter after
+    another, or add no bias to a product. Where a linear launched a run of one, only its bias is added apart.
+    """
+    first, last, runs = matched.first, matched.last, matched.runs
+    if not len(first):
         return matched
-    low, high = slices.start[items[matched.first]], slices.start[items[matched.last - 1]]
-    whole = np.searchsorted(waited, low) == np.searchsorted(waited, high)
-    return Matches(matched.runs, matched.run[whole], matched.first[whole], matched.last[whole])
+    start = facts.trace.slices.start[facts.kernels[positions]]
+    waited = np.sort(facts.trace.slices.start[facts.collectives.item[serial(facts)]])
+    kept = np.searchsorted(waited, start[first]) == np.searchsorted(waited, start[last - 1])
+    flags = np.array([(run.linear, run.bias, run.api == CHAIN) for run in runs])[matched.run]
+    linear, bias, chain = flags.T
+
+    def members(launched_there: Callable[[Facts], Bools]) -> I64:
+        sums = np.append(0, np.cumsum(launched_there(facts)[positions]))
+        return np.asarray(sums[last] - sums[first])
+
+    if chain.any():
+        kept &= ~chain | (members(_in_optimizer) == 0)
+    number = matched.run
+    if (linear | bias).any():
+        inside = members(_in_linear)
+        kept &= ~bias | (inside == last - first)
+        number = number + len(runs) * (linear & (inside > 0))
+    apart = [replace(run, api=ADDMM, exact=False) for run in runs]
+    return Matches((*runs, *apart), number[kept], first[kept], last[kept])
 
 
-def _without_linear(facts: Facts, matched: Matches, kernels: I64) -> Matches:
-    """``matched`` among the kernels ``own``: where a linear launched the run of one only its bias is added apart."""
-    linear, bias = (np.array([getattr(run, kind) for run in matched.runs])[matched.run] for kind in ("linear", "bias"))
-    if not (linear | bias).any():
-        return matched
-    launched = np.append(0, np.cumsum(_in_linear(facts)[kernels]))
-    inside = launched[matched.last] - launched[matched.first]
-    apart = [replace(run, api=ADDMM, exact=False) for run in matched.runs]
-    number = matched.run + np.where(linear & (inside > 0), len(apart), 0)
-    kept = ~bias | (inside == matched.last - matched.first)
-    return Matches((*matched.runs, *apart), number[kept], matched.first[kept], matched.last[kept])
+def _breaks(facts: Facts, items: I64, matched: Matches) -> Bools:
+    """Which of ``items`` in a chain compute another tensor than the one before, as far as shapes tell; (n,).
 
-
-def _without_optimizers(facts: Facts, matched: Matches, kernels: I64) -> Matches:
-    """``matched`` without chains of an optimizer: they compute one parameter after another."""
+    One kernel for several tensors moves the same bytes, so it saves launches, and hardly any time of the device.
+    """
     chain = np.array([run.api == CHAIN for run in matched.runs], np.bool_)[matched.run]
-    if not chain.any():
-        return matched
-    launched = np.append(0, np.cumsum(_in_optimizer(facts)[kernels]))
-    kept = ~chain | (launched[matched.last] == launched[matched.first])
-    return Matches(matched.runs, matched.run[kept], matched.first[kept], matched.last[kept])
+    breaks = np.zeros(len(items), np.bool_)
+    if chain.any():
+        at, _ = _members(Matches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
+        shape = first_shapes(facts, items[at])
+        breaks[at] = (shape < 0) | np.append(True, shape[1:] != shape[:-1])
+    return breaks
 
 
 @once_per_device
@@ -255,29 +265,36 @@ def _add(
     time: I64,
     names: Sequence[str],
     code: I64,
+    breaks: Bools | None = None,
 ) -> None:
     """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
 
     One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
-    stays.
+    stays. A chain is one as far as it has no ``breaks``.
     """
     if not len(matched.run):
         return
-    bounds = np.stack((matched.first, matched.last), axis=1).ravel()
-    time = np.append(time, 0)  # the last run may end with the items
-    total, longest = (every.reduceat(time, bounds)[::2] for every in (np.add, np.maximum))
     runs = matched.runs
-    vanishes = np.array([run.whole for run in runs])[matched.run]
-    exact = np.array([run.exact or run.whole for run in runs])[matched.run]
-    apis: dict[str, int] = {}
-    api = np.array([apis.setdefault(run.api, len(apis)) for run in runs])[matched.run]
+    whole = np.array([run.whole for run in runs])[matched.run]
+    at, number = _members(matched)
+    begins = np.append(True, number[1:] != number[:-1])
+    piece = np.cumsum(begins if breaks is None else begins | breaks[at]) - 1
+    count = np.bincount(piece)
+    # Of several that are equally long the first one stays.
+    order = time[at] * len(at) - np.arange(len(at))
+    spare = whole[number] | (order < np.maximum.reduceat(order, np.cumsum(count) - count)[piece])
+    if breaks is not None:
+        spare &= (count[piece] >= CHAIN_FROM) | ~np.array([run.api == CHAIN for run in runs])[matched.run][number]
+    api = np.unique([run.api for run in runs], return_inverse=True)[1][matched.run]
     for members in in_groups(api):
-        row = savings.setdefault(runs[int(matched.run[members[0]])].api, Saving())
-        saves = total[members] - np.where(vanishes[members], 0, longest[members])
-        ends = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
-        span = slices.start[ends[0]], np.maximum(slices.end[ends[1]], slices.start[ends[0]] + 1)
-        room = row.add(span, int(total[members].sum()), int(saves.sum()), bool(exact[members].any()))
-        row.spare.append(_spare(items, time[:-1], matched.first[members], matched.last[members]))
+        run = runs[int(matched.run[members[0]])]
+        row = savings.setdefault(run.api, Saving())
+        own = np.isin(number, members)
+        begin, end = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
+        span = slices.start[begin], np.maximum(slices.end[end], slices.start[begin] + 1)
+        exact = any(runs[k].exact or runs[k].whole for k in np.unique(matched.run[members]).tolist())
+        room = row.add(span, int(time[at[own]].sum()), int(time[at[own & spare]].sum()), exact)
+        row.spare.append(items[at[own & spare]])
         for first, last in zip(
             matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
         ):
@@ -285,14 +302,11 @@ def _add(
             row.places.append((int(items[first]), int(items[last - 1]), words))
 
 
-def _spare(items: I64, time: I64, first: I64, last: I64) -> I64:
-    """Those of ``items`` in the runs from ``first`` to ``last`` but the one of most ``time`` in each run."""
-    count = last - first
-    at = np.arange(int(count.sum())) + np.repeat(last - np.cumsum(count), count)
-    # Of several that are equally long the first one stays.
-    order = time[at] * len(at) - np.arange(len(at))
-    longest = np.maximum.reduceat(order, np.cumsum(count) - count) if len(at) else order
-    return items[at[order < np.repeat(longest, count)]]
+def _members(matched: Matches) -> tuple[I64, I64]:
+    """The positions of the members of all runs, and the number of the run that each belongs to; (members,)."""
+    count = matched.last - matched.first
+    number = np.repeat(np.arange(len(count)), count)
+    return np.arange(len(number)) + (matched.last - np.cumsum(count))[number], number
 
 
 def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
@@ -322,7 +336,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
     exact = [saving for _, saving in rows if saving.exact]
     saves = sum(saving.saves for saving in exact)
     time, computing = sum(saving.time for _, saving in timed), facts.sums.computing
-    severity: Severity = "low" if facts.share(saves) >= facts.limits[AFFINITY_SHARE] else "info"
+    severity: Severity = "low" if facts.share(saves) >= facts.limits[SYNC_SHARE] else "info"
     title = message(
         "finding.affinity.title",
         api=rows[0][0],
@@ -390,7 +404,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap", "python"),
         check=affinity_api,
-        thresholds=(AFFINITY_SHARE,),
+        thresholds=(SYNC_SHARE,),
         advice=("replace",),
         pages=(pages.FUSED, pages.ATTENTION, pages.ROTARY),
         change="""\
@@ -410,7 +424,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap"),
         check=affinity_kernel,
-        thresholds=(AFFINITY_SHARE, SEVERITY_HIGH),
+        thresholds=(SYNC_SHARE, SEVERITY_HIGH),
         advice=("replace",),
         pages=(*pages.AFFINITY, pages.FUSED, pages.ATTENTION, pages.ROTARY),
         change="""\

@@ -20,7 +20,6 @@ from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 
 PADDING_SHARE = Threshold("padding_share", 0.25)
-CONTEXT_SHARE = Threshold("context_share", 0.03)
 ACCEPTED_SHARE = Threshold("accepted_share", 0.5)
 _FEWEST = 8
 """Steps of equal batches from which a trend is one."""
@@ -151,7 +150,7 @@ def context(facts: Facts) -> Draft | None:
     shorter = _Shorter.of(facts, facts.kernels[at], np.concatenate([growth.keep for growth in grown])[of[at]])
     cost = length_of(shorter.removes)
     share = facts.share(cost)
-    if share < facts.limits[CONTEXT_SHARE]:
+    if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     most = max(grown, key=lambda growth: (growth.high - growth.low) * len(growth.steps))
     read = [step.call.kv_tokens or 0 for step in most.steps]
@@ -280,7 +279,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap"),
         check=context,
-        thresholds=(CONTEXT_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("shorter_context",),
         gpu=("shorter_context",),
         pages=(pages.MINDIE,),

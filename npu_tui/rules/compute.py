@@ -20,18 +20,8 @@ from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.left_out import left_out
-from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import (
-    Draft,
-    Rule,
-    advise,
-    counted,
-    line_of,
-    lines_of,
-    sentences,
-    timed,
-)
-from npu_tui.trace.arrays import I64, BySlice
+from npu_tui.rules.rule import LISTED, Draft, Rule, advise, line_of, lines_of, most_common, sentences, timed
+from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -43,7 +33,6 @@ _COPYING = frozenset(
     f"aten::{name}" for name in ("contiguous", "clone", "copy_", "to", "_to_copy", "reshape", "permute", "transpose")
 )
 """Operations of the framework inside which others copy."""
-_MOST_LINES = 3
 LAYOUT = re.compile(r"^(?:transpose|reshape|permute|flatten|squeeze|unsqueeze)", re.IGNORECASE)
 SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
 
@@ -102,13 +91,8 @@ def computing_is(facts: Facts) -> list[Message]:
     total = int(length.sum())
     shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
     kinds = [message("finding.shared", name=brief(name, 40), share=share) for name, share in shares.items()]
-    stack = stack_of(facts.trace, operation_of(facts.trace, facts.kernels))
-    lines: Counter[CodeLine] = Counter()
-    for code, time in enumerate(np.bincount(stack + 1, length).tolist()[1:]):
-        if time and (line := user_line(facts.trace.stacks[code])) is not None:
-            lines[line] += time
     where: Said = ""
-    for line, time in lines.most_common(1):
+    for line, time in _lines_of(facts, operation_of(facts.trace, facts.kernels), length).most_common(1):
         where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
     return [message("finding.verdict.computing", kinds=kinds[:_MOST_KINDS], where=where)] if kinds else []
 
@@ -144,20 +128,21 @@ def op_share(facts: Facts) -> Draft | None:
         message(
             "finding.share.part",
             kind=message(f"finding.share.{kind}"), share=share, most=most,
-            types=[timed(name, times[name]) for name in types[:4]],
+            types=[timed(name, times[name]) for name in types[:LISTED]],
         )
         for kind, share, most, types in exceeding
     ]  # fmt: skip
     moved = {name for kind, _, _, types in exceeding if kind in ("copy", "layout") for name in types}
     first, share, most, types = exceeding[0]
+    items = _kernels_of(facts, set(types))
     return Draft(
         "info" if first == "cube" else "medium",
         message("finding.share.title", kind=message(f"finding.share.{first}"), share=share),
         sentences(*lines, *(_launched_by(facts, moved) if moved else ())),
-        facts.longest(_kernels_of(facts, set(types)), lambda item: message("finding.dominant.place"), 5),
+        facts.longest(items, lambda item: message("finding.dominant.place"), 5),
         advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
-        shown=facts.span_of(_kernels_of(facts, set(types))),
+        shown=facts.span_of(items),
     )
 
 
@@ -166,11 +151,6 @@ def _kernels_of(facts: Facts, wanted: set[str]) -> I64:
     chosen = np.array([name in wanted for name in types] + [False])
     items: I64 = facts.kernels[chosen[code]]
     return items
-
-
-def most_common(names: Counter[str]) -> list[Message]:
-    """The names that occur most often."""
-    return [counted(name, count) for name, count in names.most_common(4)]
 
 
 def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
@@ -190,20 +170,21 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
         at = np.where(inside, hosts.parent[at], at)
     names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
-    stacks = Counter(stack for stack in stack_of(trace, operations).tolist() if stack >= 0)
-    lines: Counter[CodeLine] = Counter()
-    for stack, count in stacks.items():
-        if (line := user_line(trace.stacks[stack])) is not None:
-            lines[line] += count
+    lines = [line_of(line) for line, _ in _lines_of(facts, operations, np.ones(len(operations))).most_common(3)]
     parts = [message("finding.share.launched", operations=most_common(names))]
-    if lines:
-        words = [line_of(line) for line, _ in lines.most_common(_MOST_LINES)]
-        parts.append(message("finding.share.lines", lines=words))
-    return parts
+    return [*parts, message("finding.share.lines", lines=lines)] if lines else parts
+
+
+def _lines_of(facts: Facts, operations: I64, weight: F64 | I64) -> Counter[CodeLine]:
+    """The lines of the user's code that called ``operations`` (n,) by their sums of ``weight`` (n,)."""
+    sums: Counter[CodeLine] = Counter()
+    for stack, total in enumerate(np.bincount(stack_of(facts.trace, operations) + 1, weight).tolist()[1:]):
+        if total and (line := user_line(facts.trace.stacks[stack])) is not None:
+            sums[line] += total
+    return sums
 
 
 DOMINANT_SHARE = Threshold("dominant_share", 0.3)
-DOMINANT_SHARE_HIGH = Threshold("dominant_share_high", 0.5)
 
 
 def dominant(facts: Facts) -> Draft | None:
@@ -218,24 +199,19 @@ def dominant(facts: Facts) -> Draft | None:
     # Matrix work is what the device is for: what else takes as much stands before it.
     name = next((name for name in large if CUBE.search(name) is None), large[0])
     time, share = times[name], times[name] / total
-    types, code = facts.kernel_types
-    items = facts.kernels[code == types.index(name)]
+    items = _kernels_of(facts, {name})
     length = facts.length(items)
-    severity: Severity = "high" if share >= limits[DOMINANT_SHARE_HIGH] else "medium"
     is_cube = CUBE.search(name) is not None
+    words = {"time": time, "count": len(items), "average": float(length.mean()), "longest": float(length.max())}
     return Draft(
-        "info" if is_cube else severity,
+        "info" if is_cube else "medium",
         message("finding.dominant.title", name=brief(name, 40), share=share),
-        message(
-            "finding.dominant.detail",
-            name=brief(name), time=time, share=share, count=len(items),
-            average=float(length.mean()), longest=float(length.max()),
-        ),
+        message("finding.dominant.detail", name=brief(name), share=share, **words),
         facts.longest(items, lambda item: message("finding.dominant.place")),
         advise("dominant", "share.cube" if is_cube else "replace"),
         weight=time - limits[DOMINANT_SHARE] * total,
         shown=facts.span_of(items),
-    )  # fmt: skip
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -256,7 +232,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap"),
         check=dominant,
-        thresholds=(DOMINANT_SHARE, DOMINANT_SHARE_HIGH, LINKS_FEWEST),
+        thresholds=(DOMINANT_SHARE, LINKS_FEWEST),
         advice=("dominant", "replace"),
         gpu=("dominant",),
         pages=(pages.ADVISOR,),

@@ -24,7 +24,17 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, Skipped, sentences, severity_of, stretches
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    about,
+    sentences,
+    severity_of,
+    stretches,
+)
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number
@@ -105,15 +115,14 @@ def frequency(facts: Facts) -> Draft | None:
     if drop < facts.limits[FREQUENCY_DROP]:
         return None
     items = kernels[keep < 1]
-    excess = (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64)
     end = facts.trace.slices.end[items]
+    removes = union(end - (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64), end)
     cuts = tuple(TaskCut(kernels[keep == left], left) for left in np.unique(keep[keep < 1]).tolist())
     return Draft(
-        "high",
-        message("finding.frequency.title", drop=drop),
-        message("finding.frequency.detail", drop=drop, count=len(items), all=len(kernels)),
+        severity_of(facts.limits, facts.share(length_of(removes))),
+        *about("frequency", drop=drop, count=len(items), all=len(kernels)),
         facts.longest(items, lambda item: message("finding.frequency.place"), 5),
-        removes=union(end - excess, end),
+        removes=removes,
         change=Change(tasks=cuts),
     )
 
@@ -155,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         cls="config",
         inputs=("device", "overlap", "frequency"),
         check=frequency,
-        thresholds=(FREQUENCY_DROP,),
+        thresholds=(FREQUENCY_DROP, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("power",),
         pages=(pages.NPU_SMI,),
         sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),

@@ -11,35 +11,30 @@ from npu_tui.analysis.launches import graph_launches
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import sync_calls, sync_operations
+from npu_tui.rules.blame import SYNC_SHARE, sync_calls, sync_operations
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import MOST_PLACES, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import launch_links
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
-EAGER_SHARE = Threshold("eager_share", 0.01)
-ENGINE_HOST_SHARE = Threshold("engine_host_share", 0.03)
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
-DUMMY_SHARE = Threshold("dummy_share", 0.1)
 _WORTH_NAMING = 0.2
 """Share of the time of all phases from which one is named, and taken to be avoidable."""
-_MOST_SHOWN = 10
 
 
 def steps_of(facts: Facts) -> list[EngineStep]:
     """The steps of an engine that begin on the device in the window."""
     steps = facts.inputs.engine().steps
-    return [
-        step for step in steps if step.window is not None and facts.window.start <= begin_of(step) < facts.window.end
-    ]
+    window = facts.window
+    return [step for step in steps if step.window is not None and window.start <= step.window.start < window.end]
 
 
-def begin_of(step: EngineStep) -> int:
+def _begin_of(step: EngineStep) -> int:
     """When a step begins on the device, ns."""
     assert step.window is not None
     return step.window.start
@@ -47,17 +42,17 @@ def begin_of(step: EngineStep) -> int:
 
 def places(runs: Iterable[Sequence[EngineStep]], note: Callable[[Sequence[EngineStep]], Said]) -> tuple[Evidence, ...]:
     """The longest of ``runs``, which are steps one after another, in order of time; ``note`` gives the words."""
-    longest = sorted(runs, key=lambda run: -_span(run))[:_MOST_SHOWN]
+    longest = sorted(runs, key=lambda run: -_span(run))[:MOST_PLACES]
     return tuple(
         Evidence(
-            begin_of(run[0]),
-            begin_of(run[-1]) + (run[-1].span or 0),
+            _begin_of(run[0]),
+            _begin_of(run[-1]) + (run[-1].span or 0),
             None,
             brief(run[0].name or "", 60),
             note(run),
             run[0].item if run[0].item >= 0 else None,
         )
-        for run in sorted(longest, key=lambda run: begin_of(run[0]))
+        for run in sorted(longest, key=lambda run: _begin_of(run[0]))
     )
 
 
@@ -70,15 +65,12 @@ def eager(facts: Facts) -> Draft | None:
     steps = [step for step in facts.inputs.engine().steps if step.window is not None and step.captured is not None]
     inside = {step.number for step in steps_of(facts)}
     alone = [step for step in fallen_out(steps) if step.number in inside]
-    if not alone:
-        return None
-    kinds = {step.kind for step in alone}
-    alike = [step for step in steps if step.kind in kinds]
+    alike = [step for step in steps if step.kind in {one.kind for one in alone}]
     replayed = [step for step in alike if step.captured != "eager"]
     cut = _launching(facts, alone, replayed)
     removes = both(facts.lost, facts.on_device(cut))
     share = facts.share(length_of(removes))
-    if share < facts.limits[EAGER_SHARE]:
+    if share < facts.limits[SYNC_SHARE]:
         return None
     sizes = [size for step in alone if (size := _size(step)) is not None]
     captured = [size for step in replayed if (size := _size(step)) is not None]
@@ -147,7 +139,7 @@ def host(facts: Facts) -> Draft | None:
     work = {name: without(span, waits) for name, span in phases.items()}
     idle = {name: both(facts.lost, facts.on_device(span)) for name, span in work.items()}
     time = length_of(together(*idle.values()))
-    if facts.share(time) < facts.limits[ENGINE_HOST_SHARE]:
+    if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
         return None
     longest = sorted(idle, key=lambda name: -length_of(idle[name]))
     shown = [name for name in longest if length_of(idle[name]) >= _WORTH_NAMING * time]
@@ -226,13 +218,12 @@ def dummy(facts: Facts) -> Draft | None:
     alone = [step for step in steps if step.kind == "dummy"]
     time = sum(step.busy or 0 for step in alone)
     share = facts.share(time)
-    if share < facts.limits[DUMMY_SHARE] or len(alone) == len(steps):
+    if share < facts.limits[SEVERITY_MEDIUM] or len(alone) == len(steps):
         return None
     words = {"count": len(alone), "all": len(steps), "time": time, "share": share}
     return Draft(
         "info",
-        message("finding.engine_dummy.title", **words),
-        message("finding.engine_dummy.detail", **words),
+        *about("engine_dummy", **words),
         places(([step] for step in alone), lambda run: message("finding.engine_dummy.place")),
         weight=float(time),
         verdict=message("finding.engine_dummy.verdict", share=share),
@@ -250,7 +241,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=eager,
-        thresholds=(EAGER_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("capture_sizes",),
         gpu=("capture_sizes",),
         pages=(pages.GRAPHS,),
@@ -266,7 +257,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=host,
-        thresholds=(ENGINE_HOST_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("engine_async",),
         gpu=("engine_async",),
         pages=(pages.ASYNC,),
@@ -298,7 +289,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap"),
         check=dummy,
-        thresholds=(DUMMY_SHARE,),
+        thresholds=(SEVERITY_MEDIUM,),
         advice=("dp_balance",),
         gpu=("dp_balance",),
         pages=(pages.MINDIE,),

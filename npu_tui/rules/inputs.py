@@ -133,7 +133,11 @@ def first_of_largest(values: I64 | F64, most: int) -> I64:
     return np.argsort(-values, kind="stable")[:most]
 
 
-def largest(span: Span, most: int = 10) -> list[tuple[int, int]]:
+MOST_PLACES = 10
+"""Places that prove a finding: more are counted, not listed."""
+
+
+def largest(span: Span, most: int = MOST_PLACES) -> list[tuple[int, int]]:
     """The longest intervals of a disjoint ``span``, in order of time."""
     start, end = span
     chosen = np.sort(first_of_largest(end - start, most))
@@ -249,7 +253,7 @@ class TraceSlices:
         start, end, lane = int(slices.start[item]), int(slices.end[item]), int(slices.lane[item])
         return Evidence(start, end, lane, self.name_of(item), note, item)
 
-    def longest(self, items: I64, note: Callable[[int], Said], most: int = 10) -> tuple[Evidence, ...]:
+    def longest(self, items: I64, note: Callable[[int], Said], most: int = MOST_PLACES) -> tuple[Evidence, ...]:
         """The longest of ``items`` as evidence, in order of time; ``note`` gives the words for a slice."""
         chosen = np.sort(items[first_of_largest(self.length(items), most)])
         chosen = chosen[np.argsort(self.trace.slices.start[chosen], kind="stable")]

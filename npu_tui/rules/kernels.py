@@ -17,18 +17,22 @@ from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import compile_calls
-from npu_tui.rules.compute import CUBE, most_common
+from npu_tui.rules.blame import SYNC_SHARE, compile_calls
+from npu_tui.rules.compute import CUBE
 from npu_tui.rules.facts import PEAK_TFLOPS, Facts
-from npu_tui.rules.inputs import Span, length_of, without
+from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of, without
+from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
+    LISTED,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Rule,
     Skipped,
+    about,
     advise,
+    most_common,
     sentences,
     severity_of,
     timed,
@@ -40,26 +44,18 @@ from npu_tui.trace.text import brief
 _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
 """Operators that a mask of a fixed shape does the work of."""
 _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
-_MOST_PLACES = 10
-_TITLE_LENGTH = 60
-_LISTED = 4
-_ALONE = 0.1
 _LONG_US = 5.0
-"""Shorter kernels take part of their time to start."""
+"""Shorter kernels take part of their time to start, so their cycles do not tell the clock (measured at Level1)."""
 _CLOCK_PERCENTILE = 90.0
 """Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less."""
 _MOST_CORES = 64
-"""More blocks than any device has cores of one kind run in rounds."""
+"""No device has more cores of one kind (Ascend 910: 48 vector cores), so more blocks run in rounds."""
+
+KERNEL_SHARE = Threshold("kernel_share", 0.1)
 
 
 def _on(table: KernelTable, cores: tuple[str, ...]) -> Bools:
     return table.core.where(lambda core: core in cores)
-
-
-BLOCK_DIM_US = Threshold("block_dim_us", 20.0)
-BLOCK_DIM_SHARE = Threshold("block_dim_share", 0.1)
-CUBE_CORES = Threshold("cube_cores", 0)
-VECTOR_CORES = Threshold("vector_cores", 0)
 
 
 def block_dim(facts: Facts) -> Draft | None:
@@ -67,28 +63,25 @@ def block_dim(facts: Facts) -> Draft | None:
     limits, table = facts.limits, facts.kernel_table
     idle = np.zeros(len(table))
     counted = np.zeros(len(table), np.bool_)
-    for cores, limit, prefix in ((_CUBE, limits[CUBE_CORES], "aic"), (VECTOR_KINDS, limits[VECTOR_CORES], "aiv")):
+    for cores, prefix in ((_CUBE, "aic"), (VECTOR_KINDS, "aiv")):
         on_cores = _on(table, cores) & (table.block_dim > 0)
-        count = limit or _cores(table, on_cores, prefix)
-        if not on_cores.any() or not count:
-            continue
-        dim = table.block_dim[on_cores]
-        idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
-        counted |= on_cores
-    total = int(table.duration[counted].sum())
-    chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[BLOCK_DIM_US] * 1000))
+        if count := _cores(table, on_cores, prefix):
+            dim = table.block_dim[on_cores]
+            idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
+            counted |= on_cores
+    chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[SMALL_KERNEL_US] * 1000))
     lost = float(idle[chosen].sum())
-    if not total or not len(chosen) or lost < limits[BLOCK_DIM_SHARE] * total:
+    total = int(table.duration[counted].sum())
+    if not total or lost < limits[KERNEL_SHARE] * total:
         return None
     rows = chosen[np.argsort(-idle[chosen], kind="stable")]
     return Draft(
         "info",
-        message("finding.block_dim.title", count=len(chosen), share=lost / total),
-        message("finding.block_dim.detail", time=lost, kernels=most_time(table, rows, idle)),
+        *about("block_dim", count=len(chosen), share=lost / total, time=lost, kernels=most_time(table, rows, idle)),
         longest_kernels(
-            facts, table, rows[:10], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
+            facts, rows[:MOST_PLACES], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
         ),
-        confidence="medium" if limits[CUBE_CORES] and limits[VECTOR_CORES] else "low",
+        confidence="low",
     )
 
 
@@ -103,29 +96,24 @@ def _cores(table: KernelTable, rows: Bools, prefix: str) -> int:
     time = table.measured("aicore_time_us" if prefix == "aic" else "aiv_time_us")
     known = rows & (cycles > 0) & (time >= _LONG_US)
     if known.any():
-        clock = float(
-            np.percentile(cycles[known] / time[known] / table.block_dim[known], _CLOCK_PERCENTILE, method="higher")
-        )
-        return round(float((cycles[known] / time[known]).max()) / clock)
+        rates = cycles[known] / time[known]
+        clock = float(np.percentile(rates / table.block_dim[known], _CLOCK_PERCENTILE, method="higher"))
+        return round(float(rates.max()) / clock)
     single = table.block_dim[rows & (table.block_dim <= _MOST_CORES)]
     return int(single.max(initial=0))
 
 
-def most_time(table: KernelTable, rows: I64, time: F64) -> list[Message]:
+def most_time(table: KernelTable, rows: I64, time: F64 | I64) -> list[Message]:
     """Types and shapes of ``rows`` with their sums of ``time``, the most first."""
-    sums: dict[str, float] = {}
+    sums: Counter[str] = Counter()
     for row in rows.tolist():
-        title = title_of(table, row)
-        sums[title] = sums.get(title, 0.0) + float(time[row])
-    return [timed(title, sums[title]) for title in sorted(sums, key=lambda title: -sums[title])[:_LISTED]]
-
-
-AI_CPU_US = Threshold("ai_cpu_us", 20.0)
+        sums[title_of(table, row)] += round(time[row])
+    return [timed(title, spent) for title, spent in sums.most_common(LISTED)]
 
 
 def bound(facts: Facts) -> Draft | Skipped | None:
     """Kernels that run on the AI CPU, or for which every shape is compiled anew."""
-    table, least = facts.kernel_table, facts.limits[AI_CPU_US] * 1000
+    table, least = facts.kernel_table, facts.limits[SMALL_KERNEL_US] * 1000
     if not len(table):
         return Skipped(message("finding.needs.device"))
     on_cpu = table.core.where(lambda core: core == "AI_CPU")
@@ -136,38 +124,38 @@ def bound(facts: Facts) -> Draft | Skipped | None:
     dynamic = state is not None and count > 0 and not state.where(lambda word: word == "static").any()
     if not len(slow) and not dynamic:
         return None
-    details = []
+    details: list[Message] = []
+    advice: list[Message] = []
     removes: Span | None = None
     severity: Severity = "info"
     spent, title = 0, message("finding.bound.dynamic_title", count=count)
-    advice: list[Message] = []
     items = table.item[slow]
     items = items[items >= 0]
     if len(slow):
-        spent = int(table.duration[slow].sum())
-        times: Counter[str] = Counter()
-        for row in slow.tolist():
-            times[_typed(table, row)] += int(table.duration[row])
-        severity = severity_of(facts.limits, facts.share(spent))
-        title = message("finding.bound.cpu_title", count=len(slow), time=spent)
+        spent = alone = int(table.duration[slow].sum())
         if (device := facts.part.slices) is not None:
             busy = np.flatnonzero(device.compute | device.collective)
             removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
-            beside = length_of(removes) < _ALONE * spent  # another stream computes meanwhile: nothing waits for it
-            severity = "info" if beside else severity_of(facts.limits, facts.share(length_of(removes)))
-            title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
-        names = [timed(name, time) for name, time in times.most_common(_LISTED)]
+            alone = length_of(removes)
+        # Where another stream computes meanwhile nothing waits for it.
+        worth = removes is None or facts.share(alone) >= facts.limits[SYNC_SHARE]
+        severity = severity_of(facts.limits, facts.share(alone)) if worth else "info"
+        title = message("finding.bound.cpu_title", count=len(slow), time=alone)
+        times: Counter[str] = Counter()
+        for row in slow.tolist():
+            times[_typed(table, row)] += int(table.duration[row])
+        names = [timed(name, time) for name, time in times.most_common(LISTED)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
         advice += _off_the_ai_cpu(table, slow)
     if dynamic:
         details.append(message("finding.bound.dynamic", count=count))
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
-        advice.append(message("finding.advice.jit_compile" if compiles else "finding.advice.graph"))
+        advice += advise("jit_compile" if compiles else "graph")
     return Draft(
         severity,
         title,
         sentences(*details),
-        longest_kernels(facts, table, slow, lambda row: message("finding.bound.place")),
+        longest_kernels(facts, slow, lambda row: message("finding.bound.place")),
         tuple(advice),
         removes,
         change=Change(tasks=(TaskCut(items),)),
@@ -184,12 +172,10 @@ def _typed(table: KernelTable, row: int) -> str:
 def _off_the_ai_cpu(table: KernelTable, slow: I64) -> tuple[Message, ...]:
     """What brings the kernels ``slow`` (rows) to the AI cores: other types, or other operators."""
     kinds = [table.dtypes.at(row) or "" for row in slow.tolist()]
-    typed = any(kind.strip() not in ("", "N/A") for kind in kinds)
-    shaped = any(_BY_MASK.match(table.type.at(row) or "") for row in slow.tolist())
     # Without kernel_details.csv the types of the data are not known.
-    words = [
-        word for word, fits in (("ai_cpu", any(map(is_wide, kinds)) or not typed), ("ai_cpu_operators", shaped)) if fits
-    ]
+    by_type = any(map(is_wide, kinds)) or all(kind.strip() in ("", "N/A") for kind in kinds)
+    by_mask = any(_BY_MASK.match(table.type.at(row) or "") for row in slow.tolist())
+    words = ["ai_cpu"] * by_type + ["ai_cpu_operators"] * by_mask
     return advise(*(words or ["ai_cpu_other"]))
 
 
@@ -204,14 +190,19 @@ def dtype(facts: Facts) -> Draft | None:
     cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
     if not cube or wide < facts.limits[FLOAT_SHARE] * cube:
         return None
-    names = Counter(table.type.at(k) or "" for k in np.flatnonzero(plain).tolist())
+    return kernels_of_a_kind(facts, "dtype", plain, share=wide / cube, time=cube)
+
+
+def kernels_of_a_kind(facts: Facts, subject: str, chosen: Bools, **words: object) -> Draft:
+    """The draft about the ``chosen`` kernels (n,) of the table that lists their types."""
+    table, rows = facts.kernel_table, np.flatnonzero(chosen)
+    names = most_common(Counter(table.type.at(row) or "" for row in rows.tolist()))
     return Draft(
         "low",
-        message("finding.dtype.title", share=wide / cube),
-        message("finding.dtype.detail", share=wide / cube, time=cube, names=most_common(names)),
-        longest_kernels(facts, table, np.flatnonzero(plain), lambda row: message("finding.dominant.place"), 5),
+        *about(subject, names=names, **words),
+        longest_kernels(facts, rows, lambda row: message("finding.dominant.place"), 5),
         confidence="medium",
-        shown=facts.span_of(table.item[plain & (table.item >= 0)]),
+        shown=facts.span_of(table.item[chosen & (table.item >= 0)]),
     )
 
 
@@ -219,7 +210,7 @@ MTE2_CUBE = Threshold("mte2_cube", 0.95)
 MTE2_VECTOR = Threshold("mte2_vector", 0.7)
 MAC_BOUND = Threshold("mac_bound", 0.8)
 VEC_BOUND = Threshold("vec_bound", 0.75)
-PIPE_SHARE = Threshold("pipe_share", 0.1)
+_PIPES = ("mac", "mte2", "vec")
 
 
 def reading(facts: Facts) -> Bools:
@@ -236,13 +227,13 @@ def pipes(facts: Facts) -> Draft | None:
     """The pipe of the core that binds most kernels, with their shapes; MEM.BW is about those that read."""
     limits, table = facts.limits, facts.kernel_table
     cube, vector = _on(table, _CUBE), _on(table, VECTOR_KINDS)
-    mte2, mac, vec = (table.ratios[name] for name in ("mte2", "mac", "vec"))
-    reads = reading(facts)
-    known = (cube | vector) & (np.isfinite(mte2) | np.isfinite(mac) | np.isfinite(vec))
+    measured = [table.ratios[name] for name in _PIPES]
+    known = (cube | vector) & np.isfinite(measured).any(axis=0)
+    ratios = {name: np.nan_to_num(ratio).tolist() for name, ratio in zip(_PIPES, measured, strict=True)}
     bound = {
-        "mac": known & cube & (mac >= limits[MAC_BOUND]),
-        "mte2": known & reads,
-        "vec": known & vector & (vec >= limits[VEC_BOUND]),
+        "mac": known & cube & (table.ratios["mac"] >= limits[MAC_BOUND]),
+        "mte2": known & reading(facts),
+        "vec": known & vector & (table.ratios["vec"] >= limits[VEC_BOUND]),
     }
     total = int(table.duration[known].sum())
     if not total:
@@ -251,27 +242,18 @@ def pipes(facts: Facts) -> Draft | None:
     times = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
     shares = {name: time / total for name, time in times.items()}
     top = max(times, key=lambda name: times[name])
-    if top == "mte2" or times[top] < limits[PIPE_SHARE] * total:
+    if top == "mte2" or times[top] < limits[KERNEL_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])
     return Draft(
         "info",
         message(f"finding.pipes.title.{top}", share=shares[top]),
-        message("finding.pipes.detail", kernels=most_time(table, rows, table.duration.astype(np.float64)), **shares),
+        message("finding.pipes.detail", kernels=most_time(table, rows, table.duration), **shares),
         longest_kernels(
-            facts,
-            table,
-            rows,
-            lambda row: message(
-                "finding.pipes.place", mac=_share(mac[row]), mte2=_share(mte2[row]), vec=_share(vec[row])
-            ),
+            facts, rows, lambda row: message("finding.pipes.place", **{name: at[row] for name, at in ratios.items()})
         ),
         advise(f"pipes_{top}"),
     )
-
-
-def _share(value: float) -> float:
-    return float(value) if np.isfinite(value) else 0.0
 
 
 def utilized(facts: Facts) -> Draft | None:
@@ -286,44 +268,43 @@ def utilized(facts: Facts) -> Draft | None:
     total, time = float(flops[rows].sum()), int(table.duration[rows].sum())
     total_time = facts.total or int(table.duration.sum())
     reached = flops / np.maximum(table.duration, 1) / peak
-    slow = rows[np.argsort(reached[rows] * 1.0, kind="stable")]
+    slow = rows[np.argsort(reached[rows], kind="stable")]
     return Draft(
         "info",
-        message("finding.mfu.title", mfu=total / total_time / peak if total_time else 0.0),
-        message(
-            "finding.mfu.detail",
+        *about(
+            "mfu",
+            mfu=total / total_time / peak if total_time else 0.0,
             share=total / time / peak,
             count=len(rows),
             tflops=total / 1e12,
             peak=facts.peak_tflops,
-            kernels=most_time(table, slow[: max(len(slow) // 4, 1)], table.duration.astype(np.float64)),
+            kernels=most_time(table, slow[: max(len(slow) // 4, 1)], table.duration),
         ),
-        longest_kernels(facts, table, rows, lambda row: message("finding.mfu.place", share=float(reached[row])), 5),
+        longest_kernels(facts, rows, lambda row: message("finding.mfu.place", share=float(reached[row])), 5),
         confidence="medium",
     )
 
 
-def kernel_place(facts: Facts, table: KernelTable, row: int, note: Said) -> Evidence:
-    """The kernel at ``row`` of ``table``."""
-    item = int(table.item[row])
-    if item >= 0:
-        return facts.place(item, note)
-    start = int(table.start[row])
-    return Evidence(start, start + int(table.duration[row]), None, brief(table.name.at(row) or ""), note)
-
-
 def longest_kernels(
-    facts: Facts, table: KernelTable, rows: I64, note: Callable[[int], Message], most: int = _MOST_PLACES
+    facts: Facts, rows: I64, note: Callable[[int], Said], most: int = MOST_PLACES
 ) -> tuple[Evidence, ...]:
-    """The longest of the kernels at ``rows``, in order of time; ``note`` gives the words for a row."""
-    chosen = sorted(rows.tolist(), key=lambda row: -int(table.duration[row]))[:most]
-    return tuple(kernel_place(facts, table, row, note(row)) for row in sorted(chosen, key=lambda row: table.start[row]))
+    """The longest of the kernels at ``rows`` of the table, in order of time; ``note`` gives the words for a row."""
+    table = facts.kernel_table
+
+    def place(row: int) -> Evidence:
+        if (item := int(table.item[row])) >= 0:
+            return facts.place(item, note(row))
+        start = int(table.start[row])
+        return Evidence(start, start + int(table.duration[row]), None, brief(table.name.at(row) or ""), note(row))
+
+    chosen = rows[first_of_largest(table.duration[rows], most)]
+    return tuple(place(row) for row in chosen[np.argsort(table.start[chosen], kind="stable")].tolist())
 
 
 def title_of(table: KernelTable, row: int) -> str:
     """Type and shapes of a kernel: ``MatMulV2 32,1024;1024,4096``."""
     words = [table.type.at(row) or table.name.at(row) or "", table.shapes.at(row) or ""]
-    return brief(" ".join(word for word in words if word), _TITLE_LENGTH)
+    return brief(" ".join(word for word in words if word), 60)
 
 
 RULES: tuple[Rule, ...] = (
@@ -332,7 +313,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=(),
         check=bound,
-        thresholds=(AI_CPU_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SMALL_KERNEL_US, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("ai_cpu", "ai_cpu_operators", "ai_cpu_other", "jit_compile", "graph"),
         pages=(pages.ADVISOR,),
         change="""\
@@ -365,7 +346,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("kernel_details",),
         check=block_dim,
-        thresholds=(BLOCK_DIM_US, BLOCK_DIM_SHARE, CUBE_CORES, VECTOR_CORES),
+        thresholds=(SMALL_KERNEL_US, KERNEL_SHARE),
         advice=("block_dim", "larger_shapes"),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze advisor: block dim", "20-step tuning checklist 2-23"),
@@ -376,7 +357,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("pmu",),
         check=pipes,
-        thresholds=(MAC_BOUND, VEC_BOUND, MTE2_CUBE, MTE2_VECTOR, PIPE_SHARE),
+        thresholds=(MAC_BOUND, VEC_BOUND, MTE2_CUBE, MTE2_VECTOR, KERNEL_SHARE),
         advice=("pipes_mac", "pipes_vec", "pipes_none"),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze advisor: AI core performance",),

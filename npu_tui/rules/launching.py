@@ -7,6 +7,7 @@ the tuning guides.
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, counted, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
 from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -27,22 +28,20 @@ _FUSED_LAUNCHES = 4
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 COMPILE_CALLS = Threshold("compile_calls", 20)
-COMPILE_SHARE = Threshold("compile_share", 0.03)
 
 
 def compiling(facts: Facts) -> Draft | None:
     """Operators that are compiled while the job runs."""
     calls, limits = compile_calls(facts), facts.limits
     spent = length_of(facts.span_of(calls))
-    if not len(calls) or (len(calls) < limits[COMPILE_CALLS] and facts.share(spent) < limits[COMPILE_SHARE]):
+    if not len(calls) or (len(calls) < limits[COMPILE_CALLS] and facts.share(spent) < limits[SEVERITY_MEDIUM]):
         return None
     removes = starving(facts, calls)
     share = facts.share(length_of(removes))
     words = {"count": len(calls), "time": spent, "starved": length_of(removes)}
     return Draft(
         severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "info",
-        message("finding.compile.title", **words),
-        message("finding.compile.detail", share=facts.share(spent), **words),
+        *about("compile", share=facts.share(spent), **words),
         facts.longest(calls, lambda item: message("finding.compile.place")),
         removes=removes,
         change=facts.without_calls(calls),
@@ -51,7 +50,6 @@ def compiling(facts: Facts) -> Draft | None:
 
 SMALL_KERNEL_US = Threshold("small_kernel_us", 20.0)
 SMALL_KERNEL_SHARE = Threshold("small_kernel_share", 0.5)
-SMALL_KERNEL_GAP = Threshold("small_kernel_gap", 0.03)
 
 
 def small(facts: Facts) -> Draft | None:
@@ -63,21 +61,18 @@ def small(facts: Facts) -> Draft | None:
     share = float(np.count_nonzero(short)) / len(kernels)
     of_short = np.isin(facts.target, kernels[short])
     removes = facts.lost_span(of_short)
-    if not share or share < limits[SMALL_KERNEL_SHARE] or facts.share(length_of(removes)) < limits[SMALL_KERNEL_GAP]:
+    if not share or share < limits[SMALL_KERNEL_SHARE] or facts.share(length_of(removes)) < limits[SEVERITY_MEDIUM]:
         return None
     source = np.sort(facts.trace.links.source_time[facts.launches.link])
     interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
     types, code = facts.kernel_types
-    counts = np.bincount(code[short], minlength=len(types))
-    most = [counted(types[k], int(counts[k])) for k in np.argsort(-counts, kind="stable")[:4].tolist() if counts[k]]
-    median = float(np.median(facts.length(kernels[short])))
+    counts = np.bincount(code[short], minlength=len(types)).tolist()
     return Draft(
         "low",
-        message("finding.small.title", share=share, least=limits[SMALL_KERNEL_US] * 1000),
-        message(
-            "finding.small.detail",
-            count=int(np.count_nonzero(short)), all=len(kernels), median=median, interval=interval,
-            lost=length_of(removes), types=most,
+        *about(
+            "small", share=share, least=limits[SMALL_KERNEL_US] * 1000, count=int(np.count_nonzero(short)),
+            all=len(kernels), median=float(np.median(facts.length(kernels[short]))), interval=interval,
+            lost=length_of(removes), types=most_common(+Counter(dict(zip(types, counts, strict=True)))),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
@@ -133,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links", "cann"),
         check=compiling,
-        thresholds=(COMPILE_CALLS, COMPILE_SHARE, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(COMPILE_CALLS, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("jit_compile", "internal_format", "bucket_shapes"),
         pages=(pages.COMPILE,),
         change="""\
@@ -150,7 +145,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=small,
-        thresholds=(SMALL_KERNEL_US, SMALL_KERNEL_SHARE, SMALL_KERNEL_GAP, LINKS_FEWEST),
+        thresholds=(SMALL_KERNEL_US, SMALL_KERNEL_SHARE, SEVERITY_MEDIUM, LINKS_FEWEST),
         advice=("fewer_operators", "foreach", "graph"),
         gpu=("fewer_operators", "foreach", "gpu_graph"),
         pages=(pages.GRAPHS, pages.OPTIMIZERS, pages.ATB),

@@ -14,8 +14,9 @@ from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.inputs import MOST_PLACES, first_of_largest
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import Draft, Rule, advise, counted
+from npu_tui.rules.rule import LISTED, Draft, Rule, about, advise, most_common
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
@@ -26,7 +27,6 @@ _COMMON_GB = 64
 _MB = 1 << 20
 _MOST = 1_000_000 * _MB
 """More than any device has: a row that is damaged."""
-_LISTED = 4
 _NEAR_NS = 1_000_000
 """An allocation this close to the growth of the allocator is what made it grow."""
 
@@ -63,8 +63,7 @@ def pressure(facts: Facts) -> Draft | None:
         return None
     return Draft(
         "medium",
-        message("finding.pressure.title", reserved=reserved / 1024, ratio=reserved / allocated),
-        message("finding.pressure.detail", reserved=reserved / 1024, allocated=allocated / 1024),
+        *about("pressure", reserved=reserved / 1024, allocated=allocated / 1024, ratio=reserved / allocated),
         (_moment(at, message("finding.pressure.peak"), message("finding.pressure.place", size=used[1])),),
         confidence="medium",
     )
@@ -87,8 +86,8 @@ def growth(facts: Facts) -> Draft | None:
     allocations = facts.inputs.memory().allocations
     makers = [_maker(allocations, int(time)) for time in curve.time[at].tolist()]
     names = Counter(maker for maker in makers if maker is not None)
-    listed = [counted(name, count) for name, count in names.most_common(_LISTED)]
-    largest = np.sort(np.argsort(-more[at - 1], kind="stable")[:10])
+    listed = most_common(names)
+    largest = np.sort(first_of_largest(more[at - 1], MOST_PLACES))
     return Draft(
         "low",
         message("finding.growth.title", count=len(at), size=int(more[at - 1].sum())),
@@ -124,7 +123,6 @@ def _maker(allocations: Allocations, time: int) -> str | None:
 
 
 LEAK_MB = Threshold("leak_mb", 1.0)
-LEAK_STEPS = Threshold("leak_steps", 4)
 
 
 def leak(facts: Facts) -> Draft | None:
@@ -132,11 +130,10 @@ def leak(facts: Facts) -> Draft | None:
     curve = facts.inputs.memory().curve("allocated")
     slices = facts.trace.slices
     items = [step.item for step in facts.steps if step.item >= 0]
-    if curve is None or len(items) < facts.limits[LEAK_STEPS]:
+    if curve is None:
         return None
-    ends = [int(slices.end[item]) for item in items]
-    known = [(end, held) for end in ends if (held := curve.at(end)) is not None]
-    if len(known) < facts.limits[LEAK_STEPS]:
+    known = [(end, held) for end in slices.end[items].tolist() if (held := curve.at(end)) is not None]
+    if len(known) <= facts.limits[GROWTH_FEWEST]:
         return None
     value = np.array([held for _, held in known], np.int64)
     more = np.diff(value)
@@ -145,7 +142,7 @@ def leak(facts: Facts) -> Draft | None:
     allocations = facts.inputs.memory().allocations
     first, last = known[0][0], known[-1][0]
     unreleased = np.flatnonzero((allocations.start > first) & (allocations.start <= last) & (allocations.end > last))
-    holding = holders(allocations, unreleased, [None] * len(unreleased))[:_LISTED]
+    holding = holders(allocations, unreleased, [None] * len(unreleased))[:LISTED]
     grown = int(value[-1] - value[0])
     names = [message("finding.leak.holder", name=brief(holder.name), size=holder.size) for holder in holding]
     return Draft(
@@ -156,7 +153,7 @@ def leak(facts: Facts) -> Draft | None:
         else message("finding.leak.unknown", size=grown),
         tuple(
             _moment(end, message("finding.leak.end"), message("finding.leak.place", size=held))
-            for end, held in known[:10]
+            for end, held in known[:MOST_PLACES]
         ),
         confidence="medium",
     )
@@ -200,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         cls="memory",
         inputs=("memory", "steps"),
         check=leak,
-        thresholds=(LEAK_MB, LEAK_STEPS),
+        thresholds=(LEAK_MB, GROWTH_FEWEST),
         advice=("leak", "leak_detach"),
         pages=(pages.ALLOCATOR,),
         sources=("20-step tuning checklist 2-27",),

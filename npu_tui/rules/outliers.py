@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from contextlib import suppress
 from zlib import crc32
 
@@ -13,9 +15,10 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
+from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
-from npu_tui.trace.arrays import F64, I64, distinct
+from npu_tui.rules.rule import LISTED, SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 
@@ -25,11 +28,12 @@ _FEWEST_KNOWN_EQUALS = 4
 _RARE_SHARE = 0.2
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _GAP_FACTOR = 2.0
-"""How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap."""
+"""How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap.
+
+It takes so many times as much longer as the kernels beside it as well.
+"""
 _NEIGHBOURS = 8
 """How many kernels before and after are looked at to see whether all of them take longer there."""
-_SLOWER_THAN_NEIGHBOURS = 0.5
-"""An outlier takes at least twice as much longer as the kernels beside it."""
 
 _MOST_READ = 20_000
 """Kernels for which the shapes of operations are read from the trace."""
@@ -37,7 +41,6 @@ _LEVELS = 3
 """Operations around each other of which one has the shapes."""
 
 OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
-OUTLIER_SHARE = Threshold("outlier_share", 0.01)
 
 
 def outliers(facts: Facts) -> Draft | Skipped | None:
@@ -50,41 +53,36 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     fewest = _FEWEST_KNOWN_EQUALS if by_shapes else _FEWEST_EQUALS
     ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], fewest)
     rows: list[tuple[int, I64, float]] = []
-    cuts: list[TaskCut] = []
     for group in groups:
         items = facts.kernels[group]
         length = facts.length(items).astype(np.float64)
         median = float(np.median(length))
         slow = length > limits[OUTLIER_FACTOR] * median
-        usual = length[~slow]
-        slow &= length > _GAP_FACTOR * float(np.percentile(usual, 90))
+        slow &= length > _GAP_FACTOR * float(np.percentile(length[~slow], 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
         chosen = np.flatnonzero(slow)
-        slow[chosen] = _SLOWER_THAN_NEIGHBOURS * ratio[group[chosen]] > _around(ratio, names, group[chosen])
+        slow[chosen] = ratio[group[chosen]] > _GAP_FACTOR * _around(ratio, names, group[chosen])
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))
-        cuts += [
-            TaskCut(np.array([item]), median / took)
-            for item, took in zip(items[slow].tolist(), length[slow].tolist(), strict=True)
-        ]
     if not rows:
         return None
     rows.sort(key=lambda row: -row[0])
     excess = sum(lost for lost, _, _ in rows)
     share = facts.share(excess)
-    if share < limits[OUTLIER_SHARE]:
+    if share < limits[SYNC_SHARE]:
         return None
     items = np.concatenate([slow_items for _, slow_items, _ in rows])
-    usual_of = {item: median for _, slow_items, median in rows for item in slow_items.tolist()}
-    over = np.array([usual_of[item] for item in items.tolist()])
+    usual = np.repeat([median for *_, median in rows], [len(slow_items) for _, slow_items, _ in rows])
+    usual_of = dict(zip(items.tolist(), usual.tolist(), strict=True))
+    keep = zip(items, (usual / facts.length(items)).tolist(), strict=True)
     kernels = [
         message(
             "finding.outlier.kernel",
             name=facts.name_of(int(slow_items[0]), 60), count=len(slow_items),
             longest=int(facts.length(slow_items).max()), median=median,
         )
-        for _, slow_items, median in rows[:4]
+        for _, slow_items, median in rows[:LISTED]
     ]  # fmt: skip
     return Draft(
         severity_of(facts.limits, share),
@@ -93,8 +91,8 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
         if by_shapes
         else message("finding.outlier.detail_place", kernels=kernels, unit=facts.unit),
         facts.longest(items, lambda item: message("finding.outlier.place", median=usual_of[item])),
-        removes=union((slices.start[items] + over.astype(np.int64)), slices.end[items]),
-        change=Change(tasks=tuple(cuts)),
+        removes=union(slices.start[items] + usual.astype(np.int64), slices.end[items]),
+        change=Change(tasks=tuple(TaskCut(np.array([item]), share) for item, share in keep)),
         confidence="medium",
     )
 
@@ -116,7 +114,7 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     if not groups:
         return names, True
     members = np.sort(np.concatenate(groups))
-    shapes = _launched_shapes(facts, kernels[members])
+    shapes = _launched_shapes(facts, kernels[members], _code_of)
     known = shapes >= 0
     places = _places(facts, names)
     if places is None and not known.any():
@@ -129,8 +127,17 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     return equal, bool(known.any())
 
 
-def _launched_shapes(facts: Facts, kernels: I64) -> I64:
-    """A number for the shapes of the operation that launched each of ``kernels``, -1 where it has none; (n,).
+def first_shapes(facts: Facts, kernels: I64) -> I64:
+    """A number for the shape of the first tensor that each of ``kernels`` reads, -1 where it is unknown; (n,)."""
+    table = facts.kernel_table
+    if len(table) != len(facts.kernels) or not (table.shapes.code >= 0).any():
+        return _launched_shapes(facts, kernels, lambda shapes: _code_of(re.split(r";|\], ?\[", shapes)[0].strip("[]")))
+    firsts = np.array([*(_code_of(shapes.split(";")[0]) for shapes in table.shapes.values), -1], np.int64)
+    return firsts[table.shapes.code[BySlice(facts.kernels, np.arange(len(facts.kernels))).of(kernels)]]
+
+
+def _launched_shapes(facts: Facts, kernels: I64, number: Callable[[str], int]) -> I64:
+    """``number`` of the shapes of the operation that launched each of ``kernels``, -1 where it has none; (n,).
 
     An operation such as ``aclnnAddmm`` has those of ``aten::linear`` around it.
     """
@@ -147,7 +154,7 @@ def _launched_shapes(facts: Facts, kernels: I64) -> I64:
         with suppress(InputError):  # the shapes are args of a trace that is gone
             (dims,) = facts.trace.args.many(facts.trace.slices.event[hosts.item[asked]], ("Input Dims",))
             # Kineto has lists in place of texts.
-            shapes = np.array([_code_of(str(shape)) if shape else -1 for shape in dims] + [-1], np.int64)
+            shapes = np.array([number(str(shape)) if shape else -1 for shape in dims] + [-1], np.int64)
             shape = shapes[np.minimum(np.searchsorted(asked, at), len(asked) - 1)]
             code = np.where((code < 0) & (at >= 0), shape, code)
         at = np.where(at >= 0, hosts.parent[at], -1)
@@ -231,7 +238,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap"),
         check=outliers,
-        thresholds=(OUTLIER_FACTOR, OUTLIER_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(OUTLIER_FACTOR, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("outlier_shape", "outlier_neighbour"),
         gpu=("outlier_shape", "outlier_neighbour"),
         pages=(pages.ADVISOR,),

@@ -5,6 +5,7 @@ What several rules say in the same way: places in the code, lists, sentences one
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
@@ -96,6 +97,15 @@ class Rule(Kind, frozen=True, kw_only=True):
     gpu: tuple[str, ...] | None = None
 
 
+LISTED = 4
+"""Names in a sentence; the places and the tables have the others."""
+
+
+def about(subject: str, **words: object) -> tuple[Message, Message]:
+    """The title and the detail of a finding, ``finding.<subject>.title`` and ``….detail``, of the same ``words``."""
+    return message(f"finding.{subject}.title", **words), message(f"finding.{subject}.detail", **words)
+
+
 def severity_of(limits: Thresholds | None, share: float) -> Severity:
     """The severity of what takes ``share`` of the time that is judged, by the ``limits`` of the user or the default.
 
@@ -157,3 +167,8 @@ def timed(name: str, time: float) -> Message:
 def counted(name: str, count: int) -> Message:
     """A name of the trace with how often it occurs."""
     return message("finding.counted", name=brief(name), count=count)
+
+
+def most_common(names: Counter[str]) -> list[Message]:
+    """The names that occur most often."""
+    return [counted(name, count) for name, count in names.most_common(LISTED)]

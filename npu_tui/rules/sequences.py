@@ -16,10 +16,6 @@ from msgspec.structs import replace
 
 from npu_tui.trace.arrays import I64
 
-ADVISOR, INSIGHT = "msprof-analyze advisor: affinity API", "MindStudio Insight: fusible operators"
-KERNELS = "msprof-analyze advisor: fused kernels"
-DOCUMENT_A, DOCUMENT_D = "operator tuning guide 0-15 to 0-21", "affinity operators guide 3-04 to 3-18"
-
 
 class Run(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
@@ -32,7 +28,6 @@ class Run(Struct, frozen=True):
 
     members: str
     api: str
-    source: str
     exact: bool = True
     linear: bool = False
     bias: bool = False
@@ -59,110 +54,89 @@ IN_PLACE = "activations in place (relu_, sigmoid_, tanh_)"
 
 #: Runs of top-level ``aten`` operations, without their prefix.
 ATEN: tuple[Run, ...] = (
-    Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose", ADVISOR),
-    Run("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose", ADVISOR),
+    Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose"),
+    Run("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose"),
     Run(
         "matmul|bmm [add] [mul|div] [masked_fill_|masked_fill|add] softmax [dropout] matmul|bmm",
         "torch_npu.npu_fusion_attention",
-        ADVISOR,
     ),
-    Run("[mul|div] masked_fill_|masked_fill softmax", "torch_npu.npu_scaled_masked_softmax", ADVISOR),
-    Run("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", ADVISOR, exact=False),
-    Run("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_", ADVISOR),
-    Run("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul", ADVISOR),
-    Run("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm", ADVISOR),
-    Run("slice|chunk silu mul", "torch_npu.npu_swiglu", ADVISOR),
-    Run("slice|chunk sigmoid mul mul", "torch_npu.npu_swiglu", ADVISOR),
-    Run("silu slice|chunk mul", "torch_npu.npu_swiglu", ADVISOR),
-    Run("slice|chunk gelu mul", "torch_npu.npu_geglu", ADVISOR),
-    Run("group_norm silu", "torch_npu.npu_group_norm_silu", ADVISOR),
-    Run("mul mul add", "torch.addmm", ADVISOR, exact=False),
-    Run("add layer_norm", "torch_npu.npu_add_layer_norm", ADVISOR),
-    Run("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())", ADVISOR),
-    Run("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)", ADVISOR),
-    Run("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)", ADVISOR),
-    Run("mul sigmoid", "torch_npu.npu_silu", INSIGHT, exact=False),
-    Run("gelu", "torch_npu.fast_gelu", ADVISOR, exact=False),
-    Run("mish", "torch_npu.npu_mish", INSIGHT, exact=False),
-    Run("one_hot sum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
-    Run("repeat_interleave", "unsqueeze + expand + reshape", DOCUMENT_D, exact=False, whole=True),
-    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, DOCUMENT_A, exact=False, training=_FUSED),
+    Run("[mul|div] masked_fill_|masked_fill softmax", "torch_npu.npu_scaled_masked_softmax"),
+    Run("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", exact=False),
+    Run("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_"),
+    Run("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul"),
+    Run("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm"),
+    Run("slice|chunk silu mul", "torch_npu.npu_swiglu"),
+    Run("slice|chunk sigmoid mul mul", "torch_npu.npu_swiglu"),
+    Run("silu slice|chunk mul", "torch_npu.npu_swiglu"),
+    Run("slice|chunk gelu mul", "torch_npu.npu_geglu"),
+    Run("group_norm silu", "torch_npu.npu_group_norm_silu"),
+    Run("mul mul add", "torch.addmm", exact=False),
+    Run("add layer_norm", "torch_npu.npu_add_layer_norm"),
+    Run("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())"),
+    Run("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)"),
+    Run("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)"),
+    Run("mul sigmoid", "torch_npu.npu_silu", exact=False),
+    Run("gelu", "torch_npu.fast_gelu", exact=False),
+    Run("mish", "torch_npu.npu_mish", exact=False),
+    Run("one_hot sum", "torch.zeros(…).scatter_(…)"),
+    Run("repeat_interleave", "unsqueeze + expand + reshape", exact=False, whole=True),
+    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, exact=False, training=_FUSED),
     Run(
         "matmul add relu|relu_|gelu|sigmoid|sigmoid_|tanh|tanh_|silu",
         "torch.nn.functional.linear and an in-place activation",
-        DOCUMENT_A,
     ),
-    Run("relu|sigmoid|tanh", IN_PLACE, DOCUMENT_A, exact=False),
-    Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", DOCUMENT_D, exact=False, whole=True),
-    Run("gather", "indexing by arange, or index_select", DOCUMENT_D, exact=False, whole=True),
+    Run("relu|sigmoid|tanh", IN_PLACE, exact=False),
+    Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
+    Run("gather", "indexing by arange, or index_select", exact=False, whole=True),
 )
 
 CHAIN = "one kernel (torch.compile, Triton, Ascend C), or torch._foreach_… where each is of another tensor"
-_CHAIN_FROM = 6
+CHAIN_FROM = 6
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[Run, ...] = (
-    Run(f"{'|'.join(ELEMENTWISE)}*{_CHAIN_FROM}+", CHAIN, "operator tuning guide 0-14"),
-    Run("Add DropOutDoMask Add", "bias_dropout_add in one operator", KERNELS),
+    Run(f"{'|'.join(ELEMENTWISE)}*{CHAIN_FROM}+", CHAIN),
+    Run("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
     Run(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
         "torch_npu.npu_fusion_attention",
-        KERNELS,
     ),
-    Run("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm", KERNELS),
-    Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input", KERNELS),
-    Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm", KERNELS),
-    Run("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", KERNELS, exact=False),
-    Run("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul", KERNELS),
-    Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn", KERNELS),
-    Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu", KERNELS),
+    Run("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm"),
+    Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input"),
+    Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm"),
+    Run("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", exact=False),
+    Run("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul"),
+    Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn"),
+    Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu"),
     # Views leave no kernel: the halves may as well come from two projections, which have to become one first.
-    Run("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", KERNELS, exact=False),
-    Run("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS),
-    Run("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", KERNELS, exact=False),
+    Run("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", exact=False),
+    Run("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax"),
+    Run("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", exact=False),
     Run(
         "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
         "index_select along the last axis",
-        KERNELS,
     ),
     Run(
         "Conv2D|Conv2DV2 BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate [Relu|Relu6|Swish]",
         _FOLDED,
-        DOCUMENT_A,
         exact=False,
         training=_FUSED,
     ),
+    Run("Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]", _FUSED, exact=False),
+    Run(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", linear=True),
+    Run(f"{_PRODUCT} Add", ADDMM, exact=False, bias=True),
+    Run(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
+    Run(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
+    Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
+    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", whole=True),
+    Run("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
+    Run("SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
     Run(
-        "Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]",
-        _FUSED,
-        DOCUMENT_A,
-        exact=False,
-    ),
-    Run(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", DOCUMENT_A, linear=True),
-    Run(f"{_PRODUCT} Add", ADDMM, DOCUMENT_D, exact=False, bias=True),
-    Run(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax", DOCUMENT_A),
-    Run(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, DOCUMENT_A, exact=False),
-    Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)", DOCUMENT_D),
-    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", DOCUMENT_D, whole=True),
-    Run("NonZero", "a multiplication by a mask, of fixed shape", DOCUMENT_D, whole=True),
-    Run(
-        "SelectV2|Select|Where",
-        "arithmetic with a mask: a * mask + b * (1 - mask)",
-        DOCUMENT_D,
-        exact=False,
-        whole=True,
-    ),
-    Run(
-        "GatherElement|GatherElements|GatherElementsV2",
-        "indexing by arange, or index_select",
-        DOCUMENT_D,
-        exact=False,
-        whole=True,
+        "GatherElement|GatherElements|GatherElementsV2", "indexing by arange, or index_select", exact=False, whole=True
     ),
     Run(
         "RepeatInterleave|RepeatInterleaveV2",
         "unsqueeze + expand + reshape, or repeats as a long 1-D tensor",
-        DOCUMENT_D,
         exact=False,
         whole=True,
     ),

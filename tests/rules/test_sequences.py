@@ -33,7 +33,7 @@ def found(words: str, runs: tuple[Run, ...] = KERNEL, between: frozenset[str] = 
 
 
 def spans(words: str, members: str) -> list[tuple[int, int]]:
-    run = Run(members, "x", "test")
+    run = Run(members, "x")
     return [(match.first, match.last) for match in matches(words.split(), (run,), BETWEEN_KERNELS)]
 
 
@@ -141,10 +141,10 @@ def test_no_masked_softmax_before_the_mask() -> None:
 
 
 def test_of_runs_that_share_members_the_longest_counts_then_the_earliest() -> None:
-    pair, three = Run("A|B|C B|C|D", "pair", "test"), Run("B C D", "three", "test")
+    pair, three = Run("A|B|C B|C|D", "pair"), Run("B C D", "three")
     found = [(each.run.api, each.first) for each in matches(["A", "B", "C", "D", "A", "B"], (pair, three), frozenset())]
     assert found == [("three", 1), ("pair", 4)]
-    triple = Run("C A B", "C A B", "test")
+    triple = Run("C A B", "C A B")
     found = [
         (each.run.api, each.first)
         for each in matches(["A", "B", "C", "A", "B"], (triple, Run("A B C", "A B C", "x")), frozenset())
