@@ -20,7 +20,7 @@ from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.outliers import first_shapes
 from npu_tui.rules.parallelism import is_for, product_before, serial, trains
-from npu_tui.rules.rule import SEVERITY_HIGH, Draft, Rule, line_of, sentences
+from npu_tui.rules.rule import GRADES, SEVERITY_HIGH, Draft, Rule, line_of, sentences, severity_of
 from npu_tui.rules.sequences import (
     ADDMM,
     ATEN,
@@ -65,24 +65,26 @@ class Saving(Struct):
     spans: list[Span] = []
     spare: list[I64] = []
 
-    def add(self, span: Span, time: int, saves: int, exact: bool) -> int:
-        """Count the runs of ``span``, which take ``time`` ns on the device.
+    def add(
+        self, slices: Slices, first: I64, last: I64, words: Callable[[int], str], time: int, saves: int, exact: bool
+    ) -> None:
+        """Count runs from slice ``first`` to ``last``, (n,) each, which take ``time`` ns of the device in all.
 
-        Returns how many of their places may still be listed.
+        ``words`` are the names of the members of one of them.
         """
-        self.count += len(span[0])
-        self.spans.append(span)
+        self.count += len(first)
         self.time += time
         self.saves += saves
         self.exact |= exact
-        return _MOST_PLACES - len(self.places)
+        self.spans.append((slices.start[first], np.maximum(slices.end[last], slices.start[first] + 1)))
+        room = _MOST_PLACES - len(self.places)
+        ends = enumerate(zip(first[:room].tolist(), last[:room].tolist(), strict=True))
+        self.places += [(begin, end, words(k)) for k, (begin, end) in ends]
 
 
 def affinity_api(facts: Facts) -> Draft | None:
     """Runs of top-level operations that one call of torch_npu replaces."""
-    savings = api_savings(facts)
-    lines = _lines(facts, [place[0] for saving in savings.values() for place in saving.places])
-    return _draft(facts, savings, "api", lines)
+    return _draft(facts, api_savings(facts), "api")
 
 
 @once_per_device
@@ -136,10 +138,7 @@ def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
 
 def affinity_kernel(facts: Facts) -> Draft | None:
     """Runs of kernels on one stream that one operator does at once, and types that a cheaper one replaces."""
-    savings = kernel_savings(facts)
-    first = np.array([place[0] for saving in savings.values() for place in saving.places], np.int64)
-    operations = operation_of(facts.trace, first)
-    return _draft(facts, savings, "kernel", _lines(facts, operations[operations >= 0].tolist()))
+    return _draft(facts, kernel_savings(facts), "kernel")
 
 
 @once_per_device
@@ -235,26 +234,30 @@ def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:
     last = product_before(facts)
     chosen = (last >= 0) & is_for(facts, "tensor")
     chosen &= np.array([kind == _ALL_REDUCE for kind in every.types] + [False])[every.type]
-    transfers = np.where(every.timings.known, every.timings.transit, every.elapsed)
-    for k in np.flatnonzero(chosen).tolist():
-        kernel, transfer = int(facts.kernels[last[k]]), int(transfers[k])
-        length = int(slices.end[kernel] - slices.start[kernel])
-        row = savings.setdefault(_MATMUL_ALL_REDUCE, Saving())
-        if row.add(facts.span_of(np.array([kernel])), length, min(length, transfer), exact=True) > 0:
-            words = f"{types[int(code[last[k]])]} → {_ALL_REDUCE.rstrip('_')}"
-            row.places.append((kernel, int(every.item[k]), words))
+    if not chosen.any():
+        return
+    kernels = facts.kernels[last[chosen]]
+    length = facts.length(kernels)
+    transfers = np.where(every.timings.known, every.timings.transit, every.elapsed)[chosen]
+
+    def words(k: int) -> str:
+        return f"{types[int(code[last[chosen][k]])]} → {_ALL_REDUCE.rstrip('_')}"
+
+    saves = int(np.minimum(length, transfers).sum())
+    row = savings.setdefault(_MATMUL_ALL_REDUCE, Saving())
+    row.add(slices, kernels, every.item[chosen], words, int(length.sum()), saves, exact=True)
 
 
 def _dots(facts: Facts, savings: dict[str, Saving]) -> None:
     """Batched multiplications whose results are single numbers: the cube computes a block for each."""
-    table, slices = facts.kernel_table, facts.trace.slices
+    table = facts.kernel_table
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
     single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
-    for item in table.item[batched & single & (table.item >= 0)].tolist():
-        length = int(slices.end[item] - slices.start[item])
+    items = table.item[batched & single & (table.item >= 0)]
+    if len(items):
+        time = int(facts.length(items).sum())
         row = savings.setdefault(_DOT, Saving())
-        if row.add(facts.span_of(np.array([item])), length, 0, exact=False) > 0:
-            row.places.append((item, item, "BatchMatMul […,1,1]"))
+        row.add(facts.trace.slices, items, items, lambda k: "BatchMatMul […,1,1]", time, 0, exact=False)
 
 
 def _add(
@@ -287,19 +290,17 @@ def _add(
         spare &= (count[piece] >= CHAIN_FROM) | ~np.array([run.api == CHAIN for run in runs])[matched.run][number]
     api = np.unique([run.api for run in runs], return_inverse=True)[1][matched.run]
     for members in in_groups(api):
-        run = runs[int(matched.run[members[0]])]
-        row = savings.setdefault(run.api, Saving())
+        first, last = matched.first[members], matched.last[members]
         own = np.isin(number, members)
-        begin, end = items[matched.first[members]], items[np.maximum(matched.last[members] - 1, 0)]
-        span = slices.start[begin], np.maximum(slices.end[end], slices.start[begin] + 1)
+
+        def words(k: int, first: I64 = first, last: I64 = last) -> str:
+            return " → ".join(names[name] for name in code[first[k] : last[k]].tolist())
+
+        row = savings.setdefault(runs[int(matched.run[members[0]])].api, Saving())
         exact = any(runs[k].exact or runs[k].whole for k in np.unique(matched.run[members]).tolist())
-        room = row.add(span, int(time[at[own]].sum()), int(time[at[own & spare]].sum()), exact)
+        sums = int(time[at[own]].sum()), int(time[at[own & spare]].sum())
+        row.add(slices, items[first], items[np.maximum(last - 1, 0)], words, *sums, exact)
         row.spare.append(items[at[own & spare]])
-        for first, last in zip(
-            matched.first[members[:room]].tolist(), matched.last[members[:room]].tolist(), strict=True
-        ):
-            words = " → ".join(names[name] for name in code[first:last].tolist())
-            row.places.append((int(items[first]), int(items[last - 1]), words))
 
 
 def _members(matched: Matches) -> tuple[I64, I64]:
@@ -309,8 +310,11 @@ def _members(matched: Matches) -> tuple[I64, I64]:
     return np.arange(len(number)) + (matched.last - np.cumsum(count))[number], number
 
 
-def _lines(facts: Facts, items: list[int]) -> tuple[CodeLine, ...]:
-    stacks = stack_of(facts.trace, np.array(items, np.int64)) if items else np.zeros(0, np.int64)
+def _lines(facts: Facts, savings: dict[str, Saving]) -> tuple[CodeLine, ...]:
+    """The first lines of code from which runs are called."""
+    first = np.array([begin for saving in savings.values() for begin, *_ in saving.places], np.int64)
+    operation = operation_of(facts.trace, first)  # of a kernel; an operation is called itself
+    stacks = stack_of(facts.trace, np.where(operation >= 0, operation, first))
     lines = [user_line(facts.trace.stacks[stack]) for stack in stacks.tolist() if stack >= 0]
     return tuple(dict.fromkeys(line for line in lines if line is not None))[:5]
 
@@ -328,9 +332,10 @@ def _in_place(facts: Facts, count: int) -> Message:
 _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 
 
-def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[CodeLine, ...]) -> Draft | None:
+def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if not savings:
         return None
+    lines = _lines(facts, savings)
     rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
     timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
     exact = [saving for _, saving in rows if saving.exact]
@@ -351,7 +356,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str, lines: tuple[Cod
         change = Change(tasks=(TaskCut(spare),)) | facts.without_calls(calls[calls >= 0])
         words = {"share": facts.share(chains.time), "count": chains.count, "api": CHAIN}
         title = message("finding.affinity.chain", **words)
-        severity = "medium" if facts.share(chains.saves) >= facts.limits[SEVERITY_HIGH] else severity
+        severity = severity_of(facts.limits, facts.share(chains.saves))
     if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:
         # The cube multiplies blocks of which one number counts: nearly all of that time is for nothing.
         severity, weight = "medium", weight + savings[_DOT].time
@@ -422,9 +427,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "OP.AFFINITY_KERNEL",
         cls="compute",
-        inputs=("device", "overlap"),
         check=affinity_kernel,
-        thresholds=(SYNC_SHARE, SEVERITY_HIGH),
+        thresholds=(SYNC_SHARE, *GRADES),
         advice=("replace",),
         pages=(*pages.AFFINITY, pages.FUSED, pages.ATTENTION, pages.ROTARY),
         change="""\

@@ -27,7 +27,7 @@ from npu_tui.rules.kernels import (
     reading,
     title_of,
 )
-from npu_tui.rules.rule import LISTED, SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, about, severity_of
+from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, severity_of
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("kernel_details",),
         check=formats,
-        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=GRADES,
         advice=("formats", "formats_group"),
         pages=(pages.AFFINITY_CASE, pages.ADVISOR),
         change="""\

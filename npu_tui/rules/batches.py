@@ -14,7 +14,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.engine import places, steps_of
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, runs_of, sentences, severity_of
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -89,21 +89,19 @@ def padding(facts: Facts) -> Draft | None:
     cost = length_of(shorter.removes)
     words = {"time": cost, "share": facts.share(cost)}
     costs = words["share"] >= facts.limits[SEVERITY_MEDIUM]
+    sizes_filled = runs_of(size[size > real].tolist())
     filled = [step for step, more in zip(steps, (size > real).tolist(), strict=True) if more]
     return Draft(
         severity_of(facts.limits, facts.share(cost)) if costs else "info",
         message("finding.engine_padding.title", share=added / every, count=len(filled)),
         sentences(
-            message(
-                "finding.engine_padding.detail", added=added, count=every, sizes=runs_of(size[size > real].tolist())
-            ),
+            message("finding.engine_padding.detail", added=added, count=every, sizes=sizes_filled),
             message(f"finding.engine_padding.{'cost' if known else 'unknown'}", **words),
         ),
         places(
             ([step] for step in filled),
-            lambda run: message(
-                "finding.engine_padding.place", real=run[0].call.requests or 0, size=run[0].call.padded or 0
-            ),
+            "engine_padding",
+            lambda run: {"real": run[0].call.requests, "size": run[0].call.padded},
         ),
         removes=shorter.removes if costs else None,
         change=shorter.change if costs else None,
@@ -155,22 +153,11 @@ def context(facts: Facts) -> Draft | None:
     most = max(grown, key=lambda growth: (growth.high - growth.low) * len(growth.steps))
     read = [step.call.kv_tokens or 0 for step in most.steps]
     words = {"time": cost, "share": share}
+    course = {"fewest": min(read), "most": max(read), "low": most.low, "high": most.high}
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.engine_context.title", **words),
-        message(
-            "finding.engine_context.detail",
-            requests=most.steps[0].call.requests or 0,
-            fewest=min(read),
-            most=max(read),
-            low=most.low,
-            high=most.high,
-            time=cost,
-        ),
-        places(
-            ([step] for step in steps),
-            lambda run: message("finding.engine_context.place", count=run[0].call.kv_tokens or 0),
-        ),
+        *about("engine_context", requests=most.steps[0].call.requests or 0, **course, **words),
+        places(([step] for step in steps), "engine_context", lambda run: {"count": run[0].call.kv_tokens}),
         removes=shorter.removes,
         change=shorter.change,
         verdict=message("finding.engine_context.verdict", **words),
@@ -223,18 +210,15 @@ def drafts(facts: Facts) -> Draft | None:
     shorter = _Shorter.of(facts, items, np.full(len(items), keep))
     costs = facts.share(gain) >= facts.limits[SEVERITY_MEDIUM]
     words = {"accepted": taken, "count": asked, "share": taken / asked, "width": width, "best": best, "time": gain}
+    title, detail = about("engine_drafts", mean=taken / asked * width, **words)
     return Draft(
         severity_of(facts.limits, facts.share(gain)) if costs else "info",
-        message("finding.engine_drafts.title", **words),
-        sentences(
-            message("finding.engine_drafts.detail", mean=taken / asked * width, **words),
-            message(f"finding.engine_drafts.{'fewer' if best else 'off'}", **words) if costs else "",
-        ),
+        title,
+        sentences(detail, message(f"finding.engine_drafts.{'fewer' if best else 'off'}", **words) if costs else ""),
         places(
             ([step] for step in steps),
-            lambda run: message(
-                "finding.engine_drafts.place", count=(run[0].call.tokens or 0) - (run[0].call.requests or 0)
-            ),
+            "engine_drafts",
+            lambda run: {"count": (run[0].call.tokens or 0) - (run[0].call.requests or 0)},
         ),
         removes=shorter.removes if costs else None,
         change=shorter.change | Change(host=(HostCut(ANY_THREAD, spans, keep),)) if costs else None,
@@ -261,9 +245,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ENGINE.PADDING",
         cls="compute",
-        inputs=("device", "overlap"),
         check=padding,
-        thresholds=(PADDING_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(PADDING_SHARE, *GRADES),
         advice=("padding_sizes",),
         gpu=("padding_sizes",),
         pages=(pages.GRAPHS,),
@@ -277,9 +260,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ENGINE.CONTEXT",
         cls="compute",
-        inputs=("device", "overlap"),
         check=context,
-        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=GRADES,
         advice=("shorter_context",),
         gpu=("shorter_context",),
         pages=(pages.MINDIE,),
@@ -293,9 +275,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ENGINE.DRAFTS",
         cls="compute",
-        inputs=("device", "overlap"),
         check=drafts,
-        thresholds=(ACCEPTED_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(ACCEPTED_SHARE, *GRADES),
         advice=("fewer_drafts",),
         gpu=("fewer_drafts",),
         pages=(pages.MINDIE,),

@@ -218,7 +218,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "OP.SHARE",
         cls="compute",
-        inputs=("device", "overlap"),
         check=op_share,
         thresholds=(SHARE_CUBE, SHARE_COPY, SHARE_LAYOUT, SHARE_SOFTMAX, LINKS_FEWEST),
         advice=("share.copy", "share.layout", "share.softmax", "share.cube"),
@@ -230,7 +229,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "OP.DOMINANT",
         cls="compute",
-        inputs=("device", "overlap"),
         check=dominant,
         thresholds=(DOMINANT_SHARE, LINKS_FEWEST),
         advice=("dominant", "replace"),

@@ -24,17 +24,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import (
-    SEVERITY_HIGH,
-    SEVERITY_MEDIUM,
-    Draft,
-    Rule,
-    Skipped,
-    about,
-    sentences,
-    severity_of,
-    stretches,
-)
+from npu_tui.rules.rule import GRADES, SEVERITY_HIGH, Draft, Rule, Skipped, about, sentences, severity_of, stretches
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number
@@ -94,29 +84,21 @@ FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
 
 def frequency(facts: Facts) -> Draft | None:
     """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
-    counters = facts.trace.counters
-    kernels = facts.kernels
+    counters, kernels = facts.trace.counters, facts.kernels
+    length, ends = facts.length(kernels), facts.trace.slices.end[kernels]
     keep = np.ones(len(kernels))
-    drop = 0.0
     for series in counters.series:
-        if series.name != "AI Core Freq":
-            continue
         samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
         time, value = counters.time[samples], counters.value[samples]
-        at = np.searchsorted(time, facts.trace.slices.end[kernels], "right") - 1
-        known = at >= 0
-        if not known.any() or value.max() <= 0:
-            continue
-        full, clock = float(value.max()), value[at[known]]
-        length = facts.length(kernels[known]).astype(np.float64)
-        lost = float(((full - clock) / full * length).sum() / max(length.sum(), 1.0))
-        drop = max(drop, lost)
-        keep[known] = np.minimum(keep[known], clock / full)
+        if series.name == "AI Core Freq" and value.max(initial=0) > 0:
+            at = np.searchsorted(time, ends, "right") - 1
+            keep = np.minimum(keep, np.where(at >= 0, value[at] / value.max(), 1.0))
+    lost = (1 - keep) * length
+    drop = float(lost.sum() / max(length.sum(), 1))
     if drop < facts.limits[FREQUENCY_DROP]:
         return None
-    items = kernels[keep < 1]
-    end = facts.trace.slices.end[items]
-    removes = union(end - (facts.length(items) * (1 - keep[keep < 1])).astype(np.int64), end)
+    items, end = kernels[keep < 1], ends[keep < 1]
+    removes = union(end - lost[keep < 1].astype(np.int64), end)
     cuts = tuple(TaskCut(kernels[keep == left], left) for left in np.unique(keep[keep < 1]).tolist())
     return Draft(
         severity_of(facts.limits, facts.share(length_of(removes))),
@@ -164,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         cls="config",
         inputs=("device", "overlap", "frequency"),
         check=frequency,
-        thresholds=(FREQUENCY_DROP, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(FREQUENCY_DROP, *GRADES),
         advice=("power",),
         pages=(pages.NPU_SMI,),
         sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),

@@ -15,11 +15,11 @@ from npu_tui.rules.blame import SYNC_SHARE, sync_calls, sync_operations
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import MOST_PLACES, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of, stretches
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import launch_links
-from npu_tui.trace.message import Said, message
+from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
@@ -40,8 +40,10 @@ def _begin_of(step: EngineStep) -> int:
     return step.window.start
 
 
-def places(runs: Iterable[Sequence[EngineStep]], note: Callable[[Sequence[EngineStep]], Said]) -> tuple[Evidence, ...]:
-    """The longest of ``runs``, which are steps one after another, in order of time; ``note`` gives the words."""
+def places(
+    runs: Iterable[Sequence[EngineStep]], subject: str, words: Callable[[Sequence[EngineStep]], dict[str, object]]
+) -> tuple[Evidence, ...]:
+    """The longest of ``runs``, which are steps one after another, in order of time, with the ``words`` of each."""
     longest = sorted(runs, key=lambda run: -_span(run))[:MOST_PLACES]
     return tuple(
         Evidence(
@@ -49,7 +51,7 @@ def places(runs: Iterable[Sequence[EngineStep]], note: Callable[[Sequence[Engine
             _begin_of(run[-1]) + (run[-1].span or 0),
             None,
             brief(run[0].name or "", 60),
-            note(run),
+            message(f"finding.{subject}.place", **words(run)),
             run[0].item if run[0].item >= 0 else None,
         )
         for run in sorted(longest, key=lambda run: _begin_of(run[0]))
@@ -76,15 +78,16 @@ def eager(facts: Facts) -> Draft | None:
     captured = [size for step in replayed if (size := _size(step)) is not None]
     above = bool(sizes) and bool(captured) and min(sizes) > max(captured)
     words = {"count": len(alone), "all": len(alike), "time": length_of(removes)}
+    title, detail = about("eager", **words)
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.eager.title", **words),
+        title,
         sentences(
-            message("finding.eager.detail", **words),
+            detail,
             message("finding.eager.sizes", sizes=runs_of(sizes)) if sizes else "",
             message("finding.eager.above", most=max(captured)) if above else "",
         ),
-        places(([step] for step in alone), lambda run: message("finding.eager.place", kernels=run[0].kernels)),
+        places(([step] for step in alone), "eager", lambda run: {"kernels": run[0].kernels}),
         removes=removes,
         change=Change(host=(HostCut(ANY_THREAD, cut),)),
         verdict=message("finding.eager.verdict", **words),
@@ -141,8 +144,9 @@ def host(facts: Facts) -> Draft | None:
     time = length_of(together(*idle.values()))
     if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
         return None
-    longest = sorted(idle, key=lambda name: -length_of(idle[name]))
-    shown = [name for name in longest if length_of(idle[name]) >= _WORTH_NAMING * time]
+    costs = {name: length_of(span) for name, span in idle.items()}
+    longest = sorted(costs, key=lambda name: -costs[name])
+    shown = [name for name in longest if costs[name] >= _WORTH_NAMING * time] or longest[:1]
     removes = together(*(idle[name] for name in shown))
     cost = length_of(removes)
     words = {"time": cost, "share": facts.share(cost)}
@@ -151,12 +155,9 @@ def host(facts: Facts) -> Draft | None:
         message("finding.engine_host.title", **words),
         sentences(
             message("finding.engine_host.detail", time=time),
-            *(message(f"finding.engine_host.{name}", time=length_of(idle[name])) for name in shown),
+            *(message(f"finding.engine_host.{name}", time=costs[name]) for name in shown),
         ),
-        tuple(
-            Evidence(low, high, None, "", message(f"finding.engine_host.{longest[0]}", time=high - low))
-            for low, high in largest(idle[longest[0]])
-        ),
+        stretches(largest(idle[shown[0]]), "", f"finding.engine_host.{shown[0]}"),
         removes=removes,
         change=Change(host=(HostCut(ANY_THREAD, together(*(work[name] for name in shown))),)),
         verdict=message("finding.engine_host.verdict", **words),
@@ -167,10 +168,7 @@ def prefill(facts: Facts) -> Draft | None:
     """Prefills for which requests that already decode have to wait."""
     steps = [step for step in facts.inputs.engine().steps if step.window is not None]
     inside = {step.number for step in steps_of(facts)}
-    decoding = [step.span or 0 for step in steps if step.kind == "decode"]
-    if not decoding:
-        return None
-    usual = float(np.median(decoding))
+    usual = float(np.median([float(step.span or 0) for step in steps if step.kind == "decode"] or [np.inf]))
     least = facts.limits[PREFILL_RATIO] * usual
     holds = [run for run in _between_decodes(steps) if run[0].number in inside and _span(run) >= least]
     if not holds:
@@ -185,7 +183,7 @@ def prefill(facts: Facts) -> Draft | None:
             message("finding.engine_prefill.detail", count=len(holds), time=time, usual=round(usual)),
             message("finding.engine_prefill.tokens", tokens=sum(count or 0 for count in tokens)) if all(tokens) else "",
         ),
-        places(holds, lambda run: message("finding.engine_prefill.place", count=len(run))),
+        places(holds, "engine_prefill", lambda run: {"count": len(run)}),
         weight=float(time),
     )
 
@@ -224,7 +222,7 @@ def dummy(facts: Facts) -> Draft | None:
     return Draft(
         "info",
         *about("engine_dummy", **words),
-        places(([step] for step in alone), lambda run: message("finding.engine_dummy.place")),
+        places(([step] for step in alone), "engine_dummy", lambda run: {}),
         weight=float(time),
         verdict=message("finding.engine_dummy.verdict", share=share),
     )
@@ -241,7 +239,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=eager,
-        thresholds=(SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SYNC_SHARE, *GRADES),
         advice=("capture_sizes",),
         gpu=("capture_sizes",),
         pages=(pages.GRAPHS,),
@@ -257,7 +255,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=host,
-        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=GRADES,
         advice=("engine_async",),
         gpu=("engine_async",),
         pages=(pages.ASYNC,),
@@ -271,7 +269,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ENGINE.PREFILL",
         cls="dispatch",
-        inputs=("device", "overlap"),
         check=prefill,
         thresholds=(PREFILL_RATIO,),
         advice=("chunked_prefill",),
@@ -287,7 +284,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "ENGINE.DUMMY",
         cls="dispatch",
-        inputs=("device", "overlap"),
         check=dummy,
         thresholds=(SEVERITY_MEDIUM,),
         advice=("dp_balance",),

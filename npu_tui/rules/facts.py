@@ -21,7 +21,7 @@ from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, length_of, without
+from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
@@ -523,12 +523,8 @@ class Facts(TraceSlices):
 
     def _in_step(self, items: I64) -> Bools:
         """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
-        inside = np.zeros(len(items), np.bool_)
-        if self.whole_steps and self.window != EVERYTHING:
-            start, slices = self.trace.slices.start[items], self.trace.slices
-            for step in self.steps:
-                inside |= (start >= slices.start[step.item]) & (start < slices.end[step.item])
-        return inside
+        steps = self.steps if self.whole_steps and self.window != EVERYTHING else []
+        return inside(self.span_of(np.array([step.item for step in steps], np.int64)), self.trace.slices.start[items])
 
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""

@@ -24,9 +24,8 @@ from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of,
 from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
+    GRADES,
     LISTED,
-    SEVERITY_HIGH,
-    SEVERITY_MEDIUM,
     Draft,
     Rule,
     Skipped,
@@ -313,7 +312,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=(),
         check=bound,
-        thresholds=(SMALL_KERNEL_US, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SMALL_KERNEL_US, SYNC_SHARE, *GRADES),
         advice=("ai_cpu", "ai_cpu_operators", "ai_cpu_other", "jit_compile", "graph"),
         pages=(pages.ADVISOR,),
         change="""\

@@ -19,7 +19,7 @@ from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
 from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links", "cann"),
         check=compiling,
-        thresholds=(COMPILE_CALLS, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(COMPILE_CALLS, SYNC_SHARE, *GRADES),
         advice=("jit_compile", "internal_format", "bucket_shapes"),
         pages=(pages.COMPILE,),
         change="""\

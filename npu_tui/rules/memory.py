@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import MOST_PLACES, first_of_largest
+from npu_tui.rules.inputs import MOST_PLACES, first_of_largest, inside
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import LISTED, Draft, Rule, about, advise, most_common
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
@@ -103,14 +102,10 @@ def growth(facts: Facts) -> Draft | None:
     )  # fmt: skip
 
 
-def _in_steps(facts: Facts, time: I64) -> npt.NDArray[np.bool_]:
+def _in_steps(facts: Facts, time: I64) -> Bools:
     """Which times of the host lie in a step of the window but the first one, where the pool fills."""
-    slices = facts.trace.slices
     items = [step.item for step in facts.steps if step.item >= 0]
-    inside = np.zeros(len(time), np.bool_)
-    for item in items[1:] if len(items) > 1 else items:
-        inside |= (time >= slices.start[item]) & (time < slices.end[item])
-    return inside
+    return inside(facts.span_of(np.array(items[1:] or items, np.int64)), time)
 
 
 def _maker(allocations: Allocations, time: int) -> str | None:

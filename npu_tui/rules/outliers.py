@@ -17,7 +17,7 @@ from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.rule import LISTED, SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.rule import GRADES, LISTED, Draft, Rule, Skipped, severity_of
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -236,9 +236,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "OP.OUTLIER",
         cls="compute",
-        inputs=("device", "overlap"),
         check=outliers,
-        thresholds=(OUTLIER_FACTOR, SYNC_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(OUTLIER_FACTOR, SYNC_SHARE, *GRADES),
         advice=("outlier_shape", "outlier_neighbour"),
         gpu=("outlier_shape", "outlier_neighbour"),
         pages=(pages.ADVISOR,),

@@ -9,19 +9,17 @@ Page = tuple[str, str]
 """Title and address of a public page."""
 
 _HIASCEND = "https://www.hiascend.com/document/detail"
+_SOURCE = "https://www.hiascend.com/doc_center/source"
+_CASES = f"{_HIASCEND}/zh/mindstudio/830/practicalcases"
+_MSPROF = "https://gitcode.com/Ascend/msprof/blob/master/docs/zh/best_practices"
+_REPLACEMENT = "https://gitcode.com/Ascend/msprof-analyze/blob/master/docs/en"
 _PYTORCH = "https://pytorch.org/docs/stable"
 
 TASK_QUEUE = ("TASK_QUEUE_ENABLE", f"{_HIASCEND}/zh/Pytorch/710/comref/Envvariables/Envir_007.html")
 BLOCKING = ("ASCEND_LAUNCH_BLOCKING", f"{_HIASCEND}/zh/Pytorch/710/comref/Envvariables/Envir_006.html")
 BINDING = ("CPU_AFFINITY_CONF", f"{_HIASCEND}/zh/Pytorch/700/ptmoddevg/Frameworkfeatures/featuresguide_00010.html")
-INTERRUPTS = (
-    "Interrupts on the CPU that launches",
-    "https://gitcode.com/Ascend/msprof/blob/master/docs/zh/best_practices/irq_interruption.md",
-)
-SWITCHING = (
-    "Threads that are switched too often",
-    "https://gitcode.com/Ascend/msprof/blob/master/docs/zh/best_practices/cpu_thread_frequent_switching.md",
-)
+INTERRUPTS = ("Interrupts on the CPU that launches", f"{_MSPROF}/irq_interruption.md")
+SWITCHING = ("Threads that are switched too often", f"{_MSPROF}/cpu_thread_frequent_switching.md")
 PIPELINE = (
     "Host bound: pipeline optimization",
     f"{_HIASCEND}/en/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_054.html",
@@ -33,37 +31,24 @@ OPTIMIZERS = (
     "Fused optimizers",
     "https://hiascend.com/doc_center/source/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_0028.html",
 )
-FUSED = (
-    "Fused operator API replacement",
-    "https://gitcode.com/Ascend/msprof-analyze/blob/master/docs/en/fused_operator_api_replacement_example.md",
-)
+FUSED = ("Fused operator API replacement", f"{_REPLACEMENT}/fused_operator_api_replacement_example.md")
 ATTENTION = (
     "FlashAttentionScore",
     "https://hiascend.com/document/detail/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_0027.html",
 )
-ROTARY = (
-    "npu_rotary_mul",
-    "https://www.hiascend.com/doc_center/source/zh/Pytorch/60RC3/apiref/apilist/ptaoplist_000794.html",
-)
+ROTARY = ("npu_rotary_mul", f"{_SOURCE}/zh/Pytorch/60RC3/apiref/apilist/ptaoplist_000794.html")
 GRAPHS = ("TorchAir graph mode", f"{_HIASCEND}/zh/Pytorch/710/modthirdparty/torchairuseguide/torchair_00060.html")
 SYNC = ("aclrtSynchronizeStream", f"{_HIASCEND}/zh/CANNCommunityEdition/910/API/runtimeapi/aclcppdevg_03_0076.html")
 EVENTS = (
     "How AscendCL synchronizes",
-    "https://www.hiascend.com/doc_center/source/zh/canncommercial/63RC1/inferapplicationdev/aclcppdevg/"
-    "aclcppdevg_000162.html",
+    f"{_SOURCE}/zh/canncommercial/63RC1/inferapplicationdev/aclcppdevg/aclcppdevg_000162.html",
 )
 SLOW_RANK = (
     "Locating a slow rank",
     "https://hiascend.com/document/detail/zh/mindstudio/70RC2/msinsightug/msascendinsightug/AscendInsight_0102.html",
 )
-SLOW_RANK_CASE = (
-    "A slow rank, step by step",
-    f"{_HIASCEND}/zh/mindstudio/830/practicalcases/Largemodeltraining/toolsample1_008.html",
-)
-ANALYZE = (
-    "msprof-analyze",
-    f"{_HIASCEND}/zh/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_014.html",
-)
+SLOW_RANK_CASE = ("A slow rank, step by step", f"{_CASES}/Largemodeltraining/toolsample1_008.html")
+ANALYZE = ("msprof-analyze", f"{_CASES}/GeneralPerformanceIssue/toolsample6_014.html")
 ADVISOR = (
     "msprof-analyze advisor",
     f"{_HIASCEND}/en/mindstudio/830/practicalcases/Largemodeltraining/toolsample1_009.html",
@@ -82,10 +67,7 @@ DDP = ("DistributedDataParallel", f"{_PYTORCH}/notes/ddp.html")
 TUNING = ("PyTorch tuning guide", "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html")
 GC = ("gc", "https://docs.python.org/3/library/gc.html")
 HCCL_TIMEOUT = ("HCCL_CONNECT_TIMEOUT", f"{_HIASCEND}/zh/canncommercial/83RC1/maintenref/envvar/envref_07_0149.html")
-NPU_SMI = (
-    "npu-smi info watch",
-    "https://www.hiascend.com/doc_center/source/zh/Atlas%20200I%20A2/23.0.RC3/re/npu/npusmi_010.html",
-)
+NPU_SMI = ("npu-smi info watch", f"{_SOURCE}/zh/Atlas%20200I%20A2/23.0.RC3/re/npu/npusmi_010.html")
 AIPP = ("AIPP", f"{_HIASCEND}/en/canncommercial/800/devaids/atc/atctool_0016.html")
 INSIGHT = ("MindStudio Insight", "https://www.hiascend.com/document/redirect/MindStudioInsight")
 INSIGHT_INSTALL = (
@@ -94,17 +76,10 @@ INSIGHT_INSTALL = (
 )
 INSIGHT_TIMELINE = (
     "MindStudio Insight: Timeline",
-    "https://www.hiascend.com/doc_center/source/zh/mindstudio/70RC3/msinsightug/msascendinsightug/"
-    "Insight_userguide_0034.html",
+    f"{_SOURCE}/zh/mindstudio/70RC3/msinsightug/msascendinsightug/Insight_userguide_0034.html",
 )
-AI_CPU = (
-    "AICPU operator replacement",
-    "https://gitcode.com/Ascend/msprof-analyze/blob/master/docs/en/aicpu_operator_replacement_example.md",
-)
-AFFINITY_CASE = (
-    "Affinity operators: code before and after",
-    f"{_HIASCEND}/zh/mindstudio/830/practicalcases/GeneralPerformanceIssue/toolsample6_050.html",
-)
+AI_CPU = ("AICPU operator replacement", f"{_REPLACEMENT}/aicpu_operator_replacement_example.md")
+AFFINITY_CASE = ("Affinity operators: code before and after", f"{_CASES}/GeneralPerformanceIssue/toolsample6_050.html")
 _TUNING = f"{_HIASCEND}/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_"
 _TUNING_RC = f"{_HIASCEND}/zh/Pytorch/60RC3/ptmoddevg/trainingmigrguide/performance_tuning_"
 AFFINITY = (

@@ -23,6 +23,7 @@ from npu_tui.trace.text import brief, runs
 
 SEVERITY_MEDIUM = Threshold("severity_medium", 0.03)
 SEVERITY_HIGH = Threshold("severity_high", 0.05)
+GRADES = (SEVERITY_MEDIUM, SEVERITY_HIGH)
 """The limits of msprof-analyze's advisor, by which every finding is graded."""
 
 Reach = Literal["cause", "place", "broad"]
@@ -87,9 +88,9 @@ class Rule(Kind, frozen=True, kw_only=True):
     advice that holds on a GPU as well; a rule with None is about NPUs only.
     """
 
-    inputs: tuple[Input, ...]
     check: Callable[[Facts], Draft | tuple[Draft, ...] | Skipped | None]
     sources: tuple[str, ...]
+    inputs: tuple[Input, ...] = ("device", "overlap")
     reach: Reach = "broad"
     totals: tuple[str, ...] = ()
     of_profiler: bool = False

@@ -226,7 +226,7 @@ def test_a_product_before_a_collective_saves_no_more_than_itself(monkeypatch: py
             types[k] = "MatMulV2"
     own = typed("transfers", types)
     monkeypatch.setattr(affinity, "is_for", lambda facts, purpose: np.ones(len(facts.collectives), np.bool_))
-    found: dict[str, affinity._Found] = {}
+    found: dict[str, affinity.Saving] = {}
     affinity._all_reduces(own, found)
     (row,) = found.values()
     products = [int(slices.end[first] - slices.start[first]) for first, _, _ in row.places]
