@@ -49,21 +49,16 @@ def _times(facts: Facts, of: I64, count: int, chosen: Bools) -> F64:
     return np.bincount(of[at], facts.length(facts.kernels[at]), count).astype(np.float64)
 
 
-class _Shorter(Struct, frozen=True):
-    """Kernels that take less of their time: the ``change`` of the run, and the device's time that it ``removes``."""
+def _shorter(facts: Facts, items: I64, keep: F64) -> tuple[Change, Span]:
+    """The run in which the kernels ``items`` take ``keep`` of their time, (n,) each, and what of it that removes.
 
-    change: Change
-    removes: Span
-
-    @classmethod
-    def of(cls, facts: Facts, items: I64, keep: F64) -> _Shorter:
-        """The kernels ``items`` take ``keep`` of their time; (n,) each. Shares are rounded to 0.01: each is a cut."""
-        keep = np.round(np.clip(keep, 0, 1), 2).astype(np.float64)
-        items, keep = items[keep < 1], keep[keep < 1]
-        end = facts.trace.slices.end[items]
-        removes = union(end - ((1 - keep) * facts.length(items)).astype(np.int64), end)
-        cuts = tuple(TaskCut(items[keep == share], share) for share in np.unique(keep).tolist())
-        return cls(Change(tasks=cuts), removes)
+    Shares are rounded to 0.01: each is a cut.
+    """
+    keep = np.round(np.clip(keep, 0, 1), 2).astype(np.float64)
+    items, keep = items[keep < 1], keep[keep < 1]
+    end = facts.trace.slices.end[items]
+    removes = union(end - ((1 - keep) * facts.length(items)).astype(np.int64), end)
+    return Change(tasks=tuple(TaskCut(items[keep == share], share) for share in np.unique(keep).tolist())), removes
 
 
 def padding(facts: Facts) -> Draft | None:
@@ -85,8 +80,8 @@ def padding(facts: Facts) -> Draft | None:
     if known:
         keep = np.interp(real, sizes, usual) / np.maximum(np.interp(size, sizes, usual), 1)
     inside_steps = np.flatnonzero(chosen & (of >= 0))
-    shorter = _Shorter.of(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
-    cost = length_of(shorter.removes)
+    change, removes = _shorter(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
+    cost = length_of(removes)
     words = {"time": cost, "share": facts.share(cost)}
     costs = words["share"] >= facts.limits[SEVERITY_MEDIUM]
     sizes_filled = runs_of(size[size > real].tolist())
@@ -103,8 +98,8 @@ def padding(facts: Facts) -> Draft | None:
             "engine_padding",
             lambda run: {"real": run[0].call.requests, "size": run[0].call.padded},
         ),
-        removes=shorter.removes if costs else None,
-        change=shorter.change if costs else None,
+        removes=removes if costs else None,
+        change=change if costs else None,
         weight=float(sum(step.span or 0 for step in filled)) * added / every,
         verdict=message("finding.engine_padding.verdict", **words),
     )
@@ -145,8 +140,8 @@ def context(facts: Facts) -> Draft | None:
     steps = [step for growth in grown for step in growth.steps]
     of = _step_of(facts, steps)
     at = np.flatnonzero(attends & (of >= 0))
-    shorter = _Shorter.of(facts, facts.kernels[at], np.concatenate([growth.keep for growth in grown])[of[at]])
-    cost = length_of(shorter.removes)
+    change, removes = _shorter(facts, facts.kernels[at], np.concatenate([growth.keep for growth in grown])[of[at]])
+    cost = length_of(removes)
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
@@ -158,8 +153,8 @@ def context(facts: Facts) -> Draft | None:
         severity_of(facts.limits, share),
         *about("engine_context", requests=most.steps[0].call.requests or 0, **course, **words),
         places(([step] for step in steps), "engine_context", lambda run: {"count": run[0].call.kv_tokens}),
-        removes=shorter.removes,
-        change=shorter.change,
+        removes=removes,
+        change=change,
         verdict=message("finding.engine_context.verdict", **words),
     )
 
@@ -207,7 +202,7 @@ def drafts(facts: Facts) -> Draft | None:
     best = int(np.argmin(lasts / tokens_of))
     gain = round(time - float(lasts[best] * tokens_of[width] / tokens_of[best]))
     keep = best / width
-    shorter = _Shorter.of(facts, items, np.full(len(items), keep))
+    change, removes = _shorter(facts, items, np.full(len(items), keep))
     costs = facts.share(gain) >= facts.limits[SEVERITY_MEDIUM]
     words = {"accepted": taken, "count": asked, "share": taken / asked, "width": width, "best": best, "time": gain}
     title, detail = about("engine_drafts", mean=taken / asked * width, **words)
@@ -220,8 +215,8 @@ def drafts(facts: Facts) -> Draft | None:
             "engine_drafts",
             lambda run: {"count": (run[0].call.tokens or 0) - (run[0].call.requests or 0)},
         ),
-        removes=shorter.removes if costs else None,
-        change=shorter.change | Change(host=(HostCut(ANY_THREAD, spans, keep),)) if costs else None,
+        removes=removes if costs else None,
+        change=change | Change(host=(HostCut(ANY_THREAD, spans, keep),)) if costs else None,
         most=gain if costs else None,
         weight=float(time) * (1 - taken / asked),
         verdict=message("finding.engine_drafts.verdict", **words),

@@ -116,12 +116,9 @@ def op_share(facts: Facts) -> Draft | None:
         # Matrix work is what the device is for: a large share of it says where to look, not that something is wrong.
         ("cube", limits[SHARE_CUBE], lambda name: bool(CUBE.search(name))),
     )
-    exceeding = []
-    for kind, most, belongs in kinds:
-        types = [name for name in times if belongs(name)]
-        share = sum(times[name] for name in types) / total
-        if share > most:
-            exceeding.append((kind, share, most, types))
+    of_kind = [(kind, most, [name for name in times if belongs(name)]) for kind, most, belongs in kinds]
+    shares = [(kind, sum(times[name] for name in types) / total, most, types) for kind, most, types in of_kind]
+    exceeding = [row for row in shares if row[1] > row[2]]
     if not exceeding:
         return None
     lines = [

@@ -15,10 +15,8 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
-from npu_tui.rules.dispatch import STAGE_SHARE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
-from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
 from npu_tui.trace.message import message
 
@@ -88,7 +86,6 @@ def optimizer(facts: Facts) -> Draft | None:
         return None
     name = _fused_name(facts.trace.name_of(int(items[0]))) or ""
     removes, launches = NOTHING, 0
-    late = facts.share(length_of(facts.host_late)) >= facts.limits[STAGE_SHARE]
     if facts.launches is not None:
         source = operation_of(facts.trace, facts.target)
         begin = np.where(source >= 0, facts.trace.slices.start[source], -1)
@@ -99,9 +96,9 @@ def optimizer(facts: Facts) -> Draft | None:
     each = launches / len(items)
     if 0 < each <= _FUSED_LAUNCHES:
         return None
-    severity: Severity = "medium" if lost >= facts.limits[SEVERITY_MEDIUM] else "low" if late else "info"
+    limits = facts.limits
     return Draft(
-        severity,
+        "medium" if lost >= limits[SEVERITY_MEDIUM] else "low" if lost >= limits[SYNC_SHARE] else "info",
         message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
             "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
@@ -165,7 +162,7 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("device", "overlap", "python"),
         check=optimizer,
-        thresholds=(STAGE_SHARE, SEVERITY_MEDIUM),
+        thresholds=(SYNC_SHARE, SEVERITY_MEDIUM),
         advice=("foreach",),
         pages=(pages.OPTIMIZERS, pages.FUSED),
         change="""\

@@ -20,9 +20,11 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
-_CAPACITIES_GB = (32, 64, 96, 128)
-"""Memory of the devices on the market; a few GB of it are the driver's own."""
-_COMMON_GB = 64
+_CAPACITIES_GB = (64, 96, 128)
+"""Memory of the devices on the market; a few GB of it are the driver's own.
+
+A full one of 32 GB looks like a half full one of 64 GB, so it is not told.
+"""
 _MB = 1 << 20
 _MOST = 1_000_000 * _MB
 """More than any device has: a row that is damaged."""
@@ -37,22 +39,21 @@ MEMORY_FULL = Threshold("memory_full", 0.9)
 def pressure(facts: Facts) -> Draft | None:
     """Memory that is nearly full, or reserved and not used in a job that needs much of it."""
     limits = facts.limits
-    curves = [curve for curve in facts.inputs.memory().all("reserved") if (curve.value <= _MOST).any()]
-    tops = [int(curve.value[curve.value <= _MOST].max()) for curve in curves]
-    held = max(tops, default=0) / _MB
-    capacity = next((size for size in _CAPACITIES_GB if held <= size * 1024), None)
-    if capacity is not None and held >= limits[MEMORY_FULL] * capacity * 1024:
-        fullest = curves[int(np.argmax(tops))]
-        at = int(fullest.time[int(np.flatnonzero(fullest.value == max(tops))[0])])
-        words = {"reserved": held / 1024, "capacity": float(capacity)}
+    curves = facts.inputs.memory().all("reserved")
+    held = np.array([curve.value[curve.value <= _MOST].max(initial=0) for curve in curves] or [0])
+    top = int(held.max())
+    capacity = next((size for size in _CAPACITIES_GB if top <= size * 1024 * _MB), np.inf)
+    if top >= limits[MEMORY_FULL] * capacity * 1024 * _MB:
+        fullest = curves[int(held.argmax())]
+        at = int(fullest.time[int((fullest.value == top).argmax())])
+        words = {"reserved": top / _MB / 1024, "capacity": float(capacity)}
         return Draft(
-            # A small device that is full looks like a large one that is half full.
-            "medium" if capacity >= _COMMON_GB else "info",
+            "medium",
             message("finding.pressure.full_title", **words),
             message("finding.pressure.full", **words),
-            (_moment(at, brief(fullest.component), message("finding.pressure.place", size=max(tops))),),
+            (_moment(at, brief(fullest.component), message("finding.pressure.place", size=top)),),
             advise("checkpointing", "smaller_batch", "expandable"),
-            confidence="medium" if capacity >= _COMMON_GB else "low",
+            confidence="medium",
         )
     used = facts.inputs.memory().fullest()
     if used is None:

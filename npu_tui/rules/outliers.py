@@ -22,9 +22,8 @@ from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 
-_FEWEST_EQUALS = 8
-_FEWEST_KNOWN_EQUALS = 4
-"""Where shapes tell that the work is equal, three calls that agree say what is usual: one a step is enough."""
+_FEWEST_EQUALS = 4
+"""Three calls that agree say what is usual: one a step is enough."""
 _RARE_SHARE = 0.2
 """Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _GAP_FACTOR = 2.0
@@ -37,9 +36,6 @@ _NEIGHBOURS = 8
 
 _MOST_READ = 20_000
 """Kernels for which the shapes of operations are read from the trace."""
-_LEVELS = 3
-"""Operations around each other of which one has the shapes."""
-
 OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
 
 
@@ -50,8 +46,7 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     if equals is None:
         return Skipped(message("finding.needs.equal_calls"))
     names, by_shapes = equals
-    fewest = _FEWEST_KNOWN_EQUALS if by_shapes else _FEWEST_EQUALS
-    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], fewest)
+    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], _FEWEST_EQUALS)
     rows: list[tuple[int, I64, float]] = []
     for group in groups:
         items = facts.kernels[group]
@@ -110,7 +105,7 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     unlike = -1 - np.arange(len(names))
     if (shapes >= 0).any():
         return np.where(shapes >= 0, names * (int(shapes.max()) + 1) + shapes, unlike), True
-    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], _FEWEST_KNOWN_EQUALS)[1]
+    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], _FEWEST_EQUALS)[1]
     if not groups:
         return names, True
     members = np.sort(np.concatenate(groups))
@@ -147,10 +142,7 @@ def _launched_shapes(facts: Facts, kernels: I64, number: Callable[[str], int]) -
         return code
     at = np.minimum(np.searchsorted(hosts.item, operation), len(hosts.item) - 1)
     at = np.where((operation >= 0) & (hosts.item[at] == operation), at, -1)
-    for _ in range(_LEVELS):
-        asked = np.unique(at[(at >= 0) & (code < 0)])
-        if not len(asked):
-            break
+    while len(asked := np.unique(at[(at >= 0) & (code < 0)])):
         with suppress(InputError):  # the shapes are args of a trace that is gone
             (dims,) = facts.trace.args.many(facts.trace.slices.event[hosts.item[asked]], ("Input Dims",))
             # Kineto has lists in place of texts.

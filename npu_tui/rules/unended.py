@@ -7,11 +7,9 @@ import numpy.typing as npt
 
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import Draft, Rule
 from npu_tui.trace.message import message
 from npu_tui.trace.model import UNFINISHED, Trace
-from npu_tui.trace.text import brief
 
 UNENDED = "RUN.UNENDED"
 _NAMED = 3
@@ -43,23 +41,13 @@ def unended(facts: Facts) -> Draft | None:
     if not items:
         return None
     names = [
-        message("finding.unended.one", name=brief(trace.name_of(item)), start=int(slices.start[item]))
+        message("finding.unended.one", name=facts.name_of(item), start=int(slices.start[item]))
         for item in items[:_NAMED]
     ]
     if len(items) > _NAMED:
         names.append(message("finding.unended.more", count=len(items) - _NAMED))
-    places = tuple(
-        Evidence(
-            int(slices.start[item]),
-            int(slices.end[item]),
-            int(slices.lane[item]),
-            brief(trace.name_of(item)),
-            message("finding.unended.place"),
-            item,
-        )
-        for item in items
-    )
-    first, others = brief(trace.name_of(items[0])), len(items) - 1
+    places = tuple(facts.place(item, message("finding.unended.place")) for item in items)
+    first, others = facts.name_of(items[0]), len(items) - 1
     return Draft(
         "high",
         message("finding.unended.titles" if others else "finding.unended.title", name=first, count=others),

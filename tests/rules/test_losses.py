@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from causes import ALL
-from jobs import job, measured, profile_at, rule
+from jobs import check, facts_of, job, measured, profile_at, rule
+from msgspec import structs
 from test_repetitions import DEVICE, Writer
 
 from npu_tui.analysis.code_lines import own_lines
 from npu_tui.analysis.device import Window, named_on
+from npu_tui.analysis.kernels import Coded
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import overlap_table
 from npu_tui.output.whatif import whatif, whatif_document
@@ -78,6 +80,16 @@ def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
     assert HEALTHY in words(healthy)
     assert words(computing).startswith("Computing is mostly MatMulV2 (")
     assert "; top line train.py:151 (" in words(computing)
+
+
+@pytest.mark.parametrize(("shape", "severity"), [("64,64;64,64", "high"), ("{row},64;64", "info"), ("", "info")])
+def test_one_kernel_for_many_tensors_moves_as_much(shape: str, severity: str) -> None:
+    found = measured(replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12))
+    rows = [shape.format(row=row) or None for row in range(len(found.all_kernels) - 1)]
+    table = structs.replace(found.all_kernels, shapes=Coded.of([*rows, "8"]))  # shapes are recorded
+    draft = check("OP.AFFINITY_KERNEL", facts_of(found, all_kernels=table))
+    assert isinstance(draft, Draft)
+    assert (draft.severity, draft.change is None) == (severity, severity == "info")
 
 
 @pytest.mark.parametrize(("stream", "severity"), [(9, "info"), (2, "high")])

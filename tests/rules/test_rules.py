@@ -43,7 +43,7 @@ SPEAKS = {
     "HOST.WORK": ("sorting", "healthy", {"host_work_share": 1.0}),
     "HOST.CPU": ("preempted", "undisturbed", {"cpu_share": 1.0}),
     "OP.SMALL": ("slow_python", "healthy", {"small_kernel_share": 1.0}),
-    "OPT.FUSED": ("optimizer", "slow_python", {"stage_share": 1.0, "severity_medium": 1.0}),
+    "OPT.FUSED": ("optimizer", "slow_python", {"sync_share": 1.0, "severity_medium": 1.0}),
     "COMM.STRAGGLER": ("straggler", "transfers", {"straggler_ms": 1e6}),
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
     "COMM.LONGOP": ("two_late", "healthy", {"long_op_share": 2.0, "long_op_factor": 1e6}),
