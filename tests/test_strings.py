@@ -393,6 +393,16 @@ def test_placeholders_are_filled_by_name():
                 assert wanted <= given if call.func.id == "message" else wanted == given, f"{module}: {key}"
 
 
+def test_titles_and_details_are_filled_by_name() -> None:
+    """Those of ``about(subject, ...)``."""
+    for file, node in nodes():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "about":
+            given = {keyword.arg for keyword in node.keywords}
+            for subject in literals(node.args[0]):
+                wanted = placeholders(ENGLISH[f"finding.{subject}.title"] + ENGLISH[f"finding.{subject}.detail"])
+                assert None in given or wanted <= given, f"{file.name}: {subject}"
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_are_clean(language: str) -> None:
     for key, text in texts_of(language).items():

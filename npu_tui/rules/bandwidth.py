@@ -71,6 +71,7 @@ _CONVERSIONS = ("transdata", "transpose")
 _BEST_PERCENTILE = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
 _FEWEST_VECTORS = 5
+"""Of fewer the best speed is that of one kernel."""
 
 
 def formats(facts: Facts) -> Draft | None:

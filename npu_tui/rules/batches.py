@@ -26,6 +26,7 @@ _FEWEST = 8
 _FITS = 0.8
 """Correlation of attention's time with the context from which it grows with it."""
 _MOST_DRAFTS = 256
+"""More drafts a step no engine makes: names are untrusted, and each number of drafts is tried."""
 _ATTENTION = re.compile(r"attention|attn|incre_?flash|prompt_?flash|fmha|(?:flash|ring|sparse)_?mla", re.IGNORECASE)
 
 

@@ -44,11 +44,11 @@ _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re
 """Operators that a mask of a fixed shape does the work of."""
 _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _LONG_US = 5.0
-"""Shorter kernels take part of their time to start, so their cycles do not tell the clock (measured at Level1)."""
+"""Shorter kernels take part of their time to start, so their cycles do not tell the clock."""
 _CLOCK_PERCENTILE = 90.0
 """Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less."""
 _MOST_CORES = 64
-"""No device has more cores of one kind (Ascend 910: 48 vector cores), so more blocks run in rounds."""
+"""No device has more cores of one kind (Ascend 910B2: 48 vector cores), so more blocks run in rounds."""
 
 KERNEL_SHARE = Threshold("kernel_share", 0.1)
 

@@ -92,6 +92,7 @@ ATEN: tuple[Run, ...] = (
 
 CHAIN = "one kernel (torch.compile, Triton, Ascend C), or torch._foreach_… where each is of another tensor"
 CHAIN_FROM = 6
+"""Fewer are what layers have anyway: a bias, a residual, a scale and casts between them."""
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[Run, ...] = (
@@ -147,6 +148,7 @@ BETWEEN_ATEN = frozenset({"to", "_to_copy", "type_as"})
 BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
 
 _FIRST_CHAR = 0xE000
+"""The private characters of Unicode begin here: none of them means anything in a pattern."""
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d)(?P<more>\+)?)?")
 
 
