@@ -201,7 +201,8 @@ def wait_edges(
     before = points.before[wait_ends[waited]]  # such as the end of a step, which may be that of the wait
     length = until[waited] - np.maximum(begun[waited], np.where(before >= 0, points.time[before], 0))
     points.rest[wait_ends[waited]] = np.minimum(length, np.maximum(after[waited], _CALL_NS))
-    _steps_within(builder, points, tasks, host_node, end_node, done, wait_ends[waited], last_task[waited], begun[waited])
+    of_wait = wait_ends[waited], last_task[waited], begun[waited]
+    _steps_within(builder, points, tasks, host_node, end_node, done, *of_wait)
 
 
 def _steps_within(

@@ -63,7 +63,7 @@ WORDS = (
     Word("slow", ("VERDICT", "RANK.SLOW"), ("tab_findings", "finding_next", "tab_operators"), ("screen",)),
     Word("percentiles", (), ("tab_summary",), ("report", "ci")),
     # Ranks
-    Word("wait", ("COMM.STRAGGLER", "COMM.LONGOP"), ("tab_communication", "syncs"), ("ranks",)),
+    Word("wait", ("COMM.STRAGGLER",), ("tab_communication", "syncs"), ("ranks",)),
     Word("late_rank", ("COMM.STRAGGLER", "RANK.SLOW"), ("ranks", "tab_job_ranks"), ("ranks",), (pages.SLOW_RANK,)),
     Word("job_waits", ("RANK.SLOW",), ("metric", "tab_job_ranks"), ("ranks",)),
     Word("own_excess", ("RANK.SLOW", "RANK.STAGE"), ("metric", "tab_job_ranks"), ("ranks",)),
