@@ -97,7 +97,7 @@ def late(facts: Facts) -> Late | None:
     collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
     waits = lateness(peers_seen(collectives), collectives.elapsed, fill)
-    there = np.maximum(waits.others, fill).tolist()
+    there = np.maximum(waits.seen.taken(~waits.seen.of(waits.late)).latest(), fill).tolist()
     found = {
         owner: tuple(sorted(behind, key=lambda row: (-row[1], row[0])))
         for owner, behind in enumerate(waits.behind())
@@ -323,13 +323,13 @@ def inside_window(facts: Facts) -> frozenset[int]:
 
 def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
-    again = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
+    others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
+    again = sorted(others[:5], key=lateness.cases.index)
     if not again:
         return []
     if len({case.peer for case in lateness.cases}) == 1:
         named = [
-            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown)
-            for case in again[:5]
+            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown) for case in again
         ]
         return [message("finding.straggler.again", cases=named)]
     rows = []

@@ -64,13 +64,6 @@ def test_a_wait_in_a_later_phase_of_a_ring_is_for_a_rank_that_no_task_names(ring
     assert not any("bucket_cap_mb" in words(advice) for advice in lead.advice)
 
 
-def test_what_is_waited_for_longest_reads_alike_in_all_findings(ring) -> None:
-    draft = check("COMM.LONGOP", facts_of(ring))
-    assert isinstance(draft, Draft)
-    assert draft.change.in_time >= {UNKNOWN}
-    assert "not visible from here" in words(draft.detail)
-
-
 def test_no_rank_is_unseen_where_the_transfers_take_the_time() -> None:
     for name in ("healthy", "transfers", "straggler", "two_late"):
         assert not job(name).collectives.waits.unseen.any()
