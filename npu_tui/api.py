@@ -123,6 +123,10 @@ class Tables:
     free = _TableProperty("Every time a device was free, and who was late; 15 columns.")
     findings = _TableProperty("The findings in the order of work; 17 columns.")
     evidence = _TableProperty("Every place that proves a finding; 11 columns.")
+    critical_path = _TableProperty(
+        "Every stretch of the critical path, on the host's clock: each begins where the one before ends; 11 columns."
+    )
+    path_owners = _TableProperty("Whose the critical path is, and what the step gains without each; 19 columns.")
     memory = _TableProperty("Every record of device memory; 6 columns.")
     allocations = _TableProperty("Every allocation of operator_memory.csv; 8 columns.")
     apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")

@@ -334,5 +334,5 @@ def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Verdict:
         if not go_on():
             raise Cancelled
 
-    report = job_report(open_job(profile.path, progress=stop))
+    report = job_report(open_job(profile.path, progress=stop), path=False)
     return Verdict(profile.path, report.verdict, bool(report.findings) and report.findings[0].severity == "high")

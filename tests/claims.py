@@ -34,12 +34,14 @@ UNITS = {"step", "engine_step", "token", "iteration", "repetition", "run", "rang
 NO_BOTTLENECK = say("finding.verdict.healthy", compute=0, total=0, free=0).partition(":")[0]
 IDLE = say("finding.outlook.idle")
 _ROUNDING_US = 0.01
+_ASKED = 4
+"""Owners of a path that what-if is asked for."""
 
 
 def contradictions(part: Profile, said: Report | None = None) -> list[str]:
     """What contradicts itself in what is said of ``part``, in a line each; ``said`` is its report, if there is one."""
     said = report(part) if said is None else said
-    return [*_sentences(part, said), *_figures(part, said), *_surfaces(said)]
+    return [*_sentences(part, said), *_figures(part, said), *_paths(part, said), *_surfaces(said)]
 
 
 def _sentences(part: Profile, said: Report) -> Iterator[str]:
@@ -102,6 +104,23 @@ def _replayed(part: Profile, said: Report) -> Iterator[str]:
         if max(abs(row.gain_us - finding.gain_us), abs(row.step_us - finding.step_after_us)) > _ROUNDING_US:
             figures = f"{finding.gain_us} us to {finding.step_after_us} us"
             yield f"{finding.id} gains {figures} in its place, by what-if {row.gain_us} us to {row.step_us} us"
+
+
+def _paths(part: Profile, said: Report) -> Iterator[str]:
+    """The owners of critical paths against their sum, and what they gain against what-if."""
+    for path in said.critical_paths:
+        total = sum(row.on_path_us for row in path.owners)
+        if path.told and abs(total - (path.length_us or 0)) > _ROUNDING_US:
+            yield f"the owners of a path of {path.length_us} us sum to {total} us"
+        if path.told == (path.reason is not None):
+            yield f"a path is told: {path.told}, because {path.reason}"
+    first = next((path for path in said.critical_paths if path.told), None)
+    if part is not part.whole or first is None:
+        return
+    for row in [row for row in first.owners if row.gain_us is not None][:_ASKED]:
+        (found,) = whatif(part, [f"owner {row.number}"]).changes
+        if abs(max(found.alone_us, 0) - row.gain_us) > _ROUNDING_US:
+            yield f"{row.title} gains {row.gain_us} us, by what-if {found.alone_us} us"
 
 
 def _surfaces(said: Report) -> Iterator[str]:

@@ -55,6 +55,13 @@ class Pipeline:
     seed: int = 1
     late: int = 0
     """ns by which the first stage begins every step later."""
+    paired: bool = False
+    """Both ranks of a message name its group alike, as in the traces of all stages."""
+
+    def group_of(self, act: str, kind: str, other: int) -> int:
+        """What the group of a message with stage ``other`` is called, 0: by its stream."""
+        source, target = (other, self.rank) if act == "receive" else (self.rank, other)
+        return 1_000 + (source * 64 + target) * 2 + (kind == "B") if self.paired else 0
 
     def passes(self, stage: int) -> list[tuple[str, int]]:
         """The passes of a stage in their order: ("F" or "B", micro batch)."""
@@ -203,7 +210,8 @@ def write(pipeline: Pipeline, path: Path) -> int:
                 writer.after(_STREAMS[stream], _COMPUTE, posted, free[stream])
                 begin = posted + 40
                 arrival = {peer: received - SEND_NS - begin}
-                writer.collective("receive", counts[stream], list(_STREAMS).index(stream), begin, arrival, received)
+                lane, named = list(_STREAMS).index(stream), pipeline.group_of("receive", kind, peer)
+                writer.collective("receive", counts[stream], lane, begin, arrival, received, named)
                 free[stream] = received + 20
                 counts[stream] += 1
                 writer.after(_COMPUTE, _STREAMS[stream], received, posted + 40)
@@ -216,9 +224,8 @@ def write(pipeline: Pipeline, path: Path) -> int:
             if 0 <= other < pipeline.stages:
                 writer.after(_STREAMS[stream], _COMPUTE, done, free[stream])
                 begin = max(done, free[stream]) + 40
-                writer.collective(
-                    "send", counts[stream], list(_STREAMS).index(stream), begin, {other: 0}, begin + SEND_NS
-                )
+                lane, named = list(_STREAMS).index(stream), pipeline.group_of("send", kind, other)
+                writer.collective("send", counts[stream], lane, begin, {other: 0}, begin + SEND_NS, named)
                 free[stream] = begin + SEND_NS + 20
                 counts[stream] += 1
         done = ran.finished[rank]

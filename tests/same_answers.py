@@ -98,6 +98,7 @@ UNLIKE_SIMULATED_AT_LEVEL_0 = (
     "findings[STEP.START].",
     "findings[DISPATCH.VERTICAL].gain",
     "findings[DISPATCH.STAGE].",
+    "critical_path.",
 )
 
 UNLIKE_OF_AN_OLDER_CHIP = (*UNLIKE_SIMULATED, "findings[DATA.COPY].detail")

@@ -89,13 +89,14 @@ def outcome(trouble: Trouble, seed: int, folder: Path) -> Outcome:
     """What is said of ``trouble`` with ``seed``."""
     service = replace(trouble.service, seed=seed)
     _, verdict = judged(service, folder)
-    named = [finding.id for finding in verdict.findings if finding.severity != "info"]
-    if trouble.remedied is None or not named or verdict.findings[0].after is None:
+    found = verdict.findings.findings
+    named = [finding.id for finding in found if finding.severity != "info"]
+    if trouble.remedied is None or not named or found[0].gain_ns is None or found[0].step_after_ns is None:
         return Outcome(named, None, None, None)
     now, then = verdict.figures, figures(replace(trouble.remedied, seed=seed))
-    after = verdict.findings[0].after
-    figure = max(_FIGURES, key=lambda name: now[name] / after[name] if after[name] > 0 and now[name] > 0 else 0)
-    return Outcome(named, figure, now[figure] - after[figure], now[figure] - then[figure])
+    was = found[0].gain_ns + found[0].step_after_ns
+    figure = min((name for name in _FIGURES if now[name] > 0), key=lambda name: abs(now[name] - was))
+    return Outcome(named, figure, found[0].gain_ns, now[figure] - then[figure])
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from npu_tui import strings
 from npu_tui.analysis.cpu_time import PARTS as PARTS_OF_WAITS
 from npu_tui.analysis.cpu_time import By
 from npu_tui.analysis.drains import Cause
+from npu_tui.analysis.path import KINDS as PATH_KINDS
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.compare.services import Change
@@ -68,6 +69,7 @@ COMPUTED = {
     "report.dispatch.stage.": {"python", "cann"},
     "companion.": {"missing", "empty"},
     "odd.": {"db_tables_more"},
+    "path.kind.": set(PATH_KINDS),
     "kind.": {"command", "time", "flag", "lane", "slice"},
     "cpu.state.": set(PARTS_OF_WAITS),
     "cpu.who.": set(get_args(By)),

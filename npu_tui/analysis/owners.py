@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.call_paths import CallPaths, call_paths
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.code_lines import CodeLine, own_lines, program_line, user_line
-from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.operators import TypesOf, collective_type
 from npu_tui.analysis.path import (
     COMPUTE,
@@ -35,11 +35,13 @@ from npu_tui.analysis.path import (
 )
 from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
-from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, waits_of
+from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, waits_of
+from npu_tui.native.stacks import ROOT
 from npu_tui.trace.arrays import I64, Bools, BySlice, summed
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
@@ -179,7 +181,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     _, key = np.unique(np.stack((kind, same[code], group)), axis=1, return_inverse=True)
     key = key.reshape(-1)
     task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
-    lines = _lines(trace, path.item[run])
+    lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
     for number in np.unique(key[task]).tolist():
         mine = np.flatnonzero(key[task] == number)
         first = int(task[mine[0]])
@@ -214,12 +216,26 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     return found
 
 
-def _lines(trace: Trace, kernels: I64) -> list[CodeLine | None]:
-    """The line of the user that launched each of ``kernels``; (n,)."""
-    distinct_kernels, place = np.unique(kernels, return_inverse=True)
+def _lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> list[CodeLine | None]:
+    """The line of the user that launched each of ``kernels``, from host ``lane`` at ``launched``; (n,)."""
+    distinct_kernels, first, place = np.unique(kernels, return_index=True, return_inverse=True)
     operation = operation_of(trace, distinct_kernels)
+    # No link leads from an operation to a copy that it waits for: it is the one around the call.
+    alone = np.flatnonzero((operation < 0) & (lane[first] >= 0) & (launched[first] >= 0))
+    python = {trace.lanes[at].tid: at for layer in trace.layers if layer.kind == "python" for at in layer.lanes}
+    around = np.array([python.get(each.tid, -1) for each in trace.lanes] + [-1], np.int32)
+    time = launched[first[alone]]
+    operation[alone] = _operations(trace).find(around[lane[first[alone]]], time, time)
     lines = own_lines(trace, np.where(operation >= 0, operation, distinct_kernels))
     return [lines[at] for at in place.tolist()]
+
+
+@of_trace
+def _operations(trace: Trace) -> Around:
+    """The operations of the framework."""
+    known = "cpu_op" in trace.categories
+    code = trace.categories.index("cpu_op") if known else len(trace.categories)
+    return Around(trace, np.asarray(trace.slices.category == code))
 
 
 def _most(lines: list[CodeLine | None], chosen: I64, time: I64) -> CodeLine | None:
@@ -295,19 +311,27 @@ class _Host:
         at_launch = _lies_in(launches, self.thread, calls.low)
         self.serves = queue
         self.works = (length > WORK_NS) & ~self.waits & ((self.stretch >= 0) | ~queue)
-        launching = np.concatenate((calls.node[at_launch], calls.node[self._hand_over()]))
+        handed = self._hand_over()
+        self.works[handed] = False
+        launching = np.concatenate((calls.node[at_launch], calls.node[handed]))
         self.nodes = _Nodes(calls, self.works & (self.stretch >= 0), launching)
 
     def _hand_over(self) -> I64:
-        """The parts in a call during which another thread launches, such as that of the backward pass: (m,)."""
+        """The parts in a call that waits while another thread launches, such as that of the backward pass: (m,)."""
         points, slices = self._points, self._trace.slices
-        launches = np.sort(points.time[np.isin(points.kind, (ENQUEUE, LAUNCH))])
-        parts = np.flatnonzero(self.works & (self.calls.item >= 0) & ~self.serves)
-        item = self.calls.item[parts]
-        inside_call = np.searchsorted(launches, slices.end[item]) > np.searchsorted(
-            launches, slices.start[item], "right"
-        )
-        return parts[inside_call]
+        parts = np.flatnonzero(self.works & ~self.serves & (self.calls.item >= 0) & (self.point >= 0))
+        item, point = self.calls.item[parts], self.point[parts]
+        in_call = self.calls.node[parts] != ROOT  # a step is none
+        low = np.where(in_call, np.maximum(slices.start[item], points.time[point]), self.calls.low[parts])
+        until = np.minimum(slices.end[item], points.time[point] + points.until_next(point))
+        high = np.where(in_call, until, self.calls.high[parts])
+        launches = np.isin(points.kind, (ENQUEUE, LAUNCH))
+        handed = np.zeros(len(parts), np.bool_)
+        for one in np.unique(self.thread[parts]).tolist():
+            mine = self.thread[parts] == one
+            others = np.sort(points.time[launches & (points.thread != one)])
+            handed[mine] = np.searchsorted(others, high[mine]) > np.searchsorted(others, low[mine], "right")
+        return parts[handed]
 
     def _on_path(self) -> Spans:
         path, chosen = self._path, self._chosen
@@ -359,6 +383,10 @@ class _Host:
 
         # Work that launches nothing, by the calls it is in; an operation knows the line that calls it.
         line = self._lines()
+        lost = np.flatnonzero(self.works & (line < 0))
+        nowhere = np.array([where is None for where in self.nodes.where], np.bool_)
+        lost = lost[nowhere[calls.node[lost]]]
+        line[lost] = self._line_of_stack[self._stack_before(lost)]
         nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
@@ -415,8 +443,22 @@ class _Host:
             told = program_line(self._trace.stacks[text])
             if told is not None:
                 of_stack[text] = known.setdefault(told, len(known))
-        self.lines = list(known)
+        self.lines, self._line_of_stack = list(known), of_stack
         return of_stack[stack]
+
+    def _stack_before(self, parts: I64) -> I64:
+        """The call stack of the launch or wait after which each of ``parts`` works, -1 without one; (m,)."""
+        points, calls = self._points, self.calls
+        point = self.point[parts]
+        begun = np.where(np.append(points.kind, -1)[point] == WAIT_END, point - 1, point)
+        time = np.append(points.time, -1)[begun] - (begun == point)
+        stack = np.full(len(parts), -1, np.int64)
+        for one in np.unique(self.thread[parts]).tolist():
+            mine, own = np.flatnonzero(self.thread[parts] == one), np.flatnonzero(self.thread == one)
+            at = own[np.maximum(np.searchsorted(calls.low[own], time[mine], "right") - 1, 0)]
+            there = (calls.low[at] <= time[mine]) & (time[mine] < calls.high[at])
+            stack[mine[there]] = calls.stack[at[there]]
+        return stack
 
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key

@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
-from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Walk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 
@@ -67,135 +68,228 @@ class Path(Struct, frozen=True):
         return Path(low, high, inside.kind, inside.item, inside.thread, inside.low + low - inside.start, inside.peer)
 
 
-def critical_path(replay: Replay, change: Change = NO_CHANGE) -> Path:
-    """The path of the run as recorded, or as replayed with ``change``."""
-    model, walk = replay.model, replay.walk(change)
-    # The unchanged run is told in its recorded times, which the replay may miss by a little.
-    time = model.time if change.is_empty else walk.time
-    nodes = walk.nodes
-    at = np.minimum.accumulate(time[nodes])
-    end = walk.length_of_last + at[0]
-    pieces = _Pieces(model.time, time, nodes, at, walk.edges)
-    pieces.last(replay, end)
-    pieces.edges(replay, walk.work, walk.task, walk.waits)
-    path = pieces.path()
-    return path.within(walk.start, int(end))
-
-
-class _Pieces:
-    """Collects stretches edge by edge: every edge is cut into what it is made of, in the order of time."""
-
-    def __init__(self, recorded: I64, time: I64, nodes: I32, at: I64, edges: I64) -> None:
-        self._recorded, self._time, self._nodes, self._at, self._edges = recorded, time, nodes, at, edges
-        self._columns: list[tuple[I64, ...]] = []
-        # An edge leads from the node after it in the walk to its own; what is left of it shrinks as pieces are taken.
-        self._from, self._until = at[1:].copy(), at[:-1]
-
-    def last(self, replay: Replay, end: int) -> None:
-        """The task that the run ends with, from its start node on."""
-        if end > self._at[0]:
-            model = replay.model
-            task = np.flatnonzero(model.end_node == self._nodes[0])[:1]
-            kind = np.where(model.copies[task], COPY, COMPUTE)
-            self._add(np.array([self._at[0]]), np.array([end]), kind, model.tasks.item[task])
-
-    def edges(self, replay: Replay, work: I64, task: I64, waits: tuple[I64, I64]) -> None:
-        """All edges of the walk; see ``Walk`` for the columns."""
-        model = replay.model
-        tasks, edges = model.tasks, model.edges
-        point_of = _map(model.host.node, len(model))
-        task_of = _map(model.end_node, len(model))
-        task_of[model.start_node] = np.arange(len(tasks))
-        source, target = self._nodes[1:], self._nodes[:-1]
-        from_point, to_point, to_task = point_of[source], point_of[target], task_of[target]
-        # Work of the host.
-        entry = _map(edges.work.edge, len(edges))[self._edges]
-        low = np.where(entry >= 0, np.append(edges.work.low, 0)[entry], 0)
-        thread = np.where(entry >= 0, np.append(edges.work.thread, -1)[entry], -1)
-        self._take(np.where(entry >= 0, work, 0), HOST, np.full(len(low), -1), thread, low)
-        # A wait for the rank that comes last, then the transfer; or the task that must end.
-        late, peer = waits
-        of_task = _map(edges.task.edge, len(edges))[self._edges]
-        own = np.where(of_task >= 0, np.append(edges.task.number, 0)[of_task], 0)
-        item = tasks.item[own] if len(tasks) else own
-        self._take(late, LATE_RANK, item, peer=peer)
-        kind = np.where(tasks.kind[own] == COLLECTIVE, TRANSFER, np.where(model.copies[own], COPY, COMPUTE))
-        self._take(np.where(of_task >= 0, task, 0), kind, item)
-        # What is left is a call that the host was in, or a latency.
-        called = _map(edges.call.edge, len(edges))[self._edges] >= 0
-        own_thread = np.append(model.host.thread, -1)[to_point].astype(np.int64)
-        same = (from_point >= 0) & (np.append(model.host.thread, -2)[from_point] == own_thread)
-        in_host = (to_point >= 0) & (from_point >= 0) & (called | same)
-        rest = self._until - self._from
-        self._take(np.where(in_host, rest, 0), HOST, np.full(len(rest), -1), own_thread, self._recorded[target] - rest)
-        about = np.where(to_point >= 0, np.append(model.host.item, -1)[to_point], -1)
-        about = np.where(to_task >= 0, np.append(tasks.item, -1)[to_task], about)
-        self._take(self._until - self._from, self._rest_of(replay, point_of, task_of), about, own_thread)
-
-    def _rest_of(self, replay: Replay, point_of: I64, task_of: I64) -> I64:
-        """The kind of what no piece of each edge explains."""
-        model = replay.model
-        source, target = self._nodes[1:], self._nodes[:-1]
-        rest = self._until - self._from
-        group = _groups(replay, point_of, task_of, source, target)
-        kind = np.where(group == _IN_ORDER, DEVICE_GAP, LATENCY)
-        kind[group < 0] = UNEXPLAINED
-        waiting = task_of[target]
-        unknown = (waiting >= 0) & (model.tasks.kind[waiting] == AWAIT) & (model.tasks.event[waiting] < 0)
-        kind[unknown & (group == _IN_ORDER) & (rest > _SHORT_NS)] = UNEXPLAINED
-        long = np.flatnonzero((rest > _SHORT_NS) & (group >= 0))
-        if len(long):
-            edges = model.edges
-            every = _groups(replay, point_of, task_of, edges.source, edges.target)
-            for number in np.unique(group[long]).tolist():
-                usual = float(np.median(np.maximum(edges.fixed[every == number], 0)))
-                mine = long[group[long] == number]
-                kind[mine[rest[mine] > _USUAL * usual]] = UNEXPLAINED
-        return kind
-
-    def _take(
-        self, length: I64, kind: int | I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
-        peer: I64 | None = None,
-    ) -> None:  # fmt: skip
-        """The next ``length`` ns of every edge are of this kind."""
-        until = np.minimum(self._from + np.maximum(length, 0), self._until)
-        self._add(self._from, until, np.broadcast_to(kind, len(until)), item, thread, low, peer)
-        self._from = until
-
-    def _add(
-        self, start: I64, end: I64, kind: I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
-        peer: I64 | None = None,
-    ) -> None:  # fmt: skip
-        lasting = np.flatnonzero(end > start)
-        none = np.full(len(start), -1, np.int64)
-        columns = start, end, kind, item, none if thread is None else thread, start if low is None else low
-        chosen = tuple(column[lasting] for column in (*columns, none - 1 if peer is None else peer))
-        self._columns.append(chosen)
-
-    def path(self) -> Path:
-        """All stretches by time."""
-        start, end, kind, *others = (np.concatenate(column) for column in zip(*self._columns, strict=True))
-        order = np.argsort(start, kind="stable")
-        return Path(start[order], end[order], kind[order].astype(np.int8), *(column[order] for column in others))
-
-
 NO_PEER = UNKNOWN - 1
 """The peer of a stretch that waits for none."""
 
 
-def _groups(replay: Replay, point_of: I64, task_of: I64, source: I32, target: I32) -> I64:
-    """What each edge from ``source`` to ``target`` is beside work and tasks: a kind of latency, -1 for none; (n,)."""
-    tasks, threads = replay.model.tasks, np.append(replay.model.host.thread, -1)
-    from_point, to_point, from_task, to_task = point_of[source], point_of[target], task_of[source], task_of[target]
-    group = np.full(len(source), -1, np.int64)
-    group[(to_point >= 0) & (from_task >= 0)] = _WAKE
-    group[(to_point >= 0) & (from_point >= 0) & (threads[to_point] != threads[from_point])] = _HAND_OVER
-    group[(to_task >= 0) & (from_point >= 0)] = _LAUNCH
-    stream = np.append(tasks.stream, -1)
-    on_device = (to_task >= 0) & (from_task >= 0)
-    group[on_device & (stream[to_task] == stream[from_task])] = _IN_ORDER
-    group[on_device & (stream[to_task] != stream[from_task])] = _DEPENDENCY
-    return group
+class Reach(Struct, frozen=True):
+    """A part of the path: ``path`` up to a node, back to the ``task`` that stopped the walk and was ``done``, ns.
+
+    ``rest`` is the path in that task, which leads on from ``node``. Without a task (-1) the walk has come to the start
+    of the run.
+    """
+
+    path: Path
+    task: int
+    done: int
+    rest: Path
+    node: int
+
+
+def critical_path(replay: Replay, change: Change = NO_CHANGE) -> Path:
+    """The path of the run as recorded, or as replayed with ``change``."""
+    return Paths(replay, change).whole
+
+
+class Paths:
+    """The paths to the end of a run and to each of its nodes; the run is that recorded, or replayed with ``change``."""
+
+    def __init__(self, replay: Replay, change: Change = NO_CHANGE) -> None:
+        self._replay, self._change = replay, change
+        self._pieces = _Pieces(replay)
+        self._window = _FIRST_WINDOW_NS
+
+    @property
+    def whole(self) -> Path:
+        """The path to the end of the run."""
+        walk = self._replay.walk(self._change)
+        at = self._times(walk)
+        end = walk.length_of_last + int(at[0])
+        pieces = [*self._pieces.last(walk, int(at[0]), end), *self._pieces.edges(walk, at)]
+        return _joined(pieces).within(walk.start, end)
+
+    @property
+    def start(self) -> int:
+        """When the run begins, ns."""
+        return self._replay.walk(self._change).start
+
+    def reach(self, node: int | None, stops: Bools) -> Reach:
+        """The path to ``node`` (None: the end of the run), back to the first task that ``stops`` it; (tasks,)."""
+        replay, since, window = self._replay, NEVER, self._window
+        if node is not None:
+            since = int(replay.model.time[node]) - window
+        walk = replay.walk(self._change, node, since, stops)
+        # Most tasks that stop a walk are near: all of the way to the start is only walked where none is.
+        while not (stopped := _is_stopped(walk, stops)) and since > walk.start:
+            window *= _WIDER
+            since -= window
+            walk = replay.walk(self._change, node, since, stops)
+        at = self._times(walk)
+        end = walk.length_of_last + int(at[0])
+        pieces = self._pieces.edges(walk, at)
+        if node is None:
+            pieces += self._pieces.last(walk, int(at[0]), end)
+        path = _joined(pieces).within(walk.start, end)
+        if not stopped:
+            return Reach(path, -1, walk.start, path.taken(np.zeros(0, np.int64)), int(walk.nodes[-1]))
+        done = int(at[-2])
+        rest = path.taken(path.start < done)
+        return Reach(path.taken(path.start >= done), int(walk.task_of[-1]), done, rest, int(walk.nodes[-1]))
+
+    def _times(self, walk: Walk) -> I64:
+        """When the nodes of ``walk`` are passed; the unchanged run is told in its recorded times."""
+        # The replay may miss these by a little.
+        time = self._replay.model.time if self._change.is_empty else walk.time
+        times: I64 = np.minimum.accumulate(time[walk.nodes])
+        return times
+
+
+_FIRST_WINDOW_NS = 20_000_000
+_WIDER = 8
+"""How much of a run is walked at first for a task that stops the walk, and how many times as much then."""
+
+
+def _is_stopped(walk: Walk, stops: Bools) -> bool:
+    return len(walk.edges) > 0 and bool(np.append(stops, False)[walk.task_of[-1]])
+
+
+_Columns = tuple[I64, ...]
+"""Some stretches, with the fields of ``Path``."""
+
+
+class _Pieces:
+    """Cuts the edges of walks into what they are made of, in the order in which that happens."""
+
+    def __init__(self, replay: Replay) -> None:
+        model = replay.model
+        self._replay, edges = replay, model.edges
+        self._point_of = _map(model.host.node, len(model))
+        self._task_of = _map(model.end_node, len(model))
+        self._task_of[model.start_node] = np.arange(len(model.tasks))
+        self._work_of = _map(edges.work.edge, len(edges))
+        self._called = _map(edges.call.edge, len(edges))
+        self._thread = np.append(model.host.thread, -1).astype(np.int64)
+        self._usual: dict[int, float] = {}
+
+    def last(self, walk: Walk, start: int, end: int) -> list[_Columns]:
+        """The task that the run ends with, from its start node on."""
+        if end <= start:
+            return []
+        model = self._replay.model
+        task = np.flatnonzero(model.end_node == walk.nodes[0])[:1]
+        kind = np.where(model.copies[task], COPY, COMPUTE)
+        return [_stretches(np.array([start]), np.array([end]), kind, model.tasks.item[task])]
+
+    def edges(self, walk: Walk, at: I64) -> list[_Columns]:
+        """All edges of ``walk``, whose nodes are passed ``at`` these times, ns."""
+        model, thread_of = self._replay.model, self._thread
+        tasks, edges = model.tasks, model.edges
+        source, target = walk.nodes[1:], walk.nodes[:-1]
+        from_point, to_point, to_task = self._point_of[source], self._point_of[target], self._task_of[target]
+        left = _Left(at[1:].copy(), at[:-1])
+        # Work of the host.
+        entry = self._work_of[walk.edges]
+        low = np.where(entry >= 0, np.append(edges.work.low, 0)[entry], 0)
+        thread = np.where(entry >= 0, np.append(edges.work.thread, -1)[entry], -1)
+        left.take(np.where(entry >= 0, walk.work, 0), HOST, np.full(len(low), -1), thread, low)
+        # A wait for the rank that comes last, then the transfer; or the task that must end.
+        late, peer = walk.waits
+        own = np.maximum(walk.task_of, 0)
+        item = tasks.item[own] if len(tasks) else own
+        left.take(late, LATE_RANK, item, peer=peer)
+        kind = np.full(len(own), COMPUTE)
+        if len(tasks):
+            kind = np.where(tasks.kind[own] == COLLECTIVE, TRANSFER, np.where(model.copies[own], COPY, COMPUTE))
+        left.take(np.where(walk.task_of >= 0, walk.task, 0), kind, item)
+        # What is left is a call that the host was in, or a latency.
+        own_thread = thread_of[to_point]
+        same = (from_point >= 0) & (np.append(thread_of[:-1], -2)[from_point] == own_thread)
+        in_host = (to_point >= 0) & (from_point >= 0) & ((self._called[walk.edges] >= 0) | same)
+        rest = left.length
+        left.take(np.where(in_host, rest, 0), HOST, np.full(len(rest), -1), own_thread, model.time[target] - rest)
+        about = np.where(to_point >= 0, np.append(model.host.item, -1)[to_point], -1)
+        about = np.where(to_task >= 0, np.append(tasks.item, -1)[to_task], about)
+        left.take(left.length, self._rest_of(source, target, left.length), about, own_thread)
+        return left.pieces
+
+    def _rest_of(self, source: I32, target: I32, rest: I64) -> I64:
+        """The kind of what no piece of each edge explains, ``rest`` ns."""
+        model = self._replay.model
+        group = self._groups(source, target)
+        kind = np.where(group == _IN_ORDER, DEVICE_GAP, LATENCY)
+        kind[group < 0] = UNEXPLAINED
+        waiting = self._task_of[target]
+        unknown = (waiting >= 0) & (model.tasks.kind[waiting] == AWAIT) & (model.tasks.event[waiting] < 0)
+        kind[unknown & (group == _IN_ORDER) & (rest > _SHORT_NS)] = UNEXPLAINED
+        long = np.flatnonzero((rest > _SHORT_NS) & (group >= 0))
+        for number in np.unique(group[long]).tolist():
+            mine = long[group[long] == number]
+            kind[mine[rest[mine] > _USUAL * self._usual_of(number)]] = UNEXPLAINED
+        return kind
+
+    def _usual_of(self, number: int) -> float:
+        """The usual latency of a kind in the run, ns."""
+        if number not in self._usual:
+            edges = self._replay.model.edges
+            every = self._groups(edges.source, edges.target)
+            for one in np.unique(every[every >= 0]).tolist():
+                self._usual[one] = float(np.median(np.maximum(edges.fixed[every == one], 0)))
+        return self._usual[number]
+
+    def _groups(self, source: I32, target: I32) -> I64:
+        """What each edge from ``source`` to ``target`` is beside work and tasks: a latency, -1 for none; (n,)."""
+        threads = self._thread
+        from_point, to_point = self._point_of[source], self._point_of[target]
+        from_task, to_task = self._task_of[source], self._task_of[target]
+        group = np.full(len(source), -1, np.int64)
+        group[(to_point >= 0) & (from_task >= 0)] = _WAKE
+        group[(to_point >= 0) & (from_point >= 0) & (threads[to_point] != threads[from_point])] = _HAND_OVER
+        group[(to_task >= 0) & (from_point >= 0)] = _LAUNCH
+        stream = np.append(self._replay.model.tasks.stream, -1)
+        on_device = (to_task >= 0) & (from_task >= 0)
+        group[on_device & (stream[to_task] == stream[from_task])] = _IN_ORDER
+        group[on_device & (stream[to_task] != stream[from_task])] = _DEPENDENCY
+        return group
+
+
+class _Left:
+    """What is left of every edge, from ``since`` to ``until``: it shrinks as pieces are taken."""
+
+    def __init__(self, since: I64, until: I64) -> None:
+        self._since, self._until = since, until
+        self.pieces: list[_Columns] = []
+
+    @property
+    def length(self) -> I64:
+        """How much is left, ns; (n,)."""
+        return self._until - self._since
+
+    def take(
+        self, length: I64, kind: int | I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
+        peer: I64 | None = None,
+    ) -> None:  # fmt: skip
+        """The next ``length`` ns of every edge are of this kind."""
+        until = np.minimum(self._since + np.maximum(length, 0), self._until)
+        self.pieces.append(_stretches(self._since, until, np.broadcast_to(kind, len(until)), item, thread, low, peer))
+        self._since = until
+
+
+def _stretches(
+    start: I64, end: I64, kind: I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
+    peer: I64 | None = None,
+) -> _Columns:  # fmt: skip
+    """Those that last, as columns."""
+    lasting = np.flatnonzero(end > start)
+    none = np.full(len(start), -1, np.int64)
+    columns = start, end, kind, item, none if thread is None else thread, start if low is None else low
+    return tuple(column[lasting] for column in (*columns, np.full(len(start), NO_PEER) if peer is None else peer))
+
+
+def _joined(pieces: list[_Columns]) -> Path:
+    """All stretches by time."""
+    start, end, kind, *others = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.argsort(start, kind="stable")
+    return Path(start[order], end[order], kind[order].astype(np.int8), *(column[order] for column in others))
 
 
 def _map(items: I64 | I32, count: int) -> I64:

@@ -18,8 +18,9 @@ from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union
+from npu_tui.trace.once import once
 
 Span = tuple[I64, I64]
 
@@ -136,7 +137,7 @@ class Walk(Struct, frozen=True):
     ``nodes`` are those it leads through, one more than ``edges``; (n + 1,). The run begins at ``start`` and ends
     ``length_of_last`` after the last node, which may be the start of a kernel. ``time`` is when each node of the model
     is passed, ns. What each edge is made of: ``work`` of the host, the wait for a late rank and the ``task``, ns, and
-    who comes last; (n,) each.
+    who comes last; ``task_of`` is the task that it is of, -1 for none; (n,) each.
     """
 
     nodes: I32
@@ -147,6 +148,7 @@ class Walk(Struct, frozen=True):
     work: I64
     task: I64
     waits: tuple[I64, I64]
+    task_of: I64
 
 
 class Replay:
@@ -203,13 +205,26 @@ class Replay:
         length = self._lengths(change)
         return Run(self.model, self._passed(change, length)[self.graph.node], length)
 
-    def walk(self, change: Change = NO_CHANGE) -> Walk:
-        """What held up the end of the run with ``change``, edge by edge."""
-        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
-        lag = self._lags(change, length)
-        time = graph.passed(lag)
-        start, end, last = self._bounds(time, length)
-        walked, passed_by = graph.walk(lag, time, last, start)
+    def walk(
+        self, change: Change = NO_CHANGE, node: int | None = None, since: int = NEVER, stops: Bools | None = None
+    ) -> Walk:
+        """What held up the end of the run with ``change``, or that of a ``node`` of it, edge by edge.
+
+        The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
+        that ``stops`` it; (tasks,).
+        """
+        graph, edges = self.graph, self.model.edges
+        ready = self._unchanged if change.is_empty else self._walkable(change)
+        lag, time = ready.lag, ready.time
+        start, end, last = ready.bounds
+        if node is not None:
+            last = int(graph.node[node])
+            end = int(time[last])
+        walked, passed_by = graph.walk(lag, time, last, max(start, since))
+        if stops is not None and len(passed_by):
+            stopping = np.flatnonzero(np.append(stops, False)[ready.task_of[passed_by]])
+            kept = int(stopping[0]) + 1 if len(stopping) else len(passed_by)
+            walked, passed_by = walked[:kept], passed_by[:kept]
         # A node with several edges has several rows, the last of which is its own.
         nodes = np.searchsorted(graph.node, np.append(walked, 0)).astype(np.int32)
         number = passed_by.astype(np.int64)
@@ -217,13 +232,34 @@ class Replay:
             nodes[-1] = edges.source[number[-1]]
         else:
             nodes[-1] = np.searchsorted(graph.node, last)
+        return Walk(
+            nodes,
+            number,
+            start,
+            end - int(time[last]),
+            ready.passed,
+            ready.work[number],
+            ready.task[number],
+            (ready.waits[0][number], ready.waits[1][number]),
+            ready.task_of[number],
+        )
+
+    @once
+    def _unchanged(self) -> _Walkable:
+        return self._walkable(NO_CHANGE)
+
+    def _walkable(self, change: Change) -> _Walkable:
+        """The run with ``change``, ready to be walked back from any of its nodes."""
+        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
+        lag = self._lags(change, length)
+        time = graph.passed(lag)
         work = np.zeros(len(edges), np.int64)
         work[edges.work.edge] = edges.work.high - edges.work.low
         if change.host:
             edge, cut = self._cut_of(change)
             work[edge] -= cut
-        task = np.zeros(len(edges), np.int64)
-        task[edges.task.edge] = length[edges.task.number]
+        task, task_of = np.zeros(len(edges), np.int64), np.full(len(edges), -1, np.int64)
+        task[edges.task.edge], task_of[edges.task.edge] = length[edges.task.number], edges.task.number
         waited, peer = self._waits_of(change)
         waits = np.zeros(len(edges), np.int64), np.full(len(edges), UNKNOWN, np.int64)
         of_task = edges.task.edge[self._is_collective[edges.task.number]]
@@ -233,16 +269,7 @@ class Replay:
         of_meeting, number_of = edges.meeting.edge, edges.meeting.number
         waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
         task[of_task] -= np.minimum(self._others[met], task[of_task])
-        return Walk(
-            nodes,
-            number,
-            start,
-            end - int(time[last]),
-            time[graph.node],
-            work[number],
-            task[number],
-            (waits[0][number], waits[1][number]),
-        )
+        return _Walkable(lag, time, time[graph.node], self._bounds(time, length), work, task, task_of, waits)
 
     @property
     def steps(self) -> int:
@@ -399,6 +426,22 @@ class Replay:
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
         return self.graph.passed(self._lags(change, length))
+
+
+class _Walkable(NamedTuple):
+    """A run to walk back through: ``time`` of its rows, ``passed`` of its nodes, ``bounds``, and ``Walk``'s columns.
+
+    The columns are of all edges.
+    """
+
+    lag: I64
+    time: I64
+    passed: I64
+    bounds: tuple[int, int, int]
+    work: I64
+    task: I64
+    task_of: I64
+    waits: tuple[I64, I64]
 
 
 class _Marks(NamedTuple):

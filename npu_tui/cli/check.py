@@ -81,7 +81,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.output.report import report
 
     allowed = allowed_loss(parser, options)
-    found, lost = report(part), lost_in(part, allowed)
+    found, lost = report(part, path=False), lost_in(part, allowed)
     measured = measures(found, lost)
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
     checks += unmeasured(memory_limits, say("gate.memory.no_snapshot"))
@@ -248,10 +248,11 @@ def check_options(parser: Parser) -> None:
 
 def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str | None, list[str]]:
     """The least severity of findings and the verdicts of a comparison that fail."""
-    from npu_tui.gate.checks import SEVERITIES, VERDICTS
+    from npu_tui.gate.checks import VERDICTS
+    from npu_tui.rules.model import SEVERITIES
 
     named = [word.strip() for word in (options.fail_on or "").split(",") if word.strip()]
-    graves = [word for word in named if word in SEVERITIES]
+    graves = [word for word in named if word in SEVERITIES[:-1]]  # what only informs fails nothing
     verdicts = [word for word in named if word in VERDICTS]
     if options.fail_on is not None and (len(graves) + len(verdicts) != len(named) or not named or len(graves) > 1):
         parser.error(say("gate.bad_fail_on", text=options.fail_on))

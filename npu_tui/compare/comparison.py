@@ -17,6 +17,7 @@ from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
+from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.trace.arrays import F64
 from npu_tui.trace.kineto import is_kineto
@@ -248,6 +249,11 @@ class Comparison:
         if not all(side.names_lines for side in self.sides) or is_kineto(self.base.trace) != is_kineto(self.new.trace):
             return []  # a line of Kineto is where a function begins, one of torch_npu is that of the call
         return line_changes(self.base.lines, self.new.lines)
+
+    @once
+    def owners(self) -> list[OwnerChange] | Untold:
+        """Whose the steps are, by the critical paths; their differences sum to that of the step."""
+        return owner_changes(self.base, self.new, self._renamed, self.step.delta)
 
     @once
     def collectives(self) -> list[CollectiveChange]:

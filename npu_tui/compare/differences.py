@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparison import Comparison
@@ -15,74 +13,34 @@ from npu_tui.compare.kernels import GroupChange
 from npu_tui.compare.measured import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.rules import pages
-from npu_tui.rules.model import FindingClass, Kind, Severity
+from npu_tui.rules.model import Evidence, Finding, Kind, SideName
+from npu_tui.rules.rule import severity_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
-
-SideName = Literal["base", "new"]
+from npu_tui.trace.text import printable
 
 _NONE = np.zeros(0, np.int64)
-_HIGH, _MEDIUM = 0.03, 0.01
-"""Shares of the base step from which what is longer is grave."""
 _MOST_EVIDENCE = 5
 
 
-class Place(Struct, frozen=True):
-    """Where on one side a difference is to be seen: ``[start, end)`` in ns of that side's trace, on ``lane``."""
-
-    side: SideName
-    start: int
-    end: int
-    lane: int | None
-    name: str
-    item: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One thing that changed.
-
-    ``delta`` is what it adds to a step (ns, negative: saves), None where that cannot be told. ``items`` are all of its
-    slices in the base and in the new profile, ``places`` the longest of them; ``p`` is how likely chance made it.
-    """
-
-    id: str
-    cls: FindingClass
-    severity: Severity
-    title: Message
-    delta: float | None
-    places: tuple[Place, ...]
-    advice: tuple[Message, ...] = ()
-    part_of: str | None = None
-    items: tuple[I64, I64] = field(default=(_NONE, _NONE), compare=False, repr=False)
-    p: float | None = None
-
-
-def severity_of(delta: float, wall: float) -> Severity:
-    """How grave ``delta`` (ns per step) is against ``wall`` (ns, the base step); what is saved is only told."""
-    share = abs(delta) / wall
-    if delta <= 0:
-        return "info"
-    return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-
-
-def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = None) -> list[Place]:
+def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = None) -> list[Evidence]:
     """The longest of the slices ``items``, by start: of those in ``step`` (by default the typical one) if any are."""
     slices = side.trace.slices
     window = step or side.sample.medoid
     inside = items[(slices.start[items] >= window.start) & (slices.start[items] < window.end)]
     items = inside if len(inside) else items
     longest = items[np.argsort(slices.start[items] - slices.end[items], kind="stable")][:_MOST_EVIDENCE]
-    return [
-        Place(
-            name, int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), side.trace.name_of(item), item
-        )
-        for item in sorted(longest.tolist())
-    ]
+    return [place_at(side, name, item) for item in sorted(longest.tolist())]
 
 
-def places_on_both(comparison: Comparison, base: I64, new: I64) -> tuple[Place, ...]:
+def place_at(side: Side, name: SideName, item: int) -> Evidence:
+    """The slice ``item`` of one side."""
+    slices, text = side.trace.slices, printable(side.trace.name_of(item))
+    return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), text, slice=item, side=name)
+
+
+def places_on_both(comparison: Comparison, base: I64, new: I64) -> tuple[Evidence, ...]:
     """The longest of the slices ``base`` and ``new`` of the two sides."""
     return (*places_of(comparison.base, "base", base), *places_of(comparison.new, "new", new))
 
@@ -109,28 +67,30 @@ _KERNEL_IDS = {
     "replaced": "DIFF.REPLACED",
 }
 DIFFERENCES = (
-    Kind("DIFF.STEP", "compare"),
-    *(Kind(id, "compare") for id in _KERNEL_IDS.values()),
-    Kind("DIFF.LINE", "compare"),
-    Kind("DIFF.SYNC.ADDED", "compare"),
-    Kind("DIFF.COMM.EXPOSED", "compare", pages=(pages.DDP,)),
-    Kind("DIFF.COMM.LATE_RANK", "compare", pages=(pages.SLOW_RANK,)),
-    Kind("DIFF.COMM.BANDWIDTH", "compare"),
-    Kind("DIFF.COMPILE", "compare", pages=(pages.COMPILE,)),
-    Kind("DIFF.LOADER", "compare", pages=(pages.DATA,)),
-    Kind("DIFF.COPY", "compare", pages=(pages.TUNING,)),
-    Kind("DIFF.MEMORY", "compare"),
-    Kind("DIFF.FREQ", "compare"),
-    Kind("DIFF.CONFIG", "compare"),
-    Kind("DIFF.INCOMPARABLE", "compare"),
+    Kind("DIFF.STEP", "dispatch", "compare"),
+    *(Kind(id, "compute", "compare") for id in _KERNEL_IDS.values()),
+    Kind("DIFF.LINE", "dispatch", "compare"),
+    Kind("DIFF.SYNC.ADDED", "dispatch", "compare"),
+    Kind("DIFF.COMM.EXPOSED", "communication", "compare", pages=(pages.DDP,)),
+    Kind("DIFF.COMM.LATE_RANK", "communication", "compare", pages=(pages.SLOW_RANK,)),
+    Kind("DIFF.COMM.BANDWIDTH", "communication", "compare"),
+    Kind("DIFF.COMPILE", "dispatch", "compare", pages=(pages.COMPILE,)),
+    Kind("DIFF.LOADER", "data", "compare", pages=(pages.DATA,)),
+    Kind("DIFF.COPY", "data", "compare", pages=(pages.TUNING,)),
+    Kind("DIFF.MEMORY", "memory", "compare"),
+    Kind("DIFF.FREQ", "compute", "compare"),
+    Kind("DIFF.CONFIG", "config", "compare"),
+    Kind("DIFF.INCOMPARABLE", "config", "compare"),
 )
 """All findings of a comparison."""
 
+_CLASSES = {kind.id: kind.cls for kind in DIFFERENCES}
 
-def differences(comparison: Comparison) -> list[Difference]:
+
+def differences(comparison: Comparison) -> list[Finding]:
     """All that changed and is worth a look: what costs or saves most first, then what only explains."""
     if comparison.comparability.verdict == "incomparable":
-        return [Difference("DIFF.INCOMPARABLE", "config", "info", message("diff.incomparable"), None, ())]
+        return [_told("DIFF.INCOMPARABLE", message("diff.incomparable"))]
     changes = [
         *_kernels(comparison),
         *_synchronisations(comparison),
@@ -139,14 +99,14 @@ def differences(comparison: Comparison) -> list[Difference]:
         *_idle_difference(comparison, "DIFF.LOADER", "diff.loader", _fetching),
         *_idle_difference(comparison, "DIFF.COPY", "diff.copy", _copying),
     ]
-    causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta or 0) > 0]
-    cause = max(causes, key=lambda change: change.delta or 0, default=None)
+    causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta_ns or 0) > 0]
+    cause = max(causes, key=lambda change: change.delta_ns or 0, default=None)
     changes += _lines(comparison, cause)
     # What a cause explains comes after it, also where it is a little more.
-    most = abs(cause.delta or 0) if cause else 0.0
+    most = abs(cause.delta_ns or 0) if cause else 0.0
     changes.sort(
         key=lambda change: (
-            -min(abs(change.delta or 0), most) if change.part_of else -abs(change.delta or 0),
+            -min(abs(change.delta_ns or 0), most) if change.part_of else -abs(change.delta_ns or 0),
             bool(change.part_of),
         )
     )
@@ -163,7 +123,6 @@ def _wall(comparison: Comparison) -> float:
 def _difference(
     comparison: Comparison,
     id: str,
-    cls: FindingClass,
     delta: float,
     title: Message,
     items: tuple[I64, I64],
@@ -171,20 +130,27 @@ def _difference(
     advice: tuple[Message, ...] = (),
     part_of: str | None = None,
     p: float | None = None,
-) -> Iterator[Difference]:
+) -> Iterator[Finding]:
     """What adds ``delta`` ns to a step, with its slices ``items`` of both sides; nothing where that is too little."""
     wall = _wall(comparison)
     if abs(delta) >= _WORTH * wall:
-        places = places_on_both(comparison, *items)
-        yield Difference(id, cls, severity_of(delta, wall), title, delta, places, advice, part_of, items, p)
+        yield Finding(
+            id, _CLASSES[id], severity_of(None, delta / wall), title, "", places_on_both(comparison, *items), advice,
+            part_of=part_of, delta_ns=delta, p=p, items=items,
+        )  # fmt: skip
 
 
-def _kernels(comparison: Comparison) -> Iterator[Difference]:
+def _told(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: float | None = None) -> Finding:
+    """What only explains the others."""
+    return Finding(id, _CLASSES[id], "info", title, "", evidence, delta_ns=delta)
+
+
+def _kernels(comparison: Comparison) -> Iterator[Finding]:
     for row in comparison.groups:
         if row.change in _KERNEL_IDS:
             title = message(f"diff.{row.change}", **_group_words(row))
             items = row.base_items, row.new_items
-            yield from _difference(comparison, _KERNEL_IDS[row.change], "compute", row.delta, title, items, p=row.q)
+            yield from _difference(comparison, _KERNEL_IDS[row.change], row.delta, title, items, p=row.q)
 
 
 def _group_words(row: GroupChange) -> dict[str, object]:
@@ -213,7 +179,7 @@ def _attribute(row: GroupChange) -> Message | str:
     return ""
 
 
-def _synchronisations(comparison: Comparison) -> Iterator[Difference]:
+def _synchronisations(comparison: Comparison) -> Iterator[Finding]:
     """Operations that wait for the device and that only the new side has."""
     added = [_alone(comparison, k) for k in (0, 1)]
     counts = [[names.count(name) for name in _SYNCS] for _, names in added]
@@ -228,7 +194,7 @@ def _synchronisations(comparison: Comparison) -> Iterator[Difference]:
         title = message("diff.sync_added", count=len(outer), operation=operation, delta=idle)
         advice = (message("finding.advice.DIFF.SYNC.ADDED"),)
         items = _NONE, np.array(outer, np.int64)
-        yield from _difference(comparison, "DIFF.SYNC.ADDED", "dispatch", idle, title, items, advice=advice)
+        yield from _difference(comparison, "DIFF.SYNC.ADDED", idle, title, items, advice=advice)
 
 
 def _idle(comparison: Comparison) -> float:
@@ -257,12 +223,12 @@ def _copying(side: Side) -> tuple[I64, Intervals]:
 
 def _idle_difference(
     comparison: Comparison, id: str, code: str, spans: Callable[[Side], tuple[I64, Intervals]]
-) -> Iterator[Difference]:
+) -> Iterator[Finding]:
     """The device has nothing to do while the slices of ``spans`` run, such as copies."""
     (base_items, base_spans), (new_items, new_spans) = map(spans, comparison.sides)
     base, new = comparison.base.idle_in(*base_spans), comparison.new.idle_in(*new_spans)
     title = message(code, base=base, new=new, delta=new - base)
-    yield from _difference(comparison, id, "data", new - base, title, (base_items, new_items))
+    yield from _difference(comparison, id, new - base, title, (base_items, new_items))
 
 
 def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
@@ -275,9 +241,9 @@ def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
     return operations.item[at].tolist(), [operations.name[place] for place in at.tolist()]
 
 
-def _lines(comparison: Comparison, cause: Difference | None) -> Iterator[Difference]:
+def _lines(comparison: Comparison, cause: Finding | None) -> Iterator[Finding]:
     """Code lines whose launches come later or earlier; ``cause`` is what may explain them."""
-    explained = _EXPLAINED * (cause.delta or 0) if cause else 0.0
+    explained = _EXPLAINED * (cause.delta_ns or 0) if cause else 0.0
     for row in comparison.lines:
         if row.code is None:
             continue
@@ -292,10 +258,10 @@ def _lines(comparison: Comparison, cause: Difference | None) -> Iterator[Differe
         )
         items = (row.base.items if row.base else _NONE, row.new.items if row.new else _NONE)
         part_of = cause.id if cause and 0 < row.delta <= explained else None
-        yield from _difference(comparison, "DIFF.LINE", "dispatch", row.delta, title, items, part_of=part_of)
+        yield from _difference(comparison, "DIFF.LINE", row.delta, title, items, part_of=part_of)
 
 
-def _collectives(comparison: Comparison) -> Iterator[Difference]:
+def _collectives(comparison: Comparison) -> Iterator[Finding]:
     """Collectives that wait longer for a rank or transfer longer; without waits, all exposed communication together."""
     parts = {row.part: row for row in comparison.parts}
     for row in comparison.collectives if "wait" in parts else ():
@@ -308,20 +274,20 @@ def _collectives(comparison: Comparison) -> Iterator[Difference]:
         args = {"base_wait": base.wait, "new_wait": new.wait, "base_peer": base.peer, "new_peer": new.peer}
         code = "diff.late_rank" if base.peer != new.peer else "diff.wait"
         title = message(code, **words, **args, delta=waited)
-        yield from _difference(comparison, "DIFF.COMM.LATE_RANK", "communication", waited, title, items)
+        yield from _difference(comparison, "DIFF.COMM.LATE_RANK", waited, title, items)
         moved = new.exposed_transfer - base.exposed_transfer
         title = message("diff.bandwidth", **words, base=base.transfer, new=new.transfer, delta=moved)
-        yield from _difference(comparison, "DIFF.COMM.BANDWIDTH", "communication", moved, title, items)
+        yield from _difference(comparison, "DIFF.COMM.BANDWIDTH", moved, title, items)
     exposed = parts.get("exposed")
     if exposed is not None:
         base_items = [item for row in comparison.collectives if row.base for item in row.base.items]
         new_items = [item for row in comparison.collectives if row.new for item in row.new.items]
         items = (np.array(base_items, np.int64), np.array(new_items, np.int64))
         title = message("diff.exposed", base=exposed.base, new=exposed.new, delta=exposed.delta)
-        yield from _difference(comparison, "DIFF.COMM.EXPOSED", "communication", exposed.delta, title, items)
+        yield from _difference(comparison, "DIFF.COMM.EXPOSED", exposed.delta, title, items)
 
 
-def _compilations(comparison: Comparison) -> Iterator[Difference]:
+def _compilations(comparison: Comparison) -> Iterator[Finding]:
     """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
     if not all(map(_records_cann, comparison.sides)):
         return
@@ -335,7 +301,7 @@ def _compilations(comparison: Comparison) -> Iterator[Difference]:
     # Compiling costs the step no more than the device was idle for it.
     delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
     title = message("diff.compile", base_count=counts[0], new_count=counts[1], base=times[0], new=times[1])
-    yield from _difference(comparison, "DIFF.COMPILE", "dispatch", delta, title, (base_items, new_items))
+    yield from _difference(comparison, "DIFF.COMPILE", delta, title, (base_items, new_items))
 
 
 def _records_cann(side: Side) -> bool:
@@ -355,7 +321,7 @@ def _named(side: Side, rule: Callable[[str], bool]) -> I64:
     return named[inside(begins, ends, slices.start[named])]
 
 
-def _memory(comparison: Comparison) -> Iterator[Difference]:
+def _memory(comparison: Comparison) -> Iterator[Finding]:
     """The most that the framework's allocator held and reserved, where both profiles tell it."""
     for amount in ("allocated", "reserved"):
         curves = [side.profile.memory.curve(amount) for side in comparison.sides]
@@ -364,23 +330,20 @@ def _memory(comparison: Comparison) -> Iterator[Difference]:
         (base_time, base), (new_time, new) = curves[0].peak, curves[1].peak
         if abs(new - base) < max(_MEMORY_SHARE * base, _MEMORY_LEAST):
             continue
-        yield Difference(
-            "DIFF.MEMORY",
-            "memory",
-            "low" if new > base else "info",
-            message(f"diff.memory.{amount}", base=base, new=new, share=(new - base) / base if base else 0.0),
-            None,
-            (Place("base", base_time, base_time, None, amount), Place("new", new_time, new_time, None, amount)),
-        )
+        places = (
+            Evidence(base_time, base_time, name=amount, side="base"),
+            Evidence(new_time, new_time, name=amount, side="new"),
+        )  # fmt: skip
+        share = (new - base) / base if base else 0.0
+        told = _told("DIFF.MEMORY", message(f"diff.memory.{amount}", base=base, new=new, share=share), places)
+        yield replace(told, severity="low") if new > base else told
         return  # what is reserved follows what is allocated
 
 
-def _frequency(comparison: Comparison) -> Iterator[Difference]:
+def _frequency(comparison: Comparison) -> Iterator[Finding]:
     clocks = [_mean_clock(side) for side in comparison.sides]
     if clocks[0] and clocks[1] and abs(clocks[1] - clocks[0]) >= _FREQUENCY_SHARE * clocks[0]:
-        yield Difference(
-            "DIFF.FREQ", "compute", "info", message("diff.frequency", base=clocks[0], new=clocks[1]), None, ()
-        )
+        yield _told("DIFF.FREQ", message("diff.frequency", base=clocks[0], new=clocks[1]))
 
 
 def _mean_clock(side: Side) -> float | None:
@@ -396,28 +359,22 @@ def _mean_clock(side: Side) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _configuration(comparison: Comparison) -> Iterator[Difference]:
+def _configuration(comparison: Comparison) -> Iterator[Finding]:
     config = comparison.comparability.config
     if config:
         keys: Sequence[str] = [setting.key for setting in config]
-        yield Difference(
-            "DIFF.CONFIG", "config", "info", message("diff.config", count=len(keys), keys=", ".join(keys)), None, ()
-        )
+        yield _told("DIFF.CONFIG", message("diff.config", count=len(keys), keys=", ".join(keys)))
 
 
-def _step(comparison: Comparison) -> Iterator[Difference]:
+def _step(comparison: Comparison) -> Iterator[Finding]:
     judged = comparison.step
     if judged.verdict in ("slower", "faster"):
         windows = [side.sample.medoid for side in comparison.sides]
         names: tuple[SideName, SideName] = ("base", "new")
-        yield Difference(
-            "DIFF.STEP",
-            "dispatch",
-            "info",
-            message(f"diff.step.{judged.verdict}", delta=judged.delta, share=judged.delta / float(judged.base.mean())),
-            judged.delta,
-            tuple(
-                Place(name, window.start, window.end, None, window.name or "")
-                for name, window in zip(names, windows, strict=True)
-            ),
+        share = judged.delta / float(judged.base.mean())
+        title = message(f"diff.step.{judged.verdict}", delta=judged.delta, share=share)
+        places = tuple(
+            Evidence(window.start, window.end, name=printable(window.name or ""), side=name)
+            for name, window in zip(names, windows, strict=True)
         )
+        yield _told("DIFF.STEP", title, places, judged.delta)

@@ -59,7 +59,7 @@ def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     A line is the same at the same number of the same function and file, wherever the project's folder lies, unless
     most numbers of that function launch something else now; what is left is matched in order by what it launches.
     """
-    names = _shared_names([cost.code.file for side in (base, new) for cost in side if cost.code])
+    names = shared_names([cost.code.file for side in (base, new) for cost in side if cost.code])
     functions: dict[tuple[str, str] | None, tuple[list[LineCost], list[LineCost]]] = defaultdict(lambda: ([], []))
     for k, side in enumerate((base, new)):
         for cost in side:
@@ -99,7 +99,7 @@ def _number(cost: LineCost) -> int:
     return cost.code.line if cost.code else 0
 
 
-def _shared_names(files: Iterable[str]) -> dict[str, str]:
+def shared_names(files: Iterable[str]) -> dict[str, str]:
     """Each path as its shortest tail that no other path of the same side ends in.
 
     Two paths with the same end are taken for one file in two folders.

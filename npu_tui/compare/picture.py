@@ -10,11 +10,12 @@ from msgspec import Struct
 from npu_tui.analysis.alignment import matched
 from npu_tui.compare.collectives import Exchanged, collective_changes
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import Difference, Place, SideName, differences, places_of
+from npu_tui.compare.differences import differences, place_at, places_of
 from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import OperationMatch, lag
 from npu_tui.compare.steps import StepWindow
 from npu_tui.profile.scene import make_scene
+from npu_tui.rules.model import Evidence, Finding, SideName
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.once import once
 from npu_tui.view.scene import ALONE, CHANGED, FindingMark, Pair, Scene, Warp
@@ -43,7 +44,7 @@ class DrawnSteps:
     def _sides(self) -> list[tuple[Side, StepWindow]]:
         return list(zip(self.comparison.sides, self.windows, strict=True))
 
-    def pair(self, changes: list[Difference]) -> Pair:
+    def pair(self, changes: list[Finding]) -> Pair:
         """What drawing both steps needs; the slices of the differences ``changes`` are marked."""
         twins = self._twins()
         marks = self._marks(twins, changes)
@@ -121,7 +122,7 @@ class DrawnSteps:
         both = np.array(pairs, np.int64).reshape(-1, 2)
         return both[:, 0], both[:, 1]
 
-    def _marks(self, twins: tuple[I32, I32], changes: list[Difference]) -> tuple[I8, I8]:
+    def _marks(self, twins: tuple[I32, I32], changes: list[Finding]) -> tuple[I8, I8]:
         """What is to be said of every slice of both traces; (slices,) each."""
         kernels = self._kernels()
         marks = []
@@ -139,7 +140,9 @@ class DrawnSteps:
             name = ("base", "new")[k]
             for change in changes:
                 if change.id in _PLACES_OF:
-                    places = [place.item for place in change.places if place.side == name and place.item is not None]
+                    places = [
+                        place.slice for place in change.evidence if place.side == name and place.slice is not None
+                    ]
                     marked[places] = CHANGED
             marks.append(marked)
         return marks[0], marks[1]
@@ -152,8 +155,8 @@ _MOST_PLACES = 5
 class BothPlaces(Struct, frozen=True):
     """Where a difference is to be seen; None on a side that has no such place."""
 
-    base: Place | None
-    new: Place | None
+    base: Evidence | None
+    new: Evidence | None
 
 
 class Picture:
@@ -166,7 +169,7 @@ class Picture:
         """Which of ``steps`` is drawn; None for the steps nearest to the medians."""
 
     @once
-    def changes(self) -> list[Difference]:
+    def changes(self) -> list[Finding]:
         """The differences in their order."""
         return differences(self.comparison)
 
@@ -195,49 +198,43 @@ class Picture:
         shown.windows, shown.twins, shown.marks, shown.matched = drawn.windows, drawn.twins, drawn.marks, drawn.matched
         return True
 
-    def places(self, change: Difference) -> list[BothPlaces]:
+    def places(self, change: Finding) -> list[BothPlaces]:
         """Where ``change`` is to be seen in the drawn steps, at most five; elsewhere where these have none of it."""
         base, new = (
             places_of(side, name, items, window)
-            if len(items)
-            else [place for place in change.places if place.side == name]
+            if items is not None and len(items)
+            else [place for place in change.evidence if place.side == name]
             for side, name, items, window in zip(
-                self.comparison.sides, _SIDES, change.items, self.drawn.windows, strict=True
+                self.comparison.sides, _SIDES, change.items or (None, None), self.drawn.windows, strict=True
             )
         )
         places: list[BothPlaces] = []
         for place in base:
             other = self._opposite(0, place)
-            if other is None and place.item is None and new:
+            if other is None and place.slice is None and new:
                 other = new[0]
             places.append(BothPlaces(place, other))
-        shown = {both.new.item for both in places if both.new is not None}
+        shown = {both.new.slice for both in places if both.new is not None}
         for place in new:
-            if place.item in shown:
+            if place.slice in shown:
                 continue
             places.append(BothPlaces(self._opposite(1, place), place))
         return places[:_MOST_PLACES]
 
-    def _opposite(self, side: int, place: Place) -> Place | None:
+    def _opposite(self, side: int, place: Evidence) -> Evidence | None:
         """What belongs to ``place`` on the other side."""
-        twin = None if place.item is None else self.counterpart(side, place.item)
-        return None if twin is None else self._place(1 - side, twin)
+        twin = None if place.slice is None else self.counterpart(side, place.slice)
+        return None if twin is None else place_at(self.comparison.sides[1 - side], _SIDES[1 - side], twin)
 
-    def _is_drawn(self, place: Place) -> bool:
+    def _is_drawn(self, place: Evidence) -> bool:
         start, end = self.pair.windows[_SIDES.index(place.side)]
         return place.start < max(end, start + 1) and place.end >= start
-
-    def _place(self, side: int, item: int) -> Place:
-        trace = self.comparison.sides[side].trace
-        slices = trace.slices
-        start, end = int(slices.start[item]), int(slices.end[item])
-        return Place(_SIDES[side], start, end, int(slices.lane[item]), trace.name_of(item), item)
 
     def marks(self) -> list[list[FindingMark]]:
         """The changes that cost or save time, by their numbers, over their places on both sides."""
         marks: list[list[FindingMark]] = [[], []]
         ladder = [
-            change for change in self.changes if change.delta and change.part_of is None and change.id != "DIFF.STEP"
+            change for change in self.changes if change.delta_ns and change.part_of is None and change.id != "DIFF.STEP"
         ]
         for number, change in reversed(list(enumerate(ladder, 1))):
             for both in self.places(change):

@@ -6,11 +6,17 @@ step. Pages have a column for each side of a pair, which the document writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from npu_tui.analysis.path import PathKind
+from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
+from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.table import Column, Sheet, columns, from_tuples, row_type, table, us
+from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
+from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.compare.collectives import CollectiveChange
@@ -18,6 +24,7 @@ if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.compare.kernels import GroupChange
     from npu_tui.compare.kernels import GroupSide as GroupTimes
     from npu_tui.compare.lines import LineChange
+    from npu_tui.compare.owners import OwnerChange
 
 _OWN: dict[str, Column] = {
     **columns("real", "ns", "change", "delta by_count by_duration"),
@@ -30,7 +37,17 @@ _OWN: dict[str, Column] = {
     **columns("label", "", "word", "change", "compare.change"),
     **columns("label", "", "word", "came", "compare.profile_finding"),
     **columns("whole", "", "id", "base_line ordinal delta_ns_times_nm"),
-    **columns("rows", "", "word", "base_side new_side lost_us launch_counts elapsed_us wait_us transfer_us peers"),
+    **columns("whole", "ns", "time", "owner_base owner_new"),
+    **columns("whole", "ns", "change", "owner_delta"),
+    **columns("label", "", "word", "kind", "path.kind"),
+    **columns("label", "", "word", "doing"),
+    **columns("rows", "", "word", "where"),
+    **columns(
+        "rows",
+        "",
+        "word",
+        "base_side new_side lost_us launch_counts elapsed_us wait_us transfer_us peers evidence advice",
+    ),
 }
 _TIMES = tuple[float | None, float | None]
 
@@ -128,6 +145,38 @@ LINES = table(
 )
 
 
+def owners(comparison: Comparison) -> Sheet:
+    """Whose the steps are; none where a side does not tell."""
+    rows = comparison.owners
+    return from_tuples(
+        [] if isinstance(rows, Untold) else [_owner(row) for row in rows],
+        "kind doing name where owner_base owner_new owner_delta delta_ns_times_nm",
+        _OWN,
+    )
+
+
+def _owner(row: OwnerChange) -> tuple[Any, ...]:
+    owner, line = row.known, row.known.where
+    place = None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
+    return owner.kind, owner.doing, words(owner.name), place, row.base_ns, row.new_ns, row.delta, row.exact
+
+
+OWNERS = table(
+    "owners",
+    owners,
+    json="kind doing name where? base=owner_base new=owner_new delta=owner_delta delta_ns_times_nm",
+    page="owner=name kind base=owner_base new=owner_new change=owner_delta",
+    row="OwnerDelta",
+    about="""Whose a part of the step is by the critical path, per step; the differences of all sum to that of the step.
+
+    ``doing`` is work (it launches nothing), launch, wait (for the device) or device. Times are whole ns: those of each
+    side sum to its mean step. What the path does not reach is ``unexplained``.
+    """,
+    own=_OWN,
+    types={"kind": PathKind, "where": PlaceRow},
+)
+
+
 def collectives(comparison: Comparison) -> Sheet:
     """The collectives at the same place of the step."""
     return from_tuples(
@@ -174,6 +223,47 @@ CONFIG = table(
     about="A setting, version or variable that differs.",
     own=_OWN,
 )
+
+
+EvidenceRow = row_type(
+    "ComparedPlace",
+    "Where a change is to be seen, on one side, µs since the start of that side's trace.",
+    side=SideName,
+    start_us=float,
+    end_us=float,
+    lane=str | None,
+    name=str,
+)
+
+
+def changes(comparison: Comparison, found: Sequence[Finding]) -> Sheet:
+    """The changes that were ``found``."""
+    lanes = {name: side.trace.lanes for name, side in zip(("base", "new"), comparison.sides, strict=True)}
+
+    def place(at: Evidence) -> Any:
+        lane = None if at.lane is None else printable(lanes[at.side or "new"][at.lane].name)
+        return EvidenceRow(at.side, us(at.start), us(at.end), lane, words(at.name))
+
+    rows = [
+        (each.id, each.cls, each.severity, words(each.title), each.delta_ns, list(map(place, each.evidence)),
+         list(map(words, each.advice)), each.part_of)
+        for each in found
+    ]  # fmt: skip
+    return from_tuples(rows, "id class severity title delta evidence advice part_of", _OWN)
+
+
+CHANGES = table(
+    "changes",
+    changes,
+    json="id cls=class severity title delta? evidence advice part_of?",
+    row="Change",
+    about="One change; ``delta_us`` is what it adds to a step.",
+    own=_OWN,
+    types={
+        "class": FindingClass, "severity": Severity, "advice": list[str],
+        "evidence": list[EvidenceRow],  # type: ignore[valid-type]
+    },
+)  # fmt: skip
 
 
 def profile_findings(comparison: Comparison) -> Sheet:

@@ -28,11 +28,9 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.losses import job_losses
 from npu_tui.output.memory_report import MemoryReport
 from npu_tui.output.report_schema import Report
+from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
-
-SEVERITIES = ("high", "medium", "low")
-"""What ``--fail-on`` takes, the gravest first; a finding that only informs fails nothing."""
 
 Kind = Literal["limit", "baseline", "compared", "log", "finding", "trace"]
 Status = Literal["pass", "fail", "not_measured"]

@@ -15,7 +15,7 @@ from npu_tui.strings import words
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
     from npu_tui.jobs.against import Change, JobComparison
-    from npu_tui.jobs.changes import JobChange
+    from npu_tui.rules.model import Finding
 
 _NAMES = (*TIMES, "part")
 _OWN: dict[str, Column] = {
@@ -119,10 +119,10 @@ LINKS = table(
 )  # fmt: skip
 
 
-def changes(compared: JobComparison, found: Sequence[JobChange]) -> Sheet:
+def changes(compared: JobComparison, found: Sequence[Finding]) -> Sheet:
     """What changed: ``found``, the most first."""
     rows = [
-        (row.id, row.severity, words(row.title), words(row.detail), list(row.ranks), us(row.delta), us(row.error))
+        (row.id, row.severity, words(row.title), words(row.detail), list(row.ranks), us(row.delta_ns), us(row.error_ns))
         for row in found
     ]
     return from_tuples(rows, "id severity title detail ranks part_delta error", _OWN)

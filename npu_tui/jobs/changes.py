@@ -6,24 +6,21 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from npu_tui.jobs.against import JobComparison, RankChange
 from npu_tui.rules import pages
-from npu_tui.rules.model import Kind, Severity
+from npu_tui.rules.model import Finding, Kind
+from npu_tui.rules.rule import severity_of
 from npu_tui.trace.message import Message, message
 
 JOB_DIFFERENCES = (
-    Kind("DIFF.RANK", "compare", pages=(pages.SLOW_RANK,)),
-    Kind("DIFF.STAGE", "compare"),
-    Kind("DIFF.WORK", "compare"),
-    Kind("DIFF.NETWORK", "compare", pages=(pages.ANALYZE,)),
-    Kind("DIFF.RANKS", "compare"),
+    Kind("DIFF.RANK", "compute", "compare", pages=(pages.SLOW_RANK,)),
+    Kind("DIFF.STAGE", "compute", "compare"),
+    Kind("DIFF.WORK", "compute", "compare"),
+    Kind("DIFF.NETWORK", "communication", "compare", pages=(pages.ANALYZE,)),
+    Kind("DIFF.RANKS", "config", "compare"),
 )
 """Every finding about two jobs."""
 
-_HIGH, _MEDIUM = 0.03, 0.01
-"""Shares of the base step from which what is longer is grave."""
 _TOGETHER = 0.8
 """Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
 _MOST = 4
@@ -31,34 +28,14 @@ _MOST = 4
 _NAMED = 8
 
 
-class JobChange(Struct, frozen=True):
-    """One thing that changed; ``delta`` is what it adds to the work, or to the transfers, of a step, ns.
-
-    It is known within ``error`` (95 %), None where nothing tells the noise.
-    """
-
-    id: str
-    severity: Severity
-    title: Message
-    detail: Message
-    ranks: tuple[int, ...]
-    delta: float | None
-    error: float | None = None
-
-
-def job_changes(compared: JobComparison) -> list[JobChange]:
+def job_changes(compared: JobComparison) -> list[Finding]:
     """Everything that changed: what takes longer, the most first, then what takes less, then what is not compared."""
     found = [*_works(compared, "slower"), *_works(compared, "faster"), *_network(compared)]
-    found.sort(key=lambda change: -(change.delta or 0.0))
+    found.sort(key=lambda change: -(change.delta_ns or 0.0))
     return [*found, *_not_compared(compared)]
 
 
-def _severity(delta: float, compared: JobComparison) -> Severity:
-    share = delta / max(float(compared.step.base.mean()), 1.0)
-    return "info" if delta <= 0 else "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-
-
-def _works(compared: JobComparison, verdict: str) -> Iterator[JobChange]:
+def _works(compared: JobComparison, verdict: str) -> Iterator[Finding]:
     """The ranks whose work is ``verdict``: all together, those of a stage, and each that changed by itself."""
     ranks = compared.ranks
     moved = [row for row in ranks if row.verdict == verdict]
@@ -98,7 +75,7 @@ def _mean(rows: Sequence[RankChange]) -> float:
 
 def _change(
     id: str, code: str, rows: Sequence[RankChange], delta: float, compared: JobComparison, **args: object
-) -> JobChange:
+) -> Finding:
     base, computing, free = (
         sum(row.base["work"] for row in rows) / len(rows),
         *(sum(row.delta(name) for row in rows) / len(rows) for name in ("computing", "free")),
@@ -118,10 +95,21 @@ def _change(
     title, roles = message(code, **args), {row.role for row in rows}
     if id == "DIFF.RANK" and len(roles) == 1 and rows[0].role:
         title = message("job.of_role", role=rows[0].role, what=title)
-    return JobChange(id, _severity(delta, compared), title, message("list.sentences", parts=said), ranks, delta, error)
+    return _told(id, title, message("list.sentences", parts=said), compared, delta, error, ranks)
 
 
-def _network(compared: JobComparison) -> Iterator[JobChange]:
+def _told(
+    id: str, title: Message, detail: Message, compared: JobComparison, delta: float | None,
+    error: float | None = None, ranks: tuple[int, ...] = (),
+) -> Finding:  # fmt: skip
+    """What adds ``delta`` ns to the work, or to the transfers, of a step; None: that is not compared."""
+    step = max(float(compared.step.base.mean()), 1.0)
+    severity = "info" if delta is None else severity_of(None, delta / step)
+    cls = next(kind.cls for kind in JOB_DIFFERENCES if kind.id == id)
+    return Finding(id, cls, severity, title, detail, ranks=ranks, delta_ns=delta, error_ns=error)
+
+
+def _network(compared: JobComparison) -> Iterator[Finding]:
     """Transfers that take longer or shorter; without them exposed communication that no rank's work explains."""
     told = [message("against.speed", transport=name, base=base, new=new) for name, base, new in compared.bandwidths]
     links = [message("against.speeds", speeds=told)] if told else []
@@ -133,7 +121,7 @@ def _network(compared: JobComparison) -> Iterator[JobChange]:
             args |= {"delta": abs(transfers.delta), "share": abs(transfers.delta) / step}
             title = message(f"against.network.{transfers.verdict}", **args)
             detail = message("list.sentences", parts=[message("against.network.detail"), *links])
-            yield JobChange("DIFF.NETWORK", _severity(transfers.delta, compared), title, detail, (), transfers.delta)
+            yield _told("DIFF.NETWORK", title, detail, compared, transfers.delta)
         return
     exposed = next((new - base for name, base, new in compared.parts if name == "exposed"), 0.0)
     if compared.step.verdict != "slower" or any(row.verdict != "same" for row in compared.stages):
@@ -141,13 +129,13 @@ def _network(compared: JobComparison) -> Iterator[JobChange]:
     if exposed >= compared.work_tolerance * step and all(row.verdict in ("same", "unsure") for row in compared.ranks):
         title = message("against.network.exposed", delta=exposed, share=exposed / step)
         detail = message("list.sentences", parts=[message("against.network.perhaps"), *links])
-        yield JobChange("DIFF.NETWORK", _severity(exposed, compared), title, detail, (), exposed)
+        yield _told("DIFF.NETWORK", title, detail, compared, exposed)
 
 
-def _not_compared(compared: JobComparison) -> Iterator[JobChange]:
+def _not_compared(compared: JobComparison) -> Iterator[Finding]:
     """Ranks that only one job has, and jobs that are divided otherwise: nothing is told of their ranks."""
     pairing = compared.pairing
     ranks = () if pairing.way == "none" else (*pairing.base_only, *pairing.new_only)
     for reason in compared.losses:
         if reason.code.startswith("against."):
-            yield JobChange("DIFF.RANKS", "info", reason, message("against.not_compared"), ranks, None)
+            yield _told("DIFF.RANKS", reason, message("against.not_compared"), compared, None, ranks=ranks)

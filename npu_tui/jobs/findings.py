@@ -10,34 +10,18 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
-from npu_tui.jobs.finding import LOW, MEDIUM, Evidence, JobFinding, noted, of_share, priced
+from npu_tui.jobs.finding import LEAST, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
-from npu_tui.jobs.role_findings import ROLE_FINDINGS, role_findings
-from npu_tui.rules import pages
-from npu_tui.rules.model import Kind
-from npu_tui.rules.rule import runs_of
+from npu_tui.jobs.role_findings import role_findings
+from npu_tui.rules.model import Evidence, Finding
+from npu_tui.rules.rule import SEVERITY_MEDIUM, runs_of, severity_of
 from npu_tui.trace.message import message
 
-JOB_FINDINGS = (
-    Kind("RANK.SLOW", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE)),
-    Kind("RANK.STAGE", "job"),
-    Kind("PIPELINE.TRANSFER", "job", pages=(pages.ANALYZE,)),
-    Kind("RANK.HOST", "job", pages=(pages.BINDING,)),
-    Kind("RANK.WANDER", "job", pages=(pages.GC,)),
-    Kind("EXPERT.LOAD", "job"),
-    Kind("EXPERT.SWAP", "job"),
-    Kind("RANK.MISSING", "job"),
-    Kind("RANK.CLOCK", "job", pages=(pages.PROFILER,)),
-    Kind("LINK.SLOW", "job", pages=(pages.ANALYZE,)),
-    Kind("LINK.PORT", "job", pages=(pages.ANALYZE,)),
-    Kind("GROUP.SIZES", "job"),
-    *ROLE_FINDINGS,
-)
-"""Every finding about a job."""
-
+_ALARM = SEVERITY_MEDIUM.default
+"""Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
 _DRIFT = 1e-5
 _TURNS = 4
 """Ranks whose gains are told one after the other."""
@@ -46,7 +30,7 @@ _LINK = "COMM.LINK"
 """What one rank tells of a slow link."""
 
 
-def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
+def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     """All findings, the dearest first; those that only limit the report come last.
 
     A part that is not ``alone`` says nothing about roles: the job does.
@@ -61,11 +45,11 @@ def job_findings(job: Job, alone: bool = True) -> list[JobFinding]:
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
-    findings.sort(key=lambda finding: -(finding.gain or 0))
+    findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
-def _of_roles(job: Job) -> list[JobFinding]:
+def _of_roles(job: Job) -> list[Finding]:
     """What is wrong within the roles; that nothing ties ranks which never meet is no news there."""
     findings = [*role_findings(job.roles), *_swaps(job)]
     for part in job.parts:
@@ -73,14 +57,14 @@ def _of_roles(job: Job) -> list[JobFinding]:
             if row.title.code != "job.clock.title":
                 title = message("job.of_role", role=part.role or "–", what=row.title)
                 findings.append(replace(row, title=title, role=part.role))
-    findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain or 0)))
+    findings.sort(key=lambda finding: (finding.severity == "info", -(finding.gain_ns or 0)))
     return findings
 
 
-def _experts(job: Job) -> list[JobFinding]:
+def _experts(job: Job) -> list[Finding]:
     """Experts that get more tokens than others, so that ranks wait for those that hold them."""
     hot = hot_experts(job)
-    if hot is None or not job.length or hot.gain < LOW * job.length:
+    if hot is None or not job.length or hot.gain < LEAST * job.length:
         return []
     steps = max(len(job.steps), 1)
     unit = "run" if job.steps == [""] else "step"
@@ -104,7 +88,7 @@ _EVENED = 0.05
 """By how many times the mean of a rank swaps make the rank with most tokens less, to be told."""
 
 
-def _swaps(job: Job) -> list[JobFinding]:
+def _swaps(job: Job) -> list[Finding]:
     """The dumps of expert loads in which swaps of experts make the ranks most even, where that is notably more."""
     loads = max(job.loads, key=evened, default=None)
     if loads is None or evened(loads) < _EVENED:
@@ -113,8 +97,9 @@ def _swaps(job: Job) -> list[JobFinding]:
     title, *detail = swaps_told(loads, work)
     rank, saves = loads.ranks[int(np.argmax(loads.of_rank.sum(axis=0)))], loads.saves(work) if job.length else None
     gain = None if saves is None else round(saves * 1e3 * max(len(job.steps), 1))
-    severity = "medium" if gain is None else of_share(gain / job.length)
-    return [JobFinding("EXPERT.SWAP", severity, title, message("list.sentences", parts=detail), (rank,), gain)]
+    severity = "medium" if gain is None else severity_of(None, gain / job.length)
+    told = message("list.sentences", parts=detail)
+    return [Finding("EXPERT.SWAP", "compute", severity, title, told, gain_ns=gain, unit="run", ranks=(rank,))]
 
 
 def _longest(job: Job, load: LayerLoad) -> list[Evidence]:
@@ -124,10 +109,10 @@ def _longest(job: Job, load: LayerLoad) -> list[Evidence]:
         return []
     own = np.flatnonzero((balance.layer == load.layer) & (balance.rank == load.slowest))
     longest = own[np.argmax(balance.work[own])]
-    return [Evidence(job.ranks[load.slowest].rank, int(balance.start[longest]), int(balance.end[longest]))]
+    return [Evidence(int(balance.start[longest]), int(balance.end[longest]), rank=job.ranks[load.slowest].rank)]
 
 
-def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
+def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     """Each rank that alone makes the job longer, and those together of which each hides the others.
 
     Ranks ``without`` are slow by what another finding says of them.
@@ -139,11 +124,11 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     for row in job.sums:
         gain = row.gain or 0
         kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
-        if not job.length or gain < LOW * job.length or kind in ("wandering", "host") or row.rank in without:
+        if not job.length or gain < LEAST * job.length or kind in ("wandering", "host") or row.rank in without:
             continue
         if row.rank in on_disk and row.rank not in shape:
             # In no step it is slower than chance makes ranks: only a sum worth an alarm is told.
-            if gain < MEDIUM * job.length:
+            if gain < _ALARM * job.length:
                 continue
             kind = "sum"
         args: dict[str, object] = {"rank": row.rank, "own": row.own, "cost": row.cost}
@@ -163,7 +148,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     always = [
         row
         for row in job.sums
-        if row.own >= LOW * job.length
+        if row.own >= LEAST * job.length
         and row.rank not in without
         and (shape.get(row.rank) == "always" or (row.rank in often and shape.get(row.rank) == "once"))
     ]
@@ -174,7 +159,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[JobFinding]:
     if len(always) > 1:
         together = _gains(job, [[row.rank for row in always]])[0]
         alone = max(row.gain or 0 for row in always)
-        if together - alone >= LOW * job.length:
+        if together - alone >= LEAST * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
             prefixes = [ranks[:count] for count in range(1, min(len(ranks), _TURNS) + 1)]
@@ -210,17 +195,17 @@ def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
     start = job.calls.start[blame.call[arrivals]]
     length = np.where(blame.has_gap[arrivals], blame.gap[arrivals], blame.own[arrivals])
     return tuple(
-        Evidence(rank, begun - took, begun) for begun, took in zip(start.tolist(), length.tolist(), strict=True)
+        Evidence(begun - took, begun, rank=rank) for begun, took in zip(start.tolist(), length.tolist(), strict=True)
     )
 
 
-def _slow_hosts(job: Job, without: frozenset[int]) -> list[JobFinding]:
+def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
     """Hosts whose ranks are slow together."""
     findings, shape = [], job.shapes
     for host in job.hosts:
         ranks = [rank for rank in host.ranks if shape.get(rank) == "host" and rank not in without]
         gain = _gains(job, [ranks])[0] if ranks else 0
-        if not ranks or not job.length or gain < LOW * job.length:
+        if not ranks or not job.length or gain < LEAST * job.length:
             continue
         args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}
         codes, places = ("job.host.title", "job.host.detail"), _first_places(job, ranks)
@@ -228,7 +213,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[JobFinding]:
     return findings
 
 
-def _stages(job: Job) -> list[JobFinding]:
+def _stages(job: Job) -> list[Finding]:
     """Stages of the pipeline that take longer than the others, by their passes where those are known."""
     if job.pipelines.runs:
         return list(_slow_passes(job))
@@ -251,10 +236,10 @@ def _stages(job: Job) -> list[JobFinding]:
     return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
 
 
-def _held_up(job: Job, known: Partial, steps: int) -> Iterator[JobFinding]:
+def _held_up(job: Job, known: Partial, steps: int) -> Iterator[Finding]:
     """Stages without profiles for which the others wait, so that they seem to be slow."""
     gain, ranks = round(known.longer() * steps), job.lost_stages
-    if ranks and gain >= MEDIUM * max(job.length, 1):
+    if ranks and gain >= _ALARM * max(job.length, 1):
         schedule = message(f"pipeline.schedule.{known.plan.schedule}")
         args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "schedule": schedule}
         yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
@@ -266,7 +251,7 @@ _LATE = 2.0
 """How much longer than between other ranks messages take that are late."""
 
 
-def _slow_passes(job: Job) -> Iterator[JobFinding]:
+def _slow_passes(job: Job) -> Iterator[Finding]:
     """The stage whose passes hold up the other stages the most."""
     runs = job.pipelines
     total, length = runs.total(), job.length or runs.total()
@@ -275,7 +260,7 @@ def _slow_passes(job: Job) -> Iterator[JobFinding]:
         if min(_against_others(run, stage) for run in runs.runs) >= _UNEVEN:
             gains[stage] = total - runs.total(runs.gains(stage_as_others(stage)))
     stage = max(gains, key=gains.__getitem__, default=-1)
-    if stage < 0 or gains[stage] < LOW * length:
+    if stage < 0 or gains[stage] < LEAST * length:
         return
     ranks = tuple(profile.rank for profile in job.ranks if job.stage(profile.rank) == stage)
     ranks = ranks or tuple(sorted({run.ranks[stage] for run in runs.runs}))
@@ -306,10 +291,10 @@ def _on_device(run: Run, at: int, since: int) -> Evidence:
     """From ``since`` to the end of pass ``at``, or to its start where that is later; on the clock of its device."""
     stage = int(run.plan.stage[at])
     until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])
-    return Evidence(run.ranks[stage], since + int(run.apart[stage]), until + int(run.apart[stage]))
+    return Evidence(since + int(run.apart[stage]), until + int(run.apart[stage]), rank=run.ranks[stage])
 
 
-def _transfers(job: Job) -> list[JobFinding]:
+def _transfers(job: Job) -> list[Finding]:
     """Stages between which messages take far longer than between others, and are waited for."""
     runs, findings = job.pipelines, []
     usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
@@ -324,7 +309,7 @@ def _transfers(job: Job) -> list[JobFinding]:
         usual = median(others or [usual_of[pair] for pair in pairs])
         late = [pair for pair in pairs if usual_of[pair] >= _LATE * usual]
         gain = total - runs.total(runs.gains(pairs_in_time(late, usual))) if late else 0
-        if not late or gain < LOW * length:
+        if not late or gain < LEAST * length:
             continue
         ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
         args = {
@@ -339,7 +324,7 @@ def _transfers(job: Job) -> list[JobFinding]:
     return findings
 
 
-def _wandering(job: Job, without: frozenset[int]) -> list[JobFinding]:
+def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     """Ranks that are slow in turns, with what the job would save if none of them were."""
     slow = [number for number, profile in enumerate(job.ranks) if job.shapes.get(profile.rank) == "wandering"]
     places = [number for number in slow if job.ranks[number].rank not in without]
@@ -352,14 +337,14 @@ def _wandering(job: Job, without: frozenset[int]) -> list[JobFinding]:
     case = np.zeros(len(inside), np.bool_)
     case[inside] = cells[blame.rank[inside], step[inside]]
     gain = job.prices.gains([case])[0]
-    if gain < LOW * job.length:
+    if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
     args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain}
     return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, job.length, **args)]
 
 
-def _links(job: Job) -> list[JobFinding]:
+def _links(job: Job) -> list[Finding]:
     """Links and ports that are slow: of each link the size at which it is slowest beside the others."""
     findings = []
     slowest: dict[tuple[int, int], Link] = {}
@@ -386,7 +371,7 @@ def _links(job: Job) -> list[JobFinding]:
 
 def _of_links(
     job: Job, id: str, codes: tuple[str, str], ranks: tuple[int, ...], seeing: Sequence[int], args: dict[str, object]
-) -> JobFinding:
+) -> Finding:
     """A finding about links, with what the trace of one of the ranks ``seeing`` them tells of their price.
 
     All ranks leave a collective together, so that the job gains what the rank gains that waits longest for the link.
@@ -398,10 +383,10 @@ def _of_links(
     gain = max(gains) * max(len(job.steps), 1)
     saves = message("job.links.saves", gain=gain, share=gain / job.length)
     detail = message("list.sentences", parts=[found.detail, saves])
-    return replace(found, severity=of_share(gain / job.length), detail=detail, gain=gain)
+    return replace(found, severity=severity_of(None, gain / job.length), detail=detail, gain_ns=gain)
 
 
-def _missing(job: Job) -> list[JobFinding]:
+def _missing(job: Job) -> list[Finding]:
     if not job.missing:
         return []
     there = {job.stage(profile.rank) for profile in job.ranks}
@@ -414,7 +399,7 @@ def _missing(job: Job) -> list[JobFinding]:
     return [noted("RANK.MISSING", ("job.missing.title", detail), tuple(job.missing), "info", **args)]
 
 
-def _clocks(job: Job) -> list[JobFinding]:
+def _clocks(job: Job) -> list[Finding]:
     findings = []
     if job.untied:
         args: dict[str, object] = {"count": len(job.untied), "ranks": list(job.untied[:8])}
@@ -427,7 +412,7 @@ def _clocks(job: Job) -> list[JobFinding]:
     return findings
 
 
-def _sizes(job: Job) -> list[JobFinding]:
+def _sizes(job: Job) -> list[Finding]:
     """Collectives that the ranks of a group made not equally often, by group and type."""
     same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
     for unpaired in job.unpaired:

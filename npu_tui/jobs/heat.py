@@ -25,7 +25,7 @@ AXES: tuple[Axis, ...] = ("step", "collective", "time", "pipeline", "role")
 """The axes that a user chooses from: only experts are over layers. Pipelines have no heat, but passes; roles stints."""
 
 SHADES = (0.003, 0.01, 0.03, 0.10)
-"""Shares of a step from which a cell has the next darker shade; the last three are those of findings."""
+"""Shares of a step from which a cell has the next darker shade."""
 
 
 def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) -> Metric:

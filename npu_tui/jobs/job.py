@@ -15,7 +15,7 @@ from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
-from npu_tui.jobs.finding import LOW
+from npu_tui.jobs.finding import LEAST
 from npu_tui.jobs.links import Link, judged_links, placed_links
 from npu_tui.jobs.meetings import Meetings, Unpaired, meetings, untold_messages
 from npu_tui.jobs.model import (
@@ -51,7 +51,7 @@ from npu_tui.jobs.slowness import (
     slow_stage,
 )
 from npu_tui.trace.message import Message
-from npu_tui.trace.once import once
+from npu_tui.trace.once import ValueCache, once
 
 if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.expert_files import ExpertFiles
@@ -114,6 +114,7 @@ class Job:
         self.broken = list(broken)
         self.only = only or Only()
         self.parts: tuple[Job, ...] = tuple(parts) or (self,)
+        self.known = ValueCache()
 
     @once
     def role(self) -> str | None:
@@ -442,7 +443,7 @@ class Job:
         """Ranks that others wait for by the steps alone, where collectives do not tell of all who came last."""
         if (len(self.blamed) and not self.missing) or len(self.parts) > 1:
             return []
-        least, peers = LOW * self.length, [self._peers[profile.rank] for profile in self.ranks]
+        least, peers = LEAST * self.length, [self._peers[profile.rank] for profile in self.ranks]
         told = {row.rank for row in self.sums if (row.gain or 0) >= least > 0}
         return [one for one in longest_works(self.ranks, peers) if one.rank not in told and one.gain >= least]
 

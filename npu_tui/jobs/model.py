@@ -315,7 +315,7 @@ class Passes(Struct, frozen=True, eq=False):
 
 
 class RankFinding(Struct, frozen=True):
-    """A finding of one rank alone: its ``id`` and by how much its step would get shorter, ns."""
+    """What the summary of a rank, a table of plain columns, keeps of a ``Finding``; ``gain`` is that of a step, ns."""
 
     id: str
     gain: int
@@ -384,9 +384,10 @@ class RankProfile(Struct, frozen=True):
 
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
-    its first step began, ns since 1970 on its device's clock, where a trace tells. ``lines`` are those that launched
-    late, ``findings`` those of the rank alone that would gain most; both need a trace. ``stage`` is that of the
-    pipeline where a file numbers them, ``passes`` are those of that stage where kernels tell them.
+    its first step began, ``ended`` when the last step or the device did, ns since 1970 on its device's clock, where a
+    trace tells. ``lines`` are those that launched late, ``findings`` those of the rank alone that would gain most; both
+    need a trace. ``stage`` is that of the pipeline where a file numbers them, ``passes`` are those of that stage where
+    kernels tell them.
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
@@ -415,6 +416,7 @@ class RankProfile(Struct, frozen=True):
     findings: tuple[RankFinding, ...] = ()
     busy: Busy | None = None
     begun: int | None = None
+    ended: int | None = None
     stage: int | None = None
     role: str = ""
     in_step: str = ""

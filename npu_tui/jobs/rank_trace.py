@@ -86,6 +86,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         links=profile.links or tuple(links_of(measured)),
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
+        ended=_ended(measured),
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
     )
     of_rank = _with_experts(of_rank, measured)
@@ -160,6 +161,15 @@ def _first_step_begun(profile: Profile) -> int | None:
     """When the first step began, on the clock of the device; None without steps."""
     first = next((step for step in profile.steps if step.number is not None), None)
     return None if first is None else profile.trace.start_ns + _on_device(profile, first)[0]
+
+
+def _ended(profile: Profile) -> int | None:
+    """When the last step ended on the clock of the device, or the device did; None where it did nothing."""
+    ends = [_on_device(profile, step)[1] for step in profile.steps if step.number is not None]
+    for device in profile.device_slices:
+        busy = profile.trace.slices.end[device.busy]
+        ends += [int(busy.max())] if len(busy) else []
+    return profile.trace.start_ns + max(ends) if ends else None
 
 
 def _on_device(profile: Profile, step: Step) -> tuple[int, int]:

@@ -6,17 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import mean
 
-from npu_tui.jobs.finding import Evidence, JobFinding, priced
+from npu_tui.jobs.finding import LEAST, priced
 from npu_tui.jobs.roles import Roles, RoleSpan, Tail
 from npu_tui.jobs.stints import generates
-from npu_tui.rules.model import Kind
+from npu_tui.rules.model import Evidence, Finding
 from npu_tui.trace.message import message
 
-ROLE_FINDINGS = (Kind("ROLE.TAIL", "job"), Kind("ROLE.SLOW", "job"))
-"""Every finding about roles."""
-
-_LEAST = 0.01
-"""Share of the job's time from which a tail is told: what it costs, or what the cards stand still."""
 _HELD = 0.10
 """Share of a step from which one role keeps another waiting, ..."""
 _TIMES = 2.0
@@ -32,7 +27,7 @@ _SLOWER = 1.5
 _PLACES = 5
 
 
-def role_findings(roles: Roles | None) -> list[JobFinding]:
+def role_findings(roles: Roles | None) -> list[Finding]:
     """All of them, those of tails first; none where nothing tells of roles."""
     tails: dict[str, list[Tail]] = defaultdict(list)
     if roles is None:
@@ -41,7 +36,7 @@ def role_findings(roles: Roles | None) -> list[JobFinding]:
         tails[tail.role].append(tail)
     found = {role: _tail(roles, role, own) for role, own in tails.items()}
     known = {role: tail for role, tail in found.items() if tail is not None}
-    return [*known.values(), *_slow(roles, {role: tail.gain or 0 for role, tail in known.items()})]
+    return [*known.values(), *_slow(roles, {role: tail.gain_ns or 0 for role, tail in known.items()})]
 
 
 def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
@@ -49,13 +44,13 @@ def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
     return {span: float(more) for tail in tails for span, more in zip(tail.last, tail.more, strict=True)}
 
 
-def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> JobFinding | None:
+def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
     """The tail of ``role``: one rank's, that of one step, or one that another rank has each time."""
     gain, steps = roles.gain(shortened(tails)), len({span.step for span in roles.by_role[role]})
     total = roles.length * len(roles.steps)
     waiting = [[idle for idle in tail.idle if 2 * idle >= tail.after] for tail in tails]
     idle = sum(map(sum, waiting))
-    if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < _LEAST * total:
+    if max(gain, idle / max(len({span.card for span in roles.spans}), 1)) < LEAST * total:
         return None
     several = len({span.place for span in roles.by_role[role]}) > 1  # then a replica is one, whichever of its ranks
     (who, count), *_ = Counter(_unit(tail.last[0], several) for tail in tails).most_common(1)
@@ -77,7 +72,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> JobFinding | None:
     form = "moving" if not is_one else "step" if len(tails) == 1 and steps > 1 else "rank"
     waits = "idle" if args["count"] else "busy"
     why = message("job.tail.generates" if generates(role) else "job.tail.works", **args)
-    codes = f"job.tail.{form}.{waits}", "job.tail.detail" if gain >= _LEAST * total else "job.tail.hidden"
+    codes = f"job.tail.{form}.{waits}", "job.tail.detail" if gain >= LEAST * total else "job.tail.hidden"
     named = {span.rank for tail in of for span in tail.last if not is_one or _unit(span, several) == who}
     spans = [tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after)]
     of_role = who[0] if is_one else role
@@ -86,7 +81,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> JobFinding | None:
 
 def _places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
     """The first of ``spans`` on the clocks of their ranks."""
-    return tuple(Evidence(span.rank, span.start + span.ahead, span.end + span.ahead) for span in spans[:_PLACES])
+    return tuple(Evidence(span.start + span.ahead, span.end + span.ahead, rank=span.rank) for span in spans[:_PLACES])
 
 
 def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
@@ -94,7 +89,7 @@ def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
     return (span.place, -1) if several else span.who
 
 
-def _slow(roles: Roles, told: dict[str, int]) -> list[JobFinding]:
+def _slow(roles: Roles, told: dict[str, int]) -> list[Finding]:
     """Roles that keep others on other cards waiting, beyond what a tail costs, which is ``told`` already, ns."""
     found, count = [], len(roles.steps)
     for role, own in roles.by_role.items():
@@ -127,7 +122,7 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[JobFinding]:
     return found
 
 
-def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, object]) -> JobFinding:
+def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, object]) -> Finding:
     length = roles.length * len(roles.steps)
     spans = sorted(roles.by_role[role], key=lambda span: span.start - span.end)
     ranks = tuple(sorted({span.rank for span in spans}))

@@ -35,8 +35,8 @@ from npu_tui.trace.text import printable
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.blame import Blame
     from npu_tui.jobs.clock import Clock
-    from npu_tui.jobs.finding import JobFinding
     from npu_tui.jobs.job import Job
+    from npu_tui.rules.model import Finding
 
 _OWN: dict[str, Column] = {
     **columns(
@@ -349,20 +349,18 @@ LINKS = _table(
 )
 
 
-def findings(job: Job, findings: Sequence[JobFinding]) -> Sheet:
+def findings(job: Job, findings: Sequence[Finding]) -> Sheet:
     """What is wrong with the job: ``findings``, the dearest first."""
     return Sheet(
         len(findings),
         attributes(
             findings,
-            "id role severity",
+            "id role severity per=unit count",
             _OWN,
             title=lambda finding: words(finding.title),
             detail=lambda finding: words(finding.detail),
             ranks=lambda finding: list(finding.ranks),
-            gain=lambda finding: us(finding.gain),
-            per=lambda finding: "run",
-            count=lambda finding: 1,
+            gain=lambda finding: us(finding.gain_ns),
             evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
         ),
     )

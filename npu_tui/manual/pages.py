@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 TUTORIALS = (
-    "first", "launches", "cpu", "idle", "operators", "slow-rank", "pipeline", "roles", "experts", "peak", "snapshot",
-    "engine", "replay", "serving", "requests", "change", "saving",
+    "first", "slow-step", "launches", "cpu", "idle", "operators", "slow-rank", "pipeline", "roles", "experts", "peak",
+    "snapshot", "engine", "replay", "serving", "requests", "change", "saving",
 )  # fmt: skip
 """One question each, from the first key to the fix."""
 
 TOPICS = (
-    *TUTORIALS, "screen", "keys", "search", "report", "ranks", "compare", "query", "python", "crop", "ci", "history",
-    "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
+    *TUTORIALS, "screen", "keys", "search", "report", "path", "ranks", "compare", "query", "python", "crop", "ci",
+    "history", "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 

@@ -21,13 +21,15 @@ ROWS = 100
 
 _FIRST = (
     "name", "kind", "source", "selection", "overlap", "step_times", "steps_from", "comparability", "step", "computing",
-    "parts", "devices", "findings",
+    "parts", "devices", "findings", "critical_path",
 )  # fmt: skip
 """The fields of a document that are told unless the caller names some; of the others the answer says how many."""
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
 """Fields of a row that wait until the caller asks for them."""
 _NESTED, _LONGEST = 1, 240
 """Rows within a row, and characters of a text, where nobody has asked for all of them."""
+_OWNERS = 3
+"""Owners of a critical path that are told there."""
 
 _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\s+|[^\sA-Za-z\d]{1,2}", re.ASCII)
 _WORD = 5
@@ -169,15 +171,16 @@ def _cost(value: Any, names: Mapping[str, str]) -> int:
 def _slim(value: Any) -> Any:
     """``value`` with one row of each list within it, short texts, and without what waits to be asked for."""
     if isinstance(value, dict):
-        return {key: _short(inner) for key, inner in value.items() if key not in _LEFT_OUT}
+        most = {"owners": _OWNERS}
+        return {key: _short(inner, most.get(key, _NESTED)) for key, inner in value.items() if key not in _LEFT_OUT}
     if isinstance(value, list):
         return [_slim(row) for row in value]
     return _short(value)
 
 
-def _short(value: Any) -> Any:
+def _short(value: Any, most: int = _NESTED) -> Any:
     if isinstance(value, list) and any(isinstance(row, (dict, str)) for row in value):
-        return [_slim(row) for row in value[:_NESTED]]
+        return [_slim(row) for row in value[:most]]
     if isinstance(value, dict):
         return _slim(value)
     return brief(value, _LONGEST) if isinstance(value, str) else value

@@ -42,7 +42,7 @@ class Report(Arguments, frozen=True, kw_only=True):
 
     path: Path
     finding: Annotated[str, Meta(description="Only this finding, with all its evidence, lines and advice")] = ""
-    fields: Annotated[Texts, Meta(description="Only these fields, e.g. operators or findings.id")] = []
+    fields: Annotated[Texts, Meta(description="Only these fields, e.g. path_owners or findings.id")] = []
     range: Annotated[str | None, Meta(description="Only this time, e.g. 12ms..14ms")] = None
     step: Annotated[int | str | None, Meta(description="Only ProfilerStep#N, or a kind: decode")] = None
 
@@ -50,7 +50,7 @@ class Report(Arguments, frozen=True, kw_only=True):
 class Explain(Arguments, frozen=True, kw_only=True):
     """What a finding or word means, its rule and thresholds, what to change in the code. Without id: all ids."""
 
-    id: Annotated[str, Meta(description="E.g. DISPATCH.VERTICAL, or a word")] = ""
+    id: Annotated[str, Meta(description="E.g. DISPATCH.VERTICAL, or a word such as path")] = ""
 
 
 class Tables(Arguments, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class WhatIf(Arguments, frozen=True, kw_only=True):
     path: Path
     changes: Annotated[
         Texts,
-        Meta(description="E.g. line train.py:12 x0, kernel MatMulV2 x0.5, op NAME x0, no .item(), rank 3 in time"),
+        Meta(description="E.g. owner 1, line train.py:12 x0, kernel NAME x0.5, op NAME x0, no .item(), rank 3 in time"),
     ] = []
 
 
@@ -196,7 +196,9 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
     if opened.profile is None:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)
-    data: dict[str, Any] = opened.kept(("report", part.selection), lambda: plain(profile_statement(part).data))
+    data: dict[str, Any] = opened.kept(
+        ("report", part.selection), lambda: _with_owners(plain(profile_statement(part).data))
+    )
     named: dict[str, Any] = {"path": opened.name}
     named |= {key: value for key in ("range", "step") if (value := getattr(given, key)) is not None}
     lead = [row["id"] for row in data["findings"] if row.get("gain_us") and row["part_of"] is None][:1]
@@ -215,6 +217,28 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
         again = Next("report", named | {"finding": kind.id})
         return Answer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
     return _document(data, data["verdict"], listed(given.fields), follow, Next("report", named))
+
+
+_TOLD = ("number", "title", "ratio", "gain_us")
+
+
+def _with_owners(data: dict[str, Any]) -> dict[str, Any]:
+    """``data`` of a report with owners and stretches of its paths as lists of their own, which are read on by rows."""
+    paths = data.get("critical_path")
+    if paths is None:
+        return data
+    several = paths if isinstance(paths, list) else [paths]
+    device = [{"device": path["device"]} if len(several) > 1 else {} for path in several]
+    lists = {
+        f"path_{name}": [of | row for of, path in zip(device, several, strict=True) for row in path[name]]
+        for name in ("owners", "stretches")
+    }
+    slim = [
+        {key: value for key, value in path.items() if key != "stretches"}
+        | {"owners": [{key: row[key] for key in _TOLD} for row in path["owners"]]}
+        for path in several
+    ]
+    return data | {"critical_path": slim if isinstance(paths, list) else slim[0]} | lists
 
 
 def _document(

@@ -16,6 +16,8 @@ U8 = npt.NDArray[np.uint8]
 
 OWN = -2
 """The call stack of a slice that is a frame: the stack of no operation around it is its own."""
+ROOT = 0
+"""The node of what is in no call."""
 _FULL = -1
 _DEEPEST = 1 << 16
 """How many slices of a thread may be open at once: Python's recursion ends at 1,000."""

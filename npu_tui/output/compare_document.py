@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from npu_tui.compare import tables
@@ -26,7 +28,7 @@ from npu_tui.output.document import (
 )
 from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
 from npu_tui.output.timeline import scene_timeline
-from npu_tui.output.values import severity_word
+from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 
@@ -45,6 +47,8 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
     if pair is not None:
         blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
     blocks += _findings(report)
+    owners = _owners(report)
+    blocks += [owners] if owners.rows else []
     groups = _groups(report)
     blocks += [groups] if groups.rows else []
     if report.stream_overlap_us:
@@ -167,10 +171,9 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         title = row.title if row.part_of is None else say("compare.part_of", title=row.title, id=row.part_of)
         cells = [Cell(delta, row.delta_us), Cell(share, row.delta_us), Cell(row.id, name=True), Cell(title)]
         rows.append([*finding_cells(number, row.severity), *cells])
-        head = f"{severity_word(row.severity).upper()} · {title}"
         gain = f"{delta} ({share})" if share else delta
         proofs = tuple(map(_proof, row.evidence))
-        findings.append(Finding(number, row.id, row.severity, head, gain, "", proofs, tuple(row.advice)))
+        findings.append(Finding(number, row.id, row.severity, title, gain, "", proofs, tuple(row.advice)))
     title = say("compare.findings")
     table = made_table("findings", "number# severity delta# share# finding what_changed", rows, title)
     # Where not all fit, those stay that are no part of another.
@@ -178,7 +181,7 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
     yield Findings(title, replace(table, weights=weights), tuple(findings))
 
 
-def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
+def _order(findings: Sequence[schema.Change]) -> list[schema.Change]:
     """Each change with its parts below it."""
     order = []
     for change in findings:
@@ -187,7 +190,7 @@ def _order(findings: Sequence[schema.Finding]) -> list[schema.Finding]:
     return order + [row for row in findings if row not in order]
 
 
-def _proof(place: schema.Place) -> Proof:
+def _proof(place: Record) -> Proof:
     side = say(f"column.{place.side}")
     length = (place.end_us - place.start_us) * 1000
     return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))
@@ -219,6 +222,33 @@ def _groups(report: schema.Compared) -> Table:
         p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
         kernel=kernel,
     )
+
+
+_OWNERS = 8
+"""Owners that are named; the others are one row."""
+
+
+def _owners(report: schema.Compared) -> Table:
+    """Whose the step is on both sides, the largest difference first; the rows sum to that of the step."""
+    rows = list(report.owners)
+    if len(rows) > _OWNERS + 1:
+        rest = rows[_OWNERS:]
+        sums = {name: sum(getattr(row, name) for row in rest) for name in ("base_us", "new_us", "delta_us")}
+        title = say("report.path.more", count=len(rest))
+        rows = [*rows[:_OWNERS], structs.replace(rest[0], kind="", name=title, where=None, **sums)]
+    if rows:
+        sums = {name: sum(getattr(row, name) for row in rows) for name in ("base_us", "new_us", "delta_us")}
+        rows.append(structs.replace(rows[0], kind="", name=say("table.total"), where=None, **sums))
+
+    def called(row: schema.OwnerDelta) -> Cell:
+        line = row.where
+        if line is None:
+            return Cell(row.name, name=True)
+        place = PurePosixPath(line.file.replace(chr(92), "/")).name
+        return Cell(say("compare.owners.place", name=row.name, file=place, line=line.line), name=True)
+
+    table = rendered(tables.OWNERS, rows, owner=called, change=lambda row: change_cell(row.delta_us))
+    return replace(table, sortable=False)
 
 
 def _lines(report: schema.Compared) -> Table:

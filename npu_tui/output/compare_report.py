@@ -9,27 +9,31 @@ import msgspec
 from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare import tables
 from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.differences import Difference, differences
+from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import Side as MeasuredSide
+from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, us
 from npu_tui.strings import words
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
+    Change = Record
     Collective = Record
     Group = Record
     GroupSide = Record
     KnownFinding = Record
     Line = Record
+    OwnerDelta = Record
     Part = Record
     Setting = Record
 else:
-    Collective, Group, KnownFinding, Line, Part, Setting = (
+    Change, Collective, Group, KnownFinding, Line, OwnerDelta, Part, Setting = (
         table.row
         for table in (
-            tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.PARTS, tables.CONFIG,
+            tables.CHANGES, tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.OWNERS,
+            tables.PARTS, tables.CONFIG,
         )
     )  # fmt: skip
     GroupSide = tables.GroupSide
@@ -94,29 +98,6 @@ class Judged(msgspec.Struct):
     verdict: str
 
 
-class Place(msgspec.Struct):
-    """Where a finding is to be seen, on one side, µs since the start of that side's trace."""
-
-    side: str
-    start_us: float
-    end_us: float
-    lane: str | None
-    name: str
-
-
-class Finding(msgspec.Struct):
-    """One change; ``delta_us`` is what it adds to a step."""
-
-    id: str
-    cls: str = msgspec.field(name="class")
-    severity: str = ""
-    title: str = ""
-    delta_us: float | None = None
-    evidence: list[Place] = []
-    advice: list[str] = []
-    part_of: str | None = None
-
-
 class Compared(msgspec.Struct):
     """The whole comparison."""
 
@@ -133,9 +114,10 @@ class Compared(msgspec.Struct):
     lines: list[Line]
     collectives: list[Collective]
     config: list[Setting]
-    findings: list[Finding]
+    findings: list[Change]
     profile_findings: list[KnownFinding]
     not_judged: list[Note]
+    owners: list[OwnerDelta] = []
 
 
 SCHEMA = 1
@@ -148,6 +130,7 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
     The findings of each profile only if ``single``: they take long.
     """
     circumstances = comparison.comparability
+    found = [change for change in differences(comparison) if change.id not in ignored]
     return Compared(
         schema_version=SCHEMA,
         kind="compare",
@@ -168,10 +151,22 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
         lines=tables.LINES.records(comparison),
         collectives=tables.COLLECTIVES.records(comparison),
         config=tables.CONFIG.records(comparison),
-        findings=[_finding(comparison, change) for change in differences(comparison) if change.id not in ignored],
+        findings=tables.CHANGES.records(comparison, found=found),
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
-        not_judged=[_note(note) for note in circumstances.not_judged],
+        not_judged=[_note(note) for note in _not_judged(comparison)],
+        owners=tables.OWNERS.records(comparison),
     )
+
+
+def _not_judged(comparison: Comparison) -> list[Message]:
+    """What is not compared, and why."""
+    owners = comparison.owners
+    if not isinstance(owners, Untold):
+        return comparison.comparability.not_judged
+    return [
+        *comparison.comparability.not_judged,
+        message("compare.skipped.owners", side=owners.side, why=owners.reason),
+    ]
 
 
 def _share(value: float | None) -> float | None:
@@ -213,27 +208,4 @@ def judged(judgement: Judgement) -> Judged:
         _share(shift.p) if shift else None,
         us(judgement.visible),
         judgement.verdict,
-    )
-
-
-def _finding(comparison: Comparison, change: Difference) -> Finding:
-    traces = {"base": comparison.base.trace, "new": comparison.new.trace}
-    return Finding(
-        change.id,
-        change.cls,
-        change.severity,
-        words(change.title),
-        us(change.delta),
-        [
-            Place(
-                place.side,
-                us(place.start),
-                us(place.end),
-                None if place.lane is None else text(traces[place.side].lanes[place.lane].name),
-                text(place.name) or "",
-            )
-            for place in change.places
-        ],
-        [words(advice) for advice in change.advice],
-        change.part_of,
     )

@@ -103,7 +103,7 @@ class Proof(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One finding: ``head`` holds its title, ``gain`` says what mending it saves, ``notes`` are short facts about it.
+    """One finding as words, made of a row of JSON: ``gain`` says what mending it saves, ``notes`` are short facts.
 
     ``part`` marks one that another finding contains: text and Markdown leave out its evidence, which the other one has.
     """
@@ -111,13 +111,18 @@ class Finding(Struct, frozen=True):
     number: int
     id: str
     severity: str
-    head: str
-    gain: str
-    detail: str
+    title: str
+    gain: str = ""
+    detail: str = ""
     evidence: tuple[Proof, ...] = ()
     advice: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     part: bool = False
+
+    @property
+    def head(self) -> str:
+        """How grave it is, and its title."""
+        return f"{say(f'severity.{self.severity}').upper()} · {self.title}"
 
     @property
     def brief(self) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.jobs.changes import JOB_DIFFERENCES
-from npu_tui.jobs.findings import JOB_FINDINGS
+from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
@@ -40,6 +40,11 @@ def finding_ids() -> list[str]:
     return [kind.id for kind in KINDS]
 
 
+def about(word: Word) -> tuple[str, ...]:
+    """The ids of the findings about ``word``."""
+    return tuple(kind.id for kind in KINDS if word.id in kind.words)
+
+
 class Meant(Struct, frozen=True):
     """What a text may mean: words of the glossary, and findings whose ids or texts have it."""
 
@@ -50,7 +55,7 @@ class Meant(Struct, frozen=True):
 def meant(wanted: str) -> Meant:
     """What ``wanted`` may mean where it is no id: the words called so, with their findings, and findings about it."""
     words, text = words_called(wanted), plain(wanted)
-    ids = {id for word in words for id in word.findings}
+    ids = {id for word in words for id in about(word)}
     if len(text) > _SHORTEST or (text and not text.isascii()):
         ids |= {kind.id for kind in KINDS if any(text in plain(each) for each in _texts(kind))}
     return Meant(words, [kind for kind in KINDS if kind.id in ids])
@@ -188,7 +193,7 @@ def explained(kinds: Sequence[Kind] | None, words: Sequence[Word], thresholds: T
     return Explained(
         [explanation(kind, thresholds) for kind in (KINDS if kinds is None else kinds)],
         [
-            WordRow(word.id, word.title, word.meaning, word.findings, word.topics, word.pages)
+            WordRow(word.id, word.title, word.meaning, about(word), word.topics, word.pages)
             for word in (WORDS if kinds is None else words)
         ],
     )

@@ -10,14 +10,15 @@ import msgspec
 
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
-from npu_tui.jobs.changes import JobChange, job_changes
+from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.output.compare_document import change_cell, judged_lines
 from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph
 from npu_tui.output.rendered import rendered
-from npu_tui.output.values import severity_word, text
+from npu_tui.output.values import text
 from npu_tui.profile.table import Record
+from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
 from npu_tui.trace.text import change_text
 
@@ -98,7 +99,7 @@ def _side(job: Job, steps: list[str], left_out: list[str]) -> JobSide:
     return JobSide(text(str(job.path)), len(job.ranks), traces, kinds, job.missing, *names)
 
 
-def _led(compared: JobComparison, found: list[JobChange]) -> Iterator[str]:
+def _led(compared: JobComparison, found: list[FoundByRule]) -> Iterator[str]:
     """What changed most; what was compared, where nothing did."""
     told = [change for change in found if change.id != "DIFF.RANKS"]
     if told:
@@ -171,6 +172,5 @@ def _about(name: str, side: JobSide) -> str:
 
 
 def _finding(number: int, row: Change) -> Finding:
-    head = f"{severity_word(row.severity).upper()} · {row.title}"
     delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
-    return Finding(number, row.id, row.severity, head, delta, row.detail)
+    return Finding(number, row.id, row.severity, row.title, delta, row.detail)

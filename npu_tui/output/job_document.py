@@ -6,21 +6,22 @@ import shlex
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import structs
 from msgspec.structs import replace
 
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
+from npu_tui.jobs.path_tables import JOB_OWNERS
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.load.roles import replica_of
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.experts_report import experts_part
-from npu_tui.output.job_report import ClockRow, JobReport, RankRow
+from npu_tui.output.job_report import ClockRow, JobPathPart, JobReport, RankRow
 from npu_tui.output.rendered import rendered, time_cell
-from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import share_text
@@ -35,6 +36,9 @@ _TOLD = 1e-3
 def job_document(report: JobReport, job: Job | None = None, pictures: bool = True) -> Document:
     """What ``report`` says; with the ``job`` that it is about, late ranks without files too, and ``pictures``."""
     blocks: list[Block] = [Paragraph((_about(report),), "faint"), Paragraph((report.verdict,), "verdict")]
+    path = report.critical_path
+    if path is not None and path.sentence is not None:
+        blocks.append(Paragraph((path.sentence,), "verdict"))
     if report.findings:
         findings = tuple(_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
@@ -47,6 +51,8 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
         blocks += job_pictures(job, "own" if first is None else telling_metric(first.id, first.ranks, known))
     if report.pipelines:
         blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
+    if path is not None and path.owners:
+        blocks.append(_owners(path))
     found = (*_pipelines(report), *_roles(report), _ranks(report, job), *_experts(report), _collectives(report))
     blocks += [table for table in found if table.rows]
     blocks += experts_part(report.expert_files)
@@ -57,8 +63,11 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     rows = [row for row in report.clock if not (bare or row.role) or row.method not in ("none", "reference")]
     if rows:
         blocks.append(_clock(rows))
-    if report.not_checked:
-        blocks += [Heading(say("report.not_checked")), Items(tuple(report.not_checked))]
+    reasons = list(report.not_checked)
+    if path is not None and path.reason is not None:
+        reasons.append(say("job.path.untold", reason=path.reason))
+    if reasons:
+        blocks += [Heading(say("report.not_checked")), Items(tuple(reasons))]
     blocks.append(Code((f"npu-tui {shlex.quote(report.source.path)}",)))
     return Document(f"npu-tui: {report.source.path}", blocks)
 
@@ -82,8 +91,7 @@ def _finding(report: JobReport, number: int, row: Record) -> Finding:
     slow = row.ranks if row.id == "RANK.SLOW" else []
     why: list[str] = next((rank.why for rank in report.rank_table if [rank.rank] == slow), [])
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
-    head = f"{severity_word(row.severity).upper()} · {row.title}"
-    return Finding(number, row.id, row.severity, head, "", row.detail, notes=notes)
+    return Finding(number, row.id, row.severity, row.title, "", row.detail, notes=notes)
 
 
 def _pipelines_told(report: JobReport) -> str:
@@ -123,6 +131,28 @@ def _waits_for(row: Record) -> Cell:
 
 def _waited(row: Record) -> Cell:
     return time_cell(row.waited_us) if row.waits_for or row.waits_us is None else Cell("")
+
+
+_OWNERS = 8
+"""Owners that a page names; the others are one row."""
+
+
+def _owners(path: JobPathPart) -> Table:
+    """Whose the path of the job is, by rank: those with most time, the others in one row, so that they add up."""
+    rows: list[Record] = list(path.owners)
+    if len(rows) > _OWNERS + 1:
+        rest = rows[_OWNERS:]
+        others = {
+            "rank": None, "title": say("job.path.others", count=len(rest)), "gain_us": None, "kind": "",
+            "on_path_us": sum(row.on_path_us for row in rest), "ratio": sum(row.ratio for row in rest),
+        }  # fmt: skip
+        rows = [*rows[:_OWNERS], structs.replace(rest[0], **others)]
+    table = rendered(JOB_OWNERS, rows, "job_owners", True, rank=_holder)
+    return replace(table, sortable=False)
+
+
+def _holder(row: Record) -> Cell:
+    return Cell("") if row.rank is None else _rank_cell(row)
 
 
 def _rank_cell(row: Record) -> Cell:

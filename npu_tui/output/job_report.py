@@ -6,22 +6,24 @@ import gc
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+import numpy as np
 
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
+from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
 from npu_tui.load.roles import replica_of
 from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.output.values import text
-from npu_tui.profile.table import Record
-from npu_tui.rules.model import MUCH_LOST
+from npu_tui.profile.table import Record, us
+from npu_tui.rules.inputs import first_of_largest
+from npu_tui.rules.model import MUCH_LOST, Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
@@ -39,6 +41,9 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     HeatCell = Record
     HostRow = Record
     LinkRow = Record
+    JobOwnerRow = Record
+    JobStretchRow = Record
+    RankShareRow = Record
     PassRow = Record
     PipelineRow = Record
     RankRow = Record
@@ -48,6 +53,7 @@ else:
         table.row for table in (CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS)
     )
     ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
+    JobOwnerRow, JobStretchRow, RankShareRow = JOB_OWNERS.row, JOB_PATH.row, RANK_SHARES.row
     PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
     RoleRow, RoleStepRow, StintRow = (table.row for table in (ROLES, ROLE_STEPS, STINTS))
     ArrivalRow = tables.ArrivalRow
@@ -70,6 +76,26 @@ class RoleClock(msgspec.Struct):
 
     start_ns: int
     method: Literal["host", "collectives", "system"]
+
+
+class JobPathPart(msgspec.Struct, frozen=True):
+    """The chain of what held up the end of the job, through its ranks; where none is told, ``reason`` says why.
+
+    ``owners`` and ``ranks`` add up to ``length_us`` each, most first. Gains are of one of what ``per`` names, of which
+    there are ``count``. ``sentence`` says which rank holds the path longest. ``stretches`` are by time: of
+    ``stretch_count`` the 1,000 longest.
+    """
+
+    told: bool
+    reason: str | None = None
+    sentence: str | None = None
+    per: str | None = None
+    count: int | None = None
+    length_us: float | None = None
+    owners: list[JobOwnerRow] = []
+    ranks: list[RankShareRow] = []
+    stretch_count: int = 0
+    stretches: list[JobStretchRow] = []
 
 
 class JobReport(msgspec.Struct):
@@ -100,20 +126,50 @@ class JobReport(msgspec.Struct):
     role_steps: list[RoleStepRow] = []
     stints: list[StintRow] = []
     role_clock: RoleClock | None = None
+    critical_path: JobPathPart | None = None
 
 
-def job_report(job: Job) -> JobReport:
-    """All of ``job`` in numbers; titles and details are in the language in use."""
+def job_report(job: Job, path: bool = True) -> JobReport:
+    """All of ``job`` in numbers; titles and details are in the language in use.
+
+    The critical path is there where ``path`` asks for it: it reads the traces of the ranks that it leads to.
+    """
     collects = gc.isenabled()
     gc.disable()  # nothing of a report is cyclic, and a collection walks every collective
     try:
-        return _report(job)
+        return _report(job, path_part(job) if path else None)
     finally:
         if collects:
             gc.enable()
 
 
-def _report(job: Job) -> JobReport:
+def path_part(job: Job) -> JobPathPart:
+    """The critical path of ``job``, or why there is none."""
+    from npu_tui.jobs.path import job_path  # a screen tells the job before its path
+
+    told = job_path(job)
+    if told.reason is not None:
+        return JobPathPart(told=False, reason=words(told.reason))
+    stretches = JOB_PATH.make(job, path=told)
+    length = np.array([one.end - one.start for one in told.stretches], np.int64)
+    longest = np.sort(first_of_largest(length, _MOST_STRETCHES))
+    return JobPathPart(
+        told=True,
+        sentence=None if told.sentence is None else words(told.sentence),
+        per=told.unit,
+        count=told.count,
+        length_us=us(told.length),
+        owners=JOB_OWNERS.records(job, path=told),
+        ranks=RANK_SHARES.records(job, path=told),
+        stretch_count=len(told.stretches),
+        stretches=JOB_PATH.rows(stretches.taken(longest)),
+    )
+
+
+_MOST_STRETCHES = 1_000
+
+
+def _report(job: Job, path: JobPathPart | None) -> JobReport:
     findings, parts = job_findings(job), job.parts if job.has_profiles else ()
     kinds = sorted({profile.kind for profile in job.ranks})
     traces = sum(max(len(profile.folders), 1) for profile in job.ranks if profile.has_trace)
@@ -141,6 +197,7 @@ def _report(job: Job) -> JobReport:
         role_steps=ROLE_STEPS.records(job),
         stints=STINTS.records(job),
         role_clock=None if job.roles is None else RoleClock(job.roles.spans[0].start, job.roles.clock),
+        critical_path=path,
     )
 
 
@@ -155,7 +212,7 @@ def _steps(job: Job) -> list[str]:
     return job.roles.steps if job.steps in ([], [""]) and job.roles is not None else job.steps
 
 
-def verdict(job: Job, findings: list[JobFinding]) -> Message:
+def verdict(job: Job, findings: list[Finding]) -> Message:
     """The dearest cause in a sentence; what was compared, where there is none."""
     if findings and findings[0].severity != "info":
         return findings[0].title

@@ -9,7 +9,6 @@ from typing import Any
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.memory_curve import lettered, pictured
 from npu_tui.output.memory_report import DeviceRow, HeldRows, HolderRow, MemoryReport, PoolRow, SizeRow, StepRow
-from npu_tui.output.values import severity_word
 from npu_tui.strings import say
 from npu_tui.trace.text import count_text, memory_text
 
@@ -19,12 +18,9 @@ def memory_document(report: MemoryReport, form: str = "") -> Document:
     size = say("snapshot.about", events=report.health.events, devices=len({row.device for row in report.devices}))
     blocks: list[Block] = [Paragraph((size,), "faint"), Paragraph(tuple(report.verdict), "verdict")]
     found = tuple(
-        Finding(
-            number, row.id, row.severity, f"{severity_word(row.severity).upper()} · {row.title}", "", row.detail,
-            advice=tuple(row.advice),
-        )
+        Finding(number, row.id, row.severity, row.title, "", row.detail, advice=tuple(row.advice))
         for number, row in enumerate(report.findings, 1)
-    )  # fmt: skip
+    )
     if found:
         blocks.append(Findings(say("snapshot.findings"), None, found, frozenset(range(1, len(found) + 1))))
     for device in report.devices:

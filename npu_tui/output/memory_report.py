@@ -23,8 +23,8 @@ from npu_tui.analysis.snapshot import (
 )
 from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import NotChecked, SkippedRow
-from npu_tui.rules.model import SEVERITIES
-from npu_tui.rules.snapshot import Judged, SnapshotFinding, judge
+from npu_tui.rules.model import SEVERITIES, Finding
+from npu_tui.rules.snapshot import Judged, judge
 from npu_tui.strings import say, words
 from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, DeviceMemory, MemorySnapshot, label_of
 from npu_tui.trace.text import printable
@@ -170,7 +170,7 @@ class EventProof(Struct, frozen=True, kw_only=True):
 
 
 class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
-    """One finding of a snapshot; what it would gain in time is not known.
+    """What schema 1 writes of a ``Finding`` about a snapshot; what it would gain in time is not known.
 
     ``gain_bytes`` is how much less is reserved at most where the history is replayed with another setting.
     """
@@ -329,7 +329,7 @@ def _holder(owner: Owner) -> HolderRow:
     )
 
 
-def _finding(device: DeviceMemory, finding: SnapshotFinding) -> MemoryFinding:
+def _finding(device: DeviceMemory, finding: Finding) -> MemoryFinding:
     return MemoryFinding(
         id=finding.id,
         severity=finding.severity,
@@ -337,8 +337,8 @@ def _finding(device: DeviceMemory, finding: SnapshotFinding) -> MemoryFinding:
         allocator=device.allocator or None,
         title=words(finding.title),
         detail=words(finding.detail),
-        evidence=[EventProof(event=event) for event in finding.events],
-        advice=[say(f"finding.advice.{word}") for word in finding.advised],
+        evidence=[EventProof(event=place.event) for place in finding.evidence if place.event is not None],
+        advice=list(map(words, finding.advice)),
         where=None if finding.owner is None else _holder(finding.owner),
-        gain_bytes=finding.gain,
+        gain_bytes=finding.gain_bytes,
     )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from npu_tui.output.document import Cell, Table
-from npu_tui.output.values import SEVERITY_ORDER, severity_word
+from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Field, Record
 from npu_tui.profile.table import Table as DataTable
+from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say
 from npu_tui.trace.text import time_text
 
@@ -72,7 +73,7 @@ def finding_cells(number: int, severity: str) -> list[Cell]:
     """The first cells of a finding in a table: its number, which leads to it, and how grave it is."""
     return [
         Cell(str(number), number, link=f"finding-{number}"),
-        Cell(severity_word(severity), SEVERITY_ORDER.get(severity)),
+        Cell(severity_word(severity), SEVERITIES.index(severity)),
     ]
 
 

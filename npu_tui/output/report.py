@@ -17,6 +17,7 @@ from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
     ALONE,
     BorrowedPart,
+    CriticalPathPart,
     DispatchPart,
     HealthPart,
     MemoryPart,
@@ -44,6 +45,7 @@ from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.parts import Selection
+from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Table, us
@@ -51,6 +53,7 @@ from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, di
 from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import first_of_largest, length_of
+from npu_tui.rules.told_path import ToldPath
 from npu_tui.strings import say, words
 from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
@@ -145,6 +148,34 @@ def _dispatch_object(part: Profile, facts: Facts, launches: Dispatch) -> Dispatc
     )
 
 
+def critical_path_part(part: Profile) -> CriticalPathPart | list[CriticalPathPart]:
+    """The critical path: one object, or a list by device where several did anything."""
+    parts = [_path_object(part, told) for told in part.critical_paths]
+    if not parts:
+        why = say("path.no_device") if part.clock_jump is None else words(part.clock_jump)
+        return CriticalPathPart(told=False, reason=why)
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _path_object(part: Profile, told: ToldPath) -> CriticalPathPart:
+    if told.owners is None:
+        why = None if told.reason is None else words(told.reason)
+        return CriticalPathPart(told=False, reason=why, device=told.device, per=told.unit, count=told.count)
+    path = told.owners.path
+    longest = np.sort(first_of_largest(path.end - path.start, MOST_ROWS))
+    return CriticalPathPart(
+        told=True,
+        device=told.device,
+        per=told.unit,
+        count=told.count,
+        length_us=us(path.length),
+        clock_floor_us=us(told.floor),
+        owners=PATH_OWNERS.records(part, paths=[told]),
+        stretch_count=len(path),
+        stretches=CRITICAL_PATH.rows(CRITICAL_PATH.make(part, paths=[told]).taken(longest)),
+    )
+
+
 _NEVER_ON_GPU = (
     "dispatch.slow_stage", "apis", "operators.core", "communication.planes", "communication.timing",
     "source.profiler_level",
@@ -212,8 +243,11 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     return [NotChecked(id=id, reason=reason) for id, reason in said.items()]
 
 
-def report(part: Profile) -> Report:
-    """All that is said about ``part``. Raises ``InputError`` if the file of the trace is gone or has changed."""
+def report(part: Profile, path: bool = True) -> Report:
+    """All that is said about ``part``, with the critical path where ``path`` asks for it.
+
+    Raises ``InputError`` if the file of the trace is gone or has changed.
+    """
     profile, trace, selection = part.whole, part.trace, part.selection
     part.compute_ahead()
     left_out: dict[str, int] = {}
@@ -254,6 +288,7 @@ def report(part: Profile) -> Report:
         transfers=_longest(TRANSFERS, part, "duration", left_out),
         left_out=left_out,
         cpu_time=CPU_TIME.records(part),
+        critical_path=critical_path_part(part) if path else None,
         verdict=[words(sentence) for sentence in part.findings.verdict],
         findings=FINDINGS.records(part),
         not_checked=[],

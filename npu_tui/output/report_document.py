@@ -23,6 +23,7 @@ from npu_tui.output.document import (
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.report_schema import (
     BorrowedPart,
+    CriticalPathPart,
     DispatchPart,
     FindingRow,
     MemoryPart,
@@ -38,12 +39,13 @@ from npu_tui.output.report_tables import (
     gain_words,
     is_alone,
     overlap_table,
+    owners_table,
     profile_again,
     ranges_table,
     verdict,
 )
 from npu_tui.output.text import finding_lines
-from npu_tui.output.values import count_text, moment, or_unknown, severity_word, share_text, size_text, time_text
+from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
@@ -73,6 +75,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         blocks.append(timeline(part))
     if report.findings:
         blocks.append(_findings(report))
+    if report.overlap.total_us is not None:
+        blocks += _paths(report.critical_paths)
     blocks += _dispatches(report.dispatches)
     for table in data_tables(report):
         blocks += [table] if table.rows else []
@@ -99,9 +103,7 @@ _WITH_CODE = frozenset(rule.id for rule in RULES if rule.change)
 
 def finding_block(number: int, finding: FindingRow) -> Finding:
     """A finding in words, the same on the screen and in every format."""
-    head = say(
-        "page.head", severity=severity_word(finding.severity).upper(), cls=class_word(finding.cls), title=finding.title
-    )
+    title = f"{class_word(finding.cls)} · {finding.title}"
     gain = "" if finding.gain_us is None else say("page.gains_nothing")
     if finding.gain_us:
         gain = say("page.gain", gain=gain_words(time_text(finding.gain_us), finding.gain_after))
@@ -117,7 +119,7 @@ def finding_block(number: int, finding: FindingRow) -> Finding:
         number,
         finding.id,
         finding.severity,
-        f"{head} {say('page.hidden')}" if finding.hidden else head,
+        f"{title} {say('page.hidden')}" if finding.hidden else title,
         gain,
         finding.detail,
         tuple(Proof(_place(place), place.name, place.note) for place in finding.evidence),
@@ -205,6 +207,26 @@ def _shares(overlap: OverlapPart) -> Picture:
             shapes += [Box(*place, paint), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
             left += share * _BAR_WIDTH
     return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes, head=0)
+
+
+def _paths(paths: Sequence[CriticalPathPart]) -> Iterator[Block]:
+    """Where the step goes, by the critical path of each device; or why it is not told."""
+    for path in paths:
+        unit = message(f"finding.unit.{path.per or 'run'}")
+        key = "report.path.device" if len(paths) > 1 else "report.path"
+        title = say(key, unit=unit, device=or_unknown(path.device))
+        yield Heading(title)
+        if not path.told or path.length_us is None or path.count is None:
+            yield Paragraph((say("report.path.untold", reason=(path.reason or "").rstrip(".。")),))
+            continue
+        length = path.length_us * 1000
+        if path.count > 1:
+            steps = message(f"whatif.count.{path.per}", count=path.count)
+            yield Paragraph((say("report.path.length", length=length, steps=steps, unit=unit),))
+        else:
+            yield Paragraph((say("report.path.length_one", length=length, unit=unit),))
+        if path.owners:
+            yield replace(owners_table(path), title="")
 
 
 def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:

@@ -24,6 +24,7 @@ from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SE
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
+from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Record
 from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
@@ -58,6 +59,8 @@ if TYPE_CHECKING:  # the type of a row is made of the columns of its table
     ExpertRow = Record
     FusionRow = Record
     ModuleRow = Record
+    PathOwnerRow = Record
+    PathStretchRow = Record
     PortRow = Record
     RangeRow = Record
     BorrowedCodeRow = Record
@@ -80,6 +83,7 @@ else:
     FusionRow = FUSION.row
     ExpertRow = EXPERTS.row
     ModuleRow = MODULES.row
+    PathOwnerRow, PathStretchRow = PATH_OWNERS.row, CRITICAL_PATH.row
     PortRow = PORTS.row
     BorrowedCodeRow = BORROWED_CODE.row
 
@@ -226,6 +230,27 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     dequeue_idle_ratio: float | UnsetType | None = UNSET
 
 
+class CriticalPathPart(Struct, frozen=True, kw_only=True):
+    """The chain of what held up the end of the run of one device; where none is told, ``reason`` says why.
+
+    ``length_us`` is that of the whole selection: ``owners`` add up to it, most first. Their gains are of one of what
+    ``per`` names, of which there are ``count``. Of the ``stretch_count`` stretches, ``stretches`` has the 1,000 longest
+    in the order of time. Times are relative to the start of the trace, on the clock of the host; ``clock_floor_us``
+    later they are on that of the device.
+    """
+
+    told: bool
+    reason: str | None = None
+    device: int | None = None
+    per: str | None = None
+    count: int | None = None
+    length_us: float | None = None
+    clock_floor_us: float | None = None
+    owners: list[PathOwnerRow] = []
+    stretch_count: int = 0
+    stretches: list[PathStretchRow] = []
+
+
 class MemoryPart(Struct, frozen=True, kw_only=True):
     """Memory by the files beside the trace; None where they do not tell.
 
@@ -272,9 +297,10 @@ class Report(Struct, frozen=True, kw_only=True):
     """Everything that is said about a profile, or about a range or step of it.
 
     ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection. ``dispatch`` is
-    a list where several devices have launches. ``steps_from`` says what tells where ``engine_steps`` begin: names of
-    the engine, launches of graphs, the rhythm of kernels or the profiler; None without any. ``latencies``, ``requests``
-    and ``transfers`` have the 1,000 longest; ``left_out`` counts the others by list, ``npu-tui query`` has them.
+    a list where several devices have launches, ``critical_path`` where several did anything. ``steps_from`` says what
+    tells where ``engine_steps`` begin: names of the engine, launches of graphs, the rhythm of kernels or the profiler;
+    None without any. ``latencies``, ``requests`` and ``transfers`` have the 1,000 longest; ``left_out`` counts the
+    others by list, ``npu-tui query`` has them.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -314,6 +340,7 @@ class Report(Struct, frozen=True, kw_only=True):
     transfers: list[TransferRow] = []
     left_out: dict[str, int] = {}
     cpu_time: list[CpuTimeRow] = []
+    critical_path: CriticalPathPart | list[CriticalPathPart] | None = None
     verdict: list[str]
     findings: list[FindingRow]
     not_checked: list[NotChecked]
@@ -323,6 +350,12 @@ class Report(Struct, frozen=True, kw_only=True):
     def request_count(self) -> int:
         """All requests of an inference service."""
         return len(self.requests) + self.left_out.get("requests", 0)
+
+    @property
+    def critical_paths(self) -> list[CriticalPathPart]:
+        """The critical path of every device, one entry also where there is none."""
+        paths = self.critical_path
+        return paths if isinstance(paths, list) else [] if paths is None else [paths]
 
     @property
     def dispatches(self) -> list[DispatchPart]:

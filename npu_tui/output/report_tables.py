@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 from msgspec.structs import replace
 
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
-from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered
-from npu_tui.output.report_schema import ALONE, CodeLineRow, ModuleRow, OverlapPart, RangeRow, Report, StepRow
+from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered, time_cell
+from npu_tui.output.report_schema import (
+    ALONE,
+    CodeLineRow,
+    CriticalPathPart,
+    ModuleRow,
+    OverlapPart,
+    RangeRow,
+    Report,
+    StepRow,
+)
 from npu_tui.output.values import count_text, ratio, share_text, time_text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.collective_tables import COLLECTIVES
@@ -25,6 +34,7 @@ from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SE
 from npu_tui.profile.launch_tables import CODE_LINES, RANGES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import PORTS
+from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
 from npu_tui.profile.table import Record
@@ -288,6 +298,34 @@ def ranges_table(ranges: list[RangeRow]) -> Table:
         weights=tuple(row.lost_us for row in ranges),
         more=lambda hidden: say("report.ranges.more", count=hidden),
     )
+
+
+_OWNERS = 8
+"""Owners that a page names; the others are one row."""
+
+
+def owners_table(path: CriticalPathPart) -> Table:
+    """Whose ``path`` is: those with most time, and all others in one row, so that they add up to all of it."""
+    rows: list[Record] = list(path.owners)
+    if len(rows) > _OWNERS + 1:
+        rest = rows[_OWNERS:]
+        time = sum(row.on_path_us for row in rest)
+        title = say("report.path.more", count=len(rest))
+        blank = {"kind": "", "title": title, "gain_us": None, "finding": None}
+        share = max(1 - sum(row.ratio for row in rows[:_OWNERS]), 0.0)
+        rows = [*rows[:_OWNERS], structs.replace(rest[0], on_path_us=time, ratio=share, number=0, **blank)]
+    several = path.count if path.count is not None and path.count > 1 else 0
+    table = rendered(
+        PATH_OWNERS,
+        rows,
+        "path_owners",
+        True,
+        number=lambda row: Cell(str(row.number) if row.number else "", row.number or None),
+        owner=lambda row: Cell(row.title, name=True),
+        each=lambda row: time_cell(row.on_path_us / several) if several else Cell(""),
+        gain=lambda row: Cell("") if row.gain_us is None else time_cell(row.gain_us),
+    )
+    return replace(table, sortable=False)
 
 
 def findings_table(report: Report) -> Table:

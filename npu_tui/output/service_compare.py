@@ -53,7 +53,7 @@ def compared_services(base: Profile, new: Profile) -> ComparedServices:
     one, other = base.judged, new.judged
     assert one is not None
     assert other is not None
-    old, now = ({cause.id: words(cause.draft.title) for cause in side.findings if cause.severity != "info"}
+    old, now = ({cause.id: words(cause.title) for cause in side.findings.findings if cause.severity != "info"}
                 for side in (one, other))  # fmt: skip
     loads = load_of(one, printable(base.path)), load_of(other, printable(new.path))
     unlike, forward = unlike_in(*loads), forward_change(one, other)

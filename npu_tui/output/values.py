@@ -52,10 +52,6 @@ def count_text(count: int | None) -> str:
     return _known(count, units.count_text)
 
 
-SEVERITY_ORDER = {"high": 0, "medium": 1, "low": 2, "info": 3}
-"""What a column of severities sorts by."""
-
-
 def severity_word(severity: str) -> str:
     """A severity in words."""
     return say(f"severity.{severity}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from functools import reduce
+from operator import or_
 from typing import Literal
 
 import numpy as np
@@ -18,10 +19,10 @@ from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.host_work import works
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
-from npu_tui.strings import say
+from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called, place_in
+from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, duration_text
@@ -147,6 +148,7 @@ class _Asked(Struct, frozen=True):
 
 
 _FIX = re.compile(r"fix\s+(?P<id>\S+)", re.IGNORECASE)
+_OWNER = re.compile(r"owner\s+(?P<name>.+)", re.IGNORECASE)
 
 
 def _all_asked(profile: Profile, facts: Facts, replay: Replay, texts: Sequence[str]) -> list[_Asked]:
@@ -154,9 +156,11 @@ def _all_asked(profile: Profile, facts: Facts, replay: Replay, texts: Sequence[s
 
 
 def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
-    """What ``text`` changes: one of the questions of ``parse_question``, or ``fix ID``, the remedy of a finding."""
-    words = " ".join(text.split())
-    match = _FIX.fullmatch(words)
+    """What ``text`` changes: a question of ``parse_question``, ``fix ID`` (a finding), ``owner NAME`` (of the path)."""
+    asked = " ".join(text.split())
+    if (owner := _OWNER.fullmatch(asked)) is not None:
+        return _without_owner(profile, facts, asked, owner["name"])
+    match = _FIX.fullmatch(asked)
     if match is None:
         question = parse_question(replay.model, text, profile.types_of)
         return _Asked(question.text, within(facts, question.change), question.matches)
@@ -166,9 +170,42 @@ def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
     if name not in remedies:
         raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))
     change = remedies[name].change
+    return _Asked(f"fix {name}", change, _matches(change), remedies[name])
+
+
+def _matches(change: Change) -> int:
+    """How many slices, stretches of the host or ranks ``change`` concerns."""
     spans = sum(len(cut.span[0]) for cut in change.host)
-    matches = spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
-    return _Asked(f"fix {name}", change, matches, remedies[name])
+    return spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
+
+
+def _told(profile: Profile, facts: Facts) -> ToldPath:
+    """The critical path of the device of ``facts``."""
+    return next(told for told in profile.critical_paths if told.device == facts.part.device)
+
+
+def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> _Asked:
+    """The run without the owners of the critical path that ``name`` means."""
+    told = _told(profile, facts)
+    if told.owners is None:
+        raise UnknownChangeError(told.reason or message("path.no_launches"))
+    every = told.owners.owners
+    owners = owners_called(profile.trace, every, name)
+    if not owners:
+        names = [
+            message("path.owner.numbered", number=number, owner=owner_text(profile.trace, owner))
+            for number, owner in enumerate(every, 1)
+        ]
+        raise UnknownChangeError(message("whatif.no_owner", name=name, owners=names[:_NAMED]))
+    changes = [within(facts, owner.change) for owner in owners if owner.change is not None]
+    if not changes:
+        raise UnknownChangeError(message("whatif.owner_needed", name=owner_text(profile.trace, owners[0])))
+    change = reduce(or_, changes)
+    return _Asked(text, change, _matches(change))
+
+
+_NAMED = 8
+"""Owners that are named where another one is asked for."""
 
 
 def _row(asked: _Asked, alone: float, gain: float, after: float) -> Row:
@@ -217,7 +254,7 @@ def _facts(profile: Profile, device: int | None) -> Facts:
     return next(facts for facts in profile.facts if facts.part.device == device)
 
 
-_LINES, _KERNELS, _RANKS, _FIXES = 4, 3, 3, 4
+_LINES, _KERNELS, _RANKS, _FIXES, _OWNERS = 4, 3, 3, 4, 6
 
 
 class Remedies(Struct, frozen=True):
@@ -231,13 +268,13 @@ class Remedies(Struct, frozen=True):
 def remedies(profile: Profile) -> Remedies:
     """Changes of the first device of ``profile`` that can be replayed, the one that shortens its step most first.
 
-    Lines of code that lose time or work without launching, the waits of the host, late ranks, kernels that take long,
-    and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
+    Owners of the critical path, lines of code that lose time, the waits of the host, late ranks, kernels that take
+    long, and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
     facts = _facts(profile, device)
     count = facts.count
-    rows: dict[object, Row] = {}
+    rows: dict[int, Row] = {}
     for text in _texts(profile, facts, replay):
         try:
             asked = _asked(profile, facts, replay, text)
@@ -246,17 +283,15 @@ def remedies(profile: Profile) -> Remedies:
         gain = asked.alone(replay) / count
         if gain > 0:
             # Of several words for one change the first are the plainest.
-            rows.setdefault(asked.change.key, _row(asked, gain, gain, facts.step_ns - gain))
+            rows.setdefault(round(gain * count), _row(asked, gain, gain, facts.step_ns - gain))
     return Remedies(facts.unit_name, count, tuple(sorted(rows.values(), key=lambda row: -row.alone_us)))
 
 
 def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
-    work = [owner for own in works(facts).values() for owner in own]
-    work = sorted(work, key=lambda owner: -(owner.gain or 0))[:_LINES]
-    lines = [owner.where for owner in work] + [loss.code for loss in facts.lines[:_LINES]]
+    yield from _owners(profile, facts)
+    lines = [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
-        yield f"line {PurePosixPath(code.file.replace(chr(92), '/')).name}:{code.line} x0"
-    yield from (f"op {owner.name} x0" for owner in work if owner.where is None and owner.name and " " not in owner.name)
+        yield f"line {place_in(code)} x0"
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)
@@ -266,6 +301,18 @@ def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
     yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
     known = [finding for finding in profile.findings.findings if finding.part_of is None and finding.gain_ns]
     yield from [finding.whatif for finding in known if finding.whatif is not None][:_FIXES]
+
+
+def _owners(profile: Profile, facts: Facts) -> Iterator[str]:
+    """The owners of the critical path whose gain is largest; late ranks have words of their own."""
+    told = _told(profile, facts)
+    owners = () if told.owners is None else told.owners.owners
+    gainful = sorted((owner for owner in owners if owner.gain), key=lambda owner: -(owner.gain or 0))
+    for owner in [owner for owner in gainful if owner.kind != "late_rank"][:_OWNERS]:
+        line = "" if owner.where is None else f" at {place_in(owner.where)}"
+        with labelling(str):  # it is asked again as it stands
+            name = words(owner_name(profile.trace, owner))
+        yield f"owner {name}{line}"
 
 
 def _number(replay: Replay, peer: int) -> str:

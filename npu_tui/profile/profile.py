@@ -496,7 +496,7 @@ class Profile(Parted):
         from npu_tui.analysis.service_latency import timeline
         from npu_tui.rules.service_verdict import judge
 
-        return judge(timeline(self.trace.service), self.inputs.thresholds)
+        return judge(timeline(self.trace.service), self.inputs.thresholds, self.trace.start_ns)
 
     @once
     def findings(self) -> Findings:
@@ -508,9 +508,7 @@ class Profile(Parted):
 
             return snapshot_findings(self.trace)
         if self.judged is not None:
-            from npu_tui.rules.service_verdict import service_findings
-
-            return service_findings(self.judged, self.trace)
+            return self.judged.findings
         self.compute_ahead()
         if len(self.trace.slices) < _LARGE:
             return find(self._judged, 1, self.clock_jump)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
+from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH
 from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
 from npu_tui.jobs.tables import RANKS
@@ -28,6 +29,7 @@ from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.network_tables import NETWORK
+from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import SERVICE_TABLES
 from npu_tui.profile.snapshot_tables import BLOCKS, EVENTS, SEGMENTS, STACKS
@@ -48,16 +50,16 @@ TABLES: dict[str, Table] = {
     table.id: table
     for table in (
         SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE, FUSION, ENGINE_STEPS,
-        ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS, SEGMENTS, STACKS,
-        OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
-        ROLES, ROLE_STEPS, STINTS,
+        FINDINGS, EVIDENCE, CRITICAL_PATH, PATH_OWNERS, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE,
+        FUSION, ENGINE_STEPS, ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS,
+        SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
+        ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS,
     )
 }  # fmt: skip
 """Every table by name."""
 
 _OF_PARTS = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
-_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS)
+_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS)
 """The tables of a job; the former have the rows of each of its parts."""
 ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOBS)
 """The tables of one profile."""

@@ -403,6 +403,7 @@ RULES: tuple[Rule, ...] = (
             "MindStudio Insight: fusible operators",
             "affinity operators guide",
         ),
+        words=("affinity",),
     ),
     Rule(
         "OP.AFFINITY_KERNEL",
@@ -435,5 +436,6 @@ RULES: tuple[Rule, ...] = (
             "operator tuning guide 0-15 to 0-21",
             "affinity operators guide 3-04 to 3-18",
         ),
+        words=("affinity",),
     ),
 )

@@ -114,7 +114,7 @@ def formats(facts: Facts) -> Draft | None:
     items = items[items >= 0]
     removes = facts.span_of(items)  # at best none of them is needed
     return Draft(
-        severity_of(facts, facts.share(length_of(removes))),
+        severity_of(facts.limits, facts.share(length_of(removes))),
         message("finding.formats.title", count=len(rows), time=time, share=time / total),
         message("finding.formats.detail", groups=listed),
         longest_kernels(facts, table, rows, converted),
@@ -209,6 +209,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-16",),
         reach="cause",
+        words=("contiguous",),
     ),
     Rule(
         "MEM.VECTOR",

@@ -92,7 +92,7 @@ def padding(facts: Facts) -> Draft | None:
     costs = words["share"] >= facts.limits[SEVERITY_MEDIUM]
     filled = [step for step, more in zip(steps, (size > real).tolist(), strict=True) if more]
     return Draft(
-        severity_of(facts, facts.share(cost)) if costs else "info",
+        severity_of(facts.limits, facts.share(cost)) if costs else "info",
         message("finding.engine_padding.title", share=added / every, count=len(filled)),
         sentences(
             message(
@@ -157,7 +157,7 @@ def context(facts: Facts) -> Draft | None:
     read = [step.call.kv_tokens or 0 for step in most.steps]
     words = {"time": cost, "share": share}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.engine_context.title", **words),
         message(
             "finding.engine_context.detail",
@@ -225,7 +225,7 @@ def drafts(facts: Facts) -> Draft | None:
     costs = facts.share(gain) >= facts.limits[SEVERITY_MEDIUM]
     words = {"accepted": taken, "count": asked, "share": taken / asked, "width": width, "best": best, "time": gain}
     return Draft(
-        severity_of(facts, facts.share(gain)) if costs else "info",
+        severity_of(facts.limits, facts.share(gain)) if costs else "info",
         message("finding.engine_drafts.title", **words),
         sentences(
             message("finding.engine_drafts.detail", mean=taken / asked * width, **words),

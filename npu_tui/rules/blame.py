@@ -112,8 +112,25 @@ def waits_after_launches(facts: Facts, calls: I64) -> I64:
 
 @once_per_device
 def sync_operations(facts: Facts) -> I64:
-    """The operations of the framework that wait for the device, without those inside another."""
-    return facts.outermost(facts.named(("python", "other"), BLOCKING_OPERATIONS.__contains__))
+    """The operations of the framework that wait for the device, without those inside another.
+
+    Where calls of the runtime are recorded, ``aten::item`` of a tensor on the host has none that waits inside.
+    """
+    operations = facts.outermost(facts.named(("python", "other"), BLOCKING_OPERATIONS.__contains__))
+    calls = sync_calls(facts)
+    if not facts.has("runtime") or not len(calls):
+        return operations
+    slices = facts.trace.slices
+    tid = np.array([lane.tid for lane in facts.trace.lanes] + [-1])
+    waits = np.zeros(len(operations), np.bool_)
+    for thread in np.unique(tid[slices.lane[operations]]).tolist():
+        mine, begun = (
+            tid[slices.lane[operations]] == thread,
+            np.sort(slices.start[calls[tid[slices.lane[calls]] == thread]]),
+        )
+        inner = operations[mine]
+        waits[mine] = np.searchsorted(begun, slices.end[inner]) > np.searchsorted(begun, slices.start[inner])
+    return operations[waits]
 
 
 def starving(facts: Facts, items: I64) -> Span:

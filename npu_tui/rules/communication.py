@@ -51,7 +51,7 @@ def exposed(facts: Facts) -> Draft | None:
     filling = fill_span(facts)
     rest = without(without(facts.exposed, waiting), filling)
     mostly_late = 2 * waited >= sums.not_overlapped
-    severity = severity_of(facts, facts.share(length_of(rest if known else facts.exposed)))
+    severity = severity_of(facts.limits, facts.share(length_of(rest if known else facts.exposed)))
     if facts.share(sums.not_overlapped - length_of(filling)) <= facts.limits[EXPOSED_SHARE]:
         severity = "info"
     words = {"time": sums.not_overlapped, "share": share}
@@ -272,7 +272,7 @@ def long_op(facts: Facts) -> Draft | None:
     words = {"name": facts.name_of(worst.item, 40), "count": len(slow), "speed": _speed(worst)}
     words |= {"time": int(own[slow[0]]), "usual": int(usual[slow[0]])}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.long.title", **words),
         message("finding.long.detail", **words),
         tuple(
@@ -311,6 +311,8 @@ RULES: tuple[Rule, ...] = (
 +model = DistributedDataParallel(model, bucket_cap_mb=10, gradient_as_bucket_view=True)
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
+        words=("exposed", "overlap"),
+        totals=("exposed.title",),
     ),
     Rule(
         "COMM.LONGOP",

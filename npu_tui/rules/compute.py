@@ -249,6 +249,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("20-step tuning checklist 2-09 to 2-12",),
         reach="place",
+        words=("contiguous",),
     ),
     Rule(
         "OP.DOMINANT",
@@ -276,6 +277,7 @@ RULES: tuple[Rule, ...] = (
         gpu=("order",),
         pages=(pages.PIPELINE, pages.NPU_SMI),
         sources=("20-step tuning checklist 2-06",),
+        words=("device_time", "utilization"),
     ),
     Rule(
         "VERDICT",
@@ -286,5 +288,6 @@ RULES: tuple[Rule, ...] = (
         gpu=("order",),
         pages=(pages.ADVISOR,),
         sources=("MindStudio Insight walk-through 1-02, 1-49, 1-56",),
+        words=("device_time", "slow"),
     ),
 )

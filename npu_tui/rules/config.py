@@ -127,7 +127,7 @@ def profiler(facts: Facts) -> Draft | None:
     low, high = limits[PROFILER_GAP_LOW_US] * 1000, limits[PROFILER_GAP_HIGH_US] * 1000
     share = facts.share(length_of(removes))
     settings = [name for name in ("_l2_cache", "with_stack", "profile_memory") if facts.inputs.setup.settings.get(name)]
-    severity: Severity = "medium" if severity_of(facts, share) == "high" else "info"
+    severity: Severity = "medium" if severity_of(facts.limits, share) == "high" else "info"
     return Draft(
         severity,
         message("finding.profiler.title", count=pauses.count, gap=pauses.median),
@@ -175,6 +175,7 @@ RULES: tuple[Rule, ...] = (
 +export ACLNN_CACHE_LIMIT=100000
 """,
         sources=("msprof-analyze advisor: environment variables", "MindStudio Insight walk-through 1-54, 1-55"),
+        words=("pipeline", "binding"),
     ),
     Rule(
         "PROFILER.OVERHEAD",
@@ -186,5 +187,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.PROFILER,),
         sources=("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),
         of_profiler=True,
+        words=("device_side", "recording"),
     ),
 )

@@ -80,7 +80,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     rest = lost - sum(culprit.total for culprit in shown)
     late = int(np.count_nonzero(np.isin(known.waits.link, launches.link)))
     return Draft(
-        severity_of(facts, facts.share(length_of(removes))),
+        severity_of(facts.limits, facts.share(length_of(removes))),
         message(f"finding.cpu.title.{kind}", **words),
         sentences(
             message("finding.cpu.detail", lost=lost, count=late, rows=named),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -24,9 +25,11 @@ from npu_tui.rules.blame import (
     waited_copies,
 )
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import unrecorded
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, Span, both, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
+from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, line_of, sentences, severity_of
+from npu_tui.rules.told_path import path_owners
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
@@ -92,26 +95,52 @@ def copies(facts: Facts) -> Draft | None:
     if share <= limits[COPY_SHARE]:
         return None
     blocking = len(waited_copies(facts))
+    lines, back = _copied_at(facts), _goes_back(facts)
     at_starts = both(removes, before_first_kernels(facts))
     severity: Severity = "high" if share > limits[COPY_SHARE_HIGH] else "medium"
     moved = _moved(facts)
     return Draft(
         severity,
-        message("finding.copy.title", time=length_of(removes), share=share),
+        message(
+            f"finding.copy.title{'_at' * bool(lines)}",
+            time=length_of(removes),
+            share=share,
+            line=line_of(lines[0]) if lines else "",
+        ),
         sentences(
             message("finding.copy.detail", count=len(items), time=length_of(copying), exposed=length_of(removes)),
             message("finding.copy.blocking", count=blocking) if blocking else "",
             message("finding.copy.moved", ways=list(moved)) if moved else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
-        removes=removes,
+        advise("copy_back", "fewer_copies") if back else advise("non_blocking", "prefetch", "fewer_copies"),
+        removes,
         change=Change(tasks=(TaskCut(items),)),
+        code_lines=lines,
         # A batch that is fetched ahead is there when the step starts, however it is copied.
         reach="broad" if min(blocking / len(items), length_of(at_starts) / length_of(removes)) >= _MOSTLY else None,
     )
 
 
 _MOSTLY = 0.9
+
+
+def _copied_at(facts: Facts) -> tuple[CodeLine, ...]:
+    """The lines that copy on the critical path, most time first."""
+    told = path_owners(facts)
+    copying = [owner.where for owner in (() if told is None else told.owners) if owner.kind == "copy"]
+    return tuple(dict.fromkeys(line for line in copying if line is not None))
+
+
+def _goes_back(facts: Facts) -> bool:
+    """Whether most of what is copied goes from the device to the host."""
+    device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
+    if device is None:
+        return False
+    taken = device.copy[copied.item] & facts.window.holds(slices.start[copied.item])
+    back = np.array([way.startswith("device to host") for way in copied.ways] + [False])
+    length = (slices.end - slices.start)[copied.item] * taken
+    return 2 * int(length[back[copied.way]].sum()) > int(length.sum())
 
 
 def _moved(facts: Facts) -> tuple[Message, ...]:
@@ -149,7 +178,7 @@ def allocation(facts: Facts) -> Draft | None:
     named = [message("finding.allocation.call", name=name, count=len(calls[name]), time=spent[name]) for name in spent]
     detail = message("finding.allocation.detail", calls=named, drains=len(drained), lost=lost)
     return Draft(
-        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "low",
+        severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "low",
         message("finding.allocation.title", time=sum(spent.values()), lost=lost),
         sentences(detail, message("finding.allocation.drops", count=drops) if drops else ""),
         facts.longest(items, lambda item: message("finding.allocation.place"))
@@ -187,7 +216,9 @@ def collector(facts: Facts) -> Draft | None:
         )
     if len(events) or not facts.has("cann"):
         return None
-    idle = [(start, end) for start, end in largest(facts.free, 50) if end - start > limits[GC_SUSPECT_MS] * 1e6]
+    # A guess is for what nothing recorded: where a frame or an operation says what ran, that is the owner.
+    silent = both(facts.free, unrecorded(facts))
+    idle = [(start, end) for start, end in largest(silent, 50) if end - start > limits[GC_SUSPECT_MS] * 1e6]
     if not idle:
         return None
     calls = facts.on_device(facts.span_of(runtime_calls(facts)))
@@ -238,6 +269,7 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
         reach="cause",
         replayed=True,
+        words=("aipp",),
     ),
     Rule(
         "DATA.COPY",
@@ -245,8 +277,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap"),
         check=copies,
         thresholds=(COPY_SHARE, COPY_SHARE_HIGH),
-        advice=("non_blocking", "prefetch", "fewer_copies"),
-        gpu=("non_blocking", "prefetch", "fewer_copies"),
+        advice=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
+        gpu=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
         pages=(pages.TUNING, pages.DATA),
         change="""\
 -mask = torch.ones(n).npu()
@@ -256,6 +288,8 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
+        replayed=True,
+        totals=("copy.title",),
     ),
     Rule(
         "MEM.ALLOC",
@@ -272,6 +306,8 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
         reach="cause",
+        words=("memory",),
+        totals=("allocation.title",),
     ),
     Rule(
         "PY.GC",
@@ -293,5 +329,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
+        replayed=True,
+        totals=("gc.title", "gc.suspect_title"),
     ),
 )

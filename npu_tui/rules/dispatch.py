@@ -119,7 +119,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         return None
     removes = facts.lost_span(place.chosen)
     lost = float(launches.lost[place.chosen].sum())
-    severity = severity_of(facts, facts.share(lost))
+    severity = severity_of(facts.limits, facts.share(lost))
     if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
         severity = "high"
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
@@ -398,7 +398,7 @@ def interrupt(facts: Facts) -> Draft | None:
     stream = main_stream(facts)
     worst = drains.taken(np.sort(first_of_largest(drains.end - drains.start, 10)))
     return Draft(
-        severity_of(facts, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
+        severity_of(facts.limits, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
         message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(
@@ -496,6 +496,8 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="place",
         replayed=True,
+        words=("starved", "near_vertical", "queued", "lost", "idle", "batching"),
+        totals=("vertical.title",),
     ),
     Rule(
         "DISPATCH.FREE",
@@ -511,6 +513,8 @@ RULES: tuple[Rule, ...] = (
 +export CPU_AFFINITY_CONF=2
 """,
         sources=("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis"),
+        words=("idle", "host_late"),
+        totals=("free.title",),
     ),
     Rule(
         "DISPATCH.STAGE",
@@ -525,6 +529,8 @@ RULES: tuple[Rule, ...] = (
 +export CPU_AFFINITY_CONF=2
 """,
         sources=("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
+        words=("host_late", "pipeline", "binding", "atb"),
+        totals=("stage.title.both", "stage.title.cann", "stage.title.python"),
     ),
     Rule(
         "DISPATCH.INTERRUPT",
@@ -543,5 +549,6 @@ RULES: tuple[Rule, ...] = (
 +        raise ValueError
 """,
         sources=("MindStudio Insight walk-through 1-52", "operator tuning guide 0-07"),
+        words=("drain",),
     ),
 )

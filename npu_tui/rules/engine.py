@@ -85,7 +85,7 @@ def eager(facts: Facts) -> Draft | None:
     above = bool(sizes) and bool(captured) and min(sizes) > max(captured)
     words = {"count": len(alone), "all": len(alike), "time": length_of(removes)}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.eager.title", **words),
         sentences(
             message("finding.eager.detail", **words),
@@ -155,7 +155,7 @@ def host(facts: Facts) -> Draft | None:
     cost = length_of(removes)
     words = {"time": cost, "share": facts.share(cost)}
     return Draft(
-        severity_of(facts, facts.share(cost)),
+        severity_of(facts.limits, facts.share(cost)),
         message("finding.engine_host.title", **words),
         sentences(
             message("finding.engine_host.detail", time=time),

@@ -14,11 +14,10 @@ from npu_tui.strings import LANGUAGES, say, texts_of
 class Word(Struct, frozen=True):
     """A word: ``word.<id>`` names it, ``word.<id>.means`` says what it is, ``word.<id>.also`` what else it is called.
 
-    ``findings`` are about it, ``commands`` show it on screen, ``topics`` of the manual and ``pages`` tell more.
+    ``commands`` show it on screen, ``topics`` of the manual and ``pages`` tell more. Findings about it name it.
     """
 
     id: str
-    findings: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     pages: tuple[Page, ...] = ()
@@ -36,62 +35,61 @@ class Word(Struct, frozen=True):
 
 WORDS = (
     # Launching
-    Word("starved", ("DISPATCH.VERTICAL",), ("starved_next", "tab_lines"), ("screen",)),
-    Word("near_vertical", ("DISPATCH.VERTICAL",), ("link_mode", "tab_links"), ("screen",), (pages.PIPELINE,)),
-    Word("queued", ("DISPATCH.VERTICAL",), ("tab_links",), ("screen",)),
-    Word("lost", ("DISPATCH.VERTICAL",), ("tab_lines", "starved_next"), ("report",)),
-    Word(
-        "idle", ("DISPATCH.FREE", "DISPATCH.VERTICAL"), ("bubble_next", "bubbles", "tab_details"), (), (pages.PIPELINE,)
-    ),
-    Word("host_late", ("DISPATCH.FREE", "DISPATCH.STAGE"), ("bubbles", "tab_lines")),
-    Word("device_side", ("PROFILER.OVERHEAD", "DEVICE.EVENT"), ("bubbles",)),
-    Word("drain", ("DISPATCH.INTERRUPT",), ("tab_findings",)),
-    Word("pipeline", ("DISPATCH.STAGE", "ENV/STARTUP"), (), (), (pages.TASK_QUEUE, pages.PIPELINE)),
-    Word("binding", ("ENV/STARTUP", "DISPATCH.STAGE"), (), (), (pages.BINDING,)),
-    Word("sync", ("SYNC.HOST",), ("syncs",), (), (pages.SYNC,)),
-    Word("link", (), ("link_mode", "link_forward", "link_back", "chain", "tab_links"), ("screen",)),
-    Word("event_wait", ("DEVICE.EVENT",), ("tab_details", "link_back"), (), (pages.EVENTS,)),
-    Word("clock_floor", ("RANK.CLOCK",), ("tab_job_clock",), ("ranks",)),
+    Word("starved", ("starved_next", "tab_lines"), ("screen",)),
+    Word("near_vertical", ("link_mode", "tab_links"), ("screen",), (pages.PIPELINE,)),
+    Word("queued", ("tab_links",), ("screen",)),
+    Word("lost", ("tab_lines", "starved_next"), ("report",)),
+    Word("idle", ("bubble_next", "bubbles", "tab_details"), (), (pages.PIPELINE,)),
+    Word("host_late", ("bubbles", "tab_lines")),
+    Word("device_side", ("bubbles",)),
+    Word("drain", ("tab_findings",)),
+    Word("pipeline", (), (), (pages.TASK_QUEUE, pages.PIPELINE)),
+    Word("binding", (), (), (pages.BINDING,)),
+    Word("sync", ("syncs",), (), (pages.SYNC,)),
+    Word("link", ("link_mode", "link_forward", "link_back", "chain", "tab_links"), ("screen",)),
+    Word("event_wait", ("tab_details", "link_back"), (), (pages.EVENTS,)),
+    Word("clock_floor", ("tab_job_clock",), ("ranks",)),
     # The time of a step
-    Word("device_time", ("UTIL", "VERDICT"), ("tab_range",), ("report",)),
-    Word("preparing", ("STEP.START",), ("home",)),
-    Word("exposed", ("COMM.EXPOSED",), ("tab_communication",)),
-    Word("overlap", ("COMM.EXPOSED",), ("tab_range",), ("report",)),
-    Word("utilization", ("UTIL", "MFU"), ("tab_range",), (), (pages.NPU_SMI,)),
-    Word("step", ("STEP.START",), ("step_next", "home"), ("report",)),
-    Word("saves", (), ("tab_findings", "whatif"), ("report",)),
-    Word("slow", ("VERDICT", "RANK.SLOW"), ("tab_findings", "finding_next", "tab_operators"), ("screen",)),
-    Word("percentiles", (), ("tab_summary",), ("report", "ci")),
+    Word("device_time", ("tab_range",), ("report",)),
+    Word("preparing", ("home",)),
+    Word("exposed", ("tab_communication",)),
+    Word("overlap", ("tab_range",), ("report",)),
+    Word("utilization", ("tab_range",), (), (pages.NPU_SMI,)),
+    Word("step", ("step_next", "home"), ("report",)),
+    Word("path", ("whatif",), ("slow-step", "path", "saving")),
+    Word("saves", ("tab_findings", "whatif"), ("report", "saving")),
+    Word("slow", ("tab_findings", "finding_next", "tab_operators"), ("screen",)),
+    Word("percentiles", ("tab_summary",), ("report", "ci")),
     # Ranks
-    Word("wait", ("COMM.STRAGGLER",), ("tab_communication", "syncs"), ("ranks",)),
-    Word("late_rank", ("COMM.STRAGGLER", "RANK.SLOW"), ("ranks", "tab_job_ranks"), ("ranks",), (pages.SLOW_RANK,)),
-    Word("job_waits", ("RANK.SLOW",), ("metric", "tab_job_ranks"), ("ranks",)),
-    Word("own_excess", ("RANK.SLOW", "RANK.STAGE"), ("metric", "tab_job_ranks"), ("ranks",)),
-    Word("slow_link", ("LINK.SLOW", "LINK.PORT", "COMM.BANDWIDTH"), ("tab_job_links",), ("ranks",)),
-    Word("group", ("GROUP.SIZES",), ("job_group", "tab_job_groups"), ("ranks",)),
-    Word("hccl", ("COMM.LINK", "COMM.PACKETS"), ("tab_communication",), (), (pages.HCCL_TIMEOUT,)),
+    Word("wait", ("tab_communication", "syncs"), ("ranks",)),
+    Word("late_rank", ("ranks", "tab_job_ranks"), ("ranks",), (pages.SLOW_RANK,)),
+    Word("job_waits", ("metric", "tab_job_ranks"), ("ranks",)),
+    Word("own_excess", ("metric", "tab_job_ranks"), ("ranks",)),
+    Word("slow_link", ("tab_job_links",), ("ranks",)),
+    Word("group", ("job_group", "tab_job_groups"), ("ranks",)),
+    Word("hccl", ("tab_communication",), (), (pages.HCCL_TIMEOUT,)),
     # Kernels and code
-    Word("affinity", ("OP.AFFINITY_API", "OP.AFFINITY_KERNEL", "OPT.FUSED"), (), (), (*pages.AFFINITY, pages.FUSED)),
-    Word("contiguous", ("OP.FORMAT", "OP.SHARE"), ("tab_operators",), (), (pages.AFFINITY_CASE,)),
-    Word("aipp", ("DATA.LOADER", "DATA.PREPROCESS"), (), (), (pages.AIPP,)),
-    Word("batching", ("DISPATCH.VERTICAL",), ("bubbles",), (), (pages.MINDIE, pages.ATB)),
-    Word("atb", ("DISPATCH.STAGE",), (), ("formats",), (pages.MINDIE, pages.ATB, pages.ATB_SOURCE)),
-    Word("stack", (), ("chain", "open_code", "tab_lines"), ("screen",)),
-    Word("memory", ("MEM.ALLOC", "MEM.PRESSURE", "MEM.GROWTH", "MEM.LEAK"), ("tab_memory",), (), (pages.ALLOCATOR,)),
+    Word("affinity", (), (), (*pages.AFFINITY, pages.FUSED)),
+    Word("contiguous", ("tab_operators",), (), (pages.AFFINITY_CASE,)),
+    Word("aipp", (), (), (pages.AIPP,)),
+    Word("batching", ("bubbles",), (), (pages.MINDIE, pages.ATB)),
+    Word("atb", (), ("formats",), (pages.MINDIE, pages.ATB, pages.ATB_SOURCE)),
+    Word("stack", ("chain", "open_code", "tab_lines"), ("screen",)),
+    Word("memory", ("tab_memory",), (), (pages.ALLOCATOR,)),
     # The screen
-    Word("timeline", (), ("home", "zoom_in", "fold", "pin"), ("screen", "keys"), (pages.INSIGHT_TIMELINE,)),
-    Word("overview", (), ("tab_summary", "tab_findings", "ranks"), ("screen",), (pages.INSIGHT, pages.INSIGHT_INSTALL)),
-    Word("statistics", (), ("tab_operators", "calls", "host_ops"), ("screen", "query")),
-    Word("duration", (), ("tab_details", "tab_operators", "range_selection"), ("search",)),
-    Word("select", (), ("range_mark", "range_selection", "range_gap", "tab_range"), ("screen",)),
-    Word("search", (), ("search", "hit_next", "hits_only", "tab_search"), ("search",)),
-    Word("compare", (), ("compare_ranks", "sides"), ("compare",)),
-    Word("export", (), ("copy_csv", "copy_text", "yank", "yank_view"), ("report", "query", "crop")),
-    Word("legend", (), ("help", "tab_links"), ("screen",)),
-    Word("theme", (), ("dark", "light", "colour_blind"), ("terminals", "settings")),
-    Word("language", (), ("en", "zh"), ("settings",)),
-    Word("leave", (), ("quit", "escape", "undo"), ("keys",)),
-    Word("recording", ("PROFILER.OVERHEAD",), ("tab_summary",), ("formats",), (pages.PROFILER, *pages.REPOSITORIES)),
+    Word("timeline", ("home", "zoom_in", "fold", "pin"), ("screen", "keys"), (pages.INSIGHT_TIMELINE,)),
+    Word("overview", ("tab_summary", "tab_findings", "ranks"), ("screen",), (pages.INSIGHT, pages.INSIGHT_INSTALL)),
+    Word("statistics", ("tab_operators", "calls", "host_ops"), ("screen", "query")),
+    Word("duration", ("tab_details", "tab_operators", "range_selection"), ("search",)),
+    Word("select", ("range_mark", "range_selection", "range_gap", "tab_range"), ("screen",)),
+    Word("search", ("search", "hit_next", "hits_only", "tab_search"), ("search",)),
+    Word("compare", ("compare_ranks", "sides"), ("compare",)),
+    Word("export", ("copy_csv", "copy_text", "yank", "yank_view"), ("report", "query", "crop")),
+    Word("legend", ("help", "tab_links"), ("screen",)),
+    Word("theme", ("dark", "light", "colour_blind"), ("terminals", "settings")),
+    Word("language", ("en", "zh"), ("settings",)),
+    Word("leave", ("quit", "escape", "undo"), ("keys",)),
+    Word("recording", ("tab_summary",), ("formats",), (pages.PROFILER, *pages.REPOSITORIES)),
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.owners import WORK_NS, Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
+from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import COMPILE, at_the_end, late_behind_collectives, waited_copies, without_all
@@ -79,6 +80,12 @@ def span_of(facts: Facts, change: Change) -> Span:
 
 
 @once_per_device
+def unrecorded(facts: Facts) -> Span:
+    """When the host does what nothing recorded, on the device's clock; without a path anything may be."""
+    return facts.free if path_owners(facts) is None else span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
+
+
+@once_per_device
 def waiting(facts: Facts) -> Span:
     """When the device has nothing to do, or runs nothing but a collective while the launch after it is not made.
 
@@ -117,7 +124,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     words = {"where": owner_text(facts.trace, owner), "time": cost}
     per = {"time": owner.on_path / facts.count, "unit": facts.unit}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.work.title", **words),
         message("finding.work.detail", rows=[message("finding.work.row", what=words["where"], **per)]),
         facts.longest(owner.items, lambda item: message("finding.work.place")),
@@ -130,6 +137,8 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
 
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
+_WOKEN_NS = 50_000
+"""What a thread records within this time after a wait belongs to waking up."""
 _COPYING = 0.5
 """Share of a time with nothing but waited copies that is silent, from which the copies are part of the pause."""
 
@@ -141,12 +150,13 @@ def pauses(facts: Facts) -> Draft | None:
     change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
     removes = both(waiting(facts), silent)
-    lasted = silent[1] - silent[0]
-    # Short ones are how launching looks, but where the device waits for them more than for any launch.
-    longest_ns = int(lasted.max(initial=0))
+    # Short ones within a frame, or as short as a read-back takes, are how launching looks.
+    longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
-    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and cost_of(facts, change, removes) <= sum(launching_gains(facts)):
+    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and (
+        owners[0].calls or _after_waits(facts, silent) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
+    ):
         return None
     copied = _copying(facts, removes)
     if len(copied[0]):
@@ -163,7 +173,7 @@ def pauses(facts: Facts) -> Draft | None:
     if inside:
         words["frame"] = inside
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
         message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
@@ -175,6 +185,15 @@ def pauses(facts: Facts) -> Draft | None:
         verdict=message(f"finding.pause.verdict{form}", **words),
         reach=_reach(facts),
     )
+
+
+def _after_waits(facts: Facts, silent: Span) -> bool:
+    """Whether most of ``silent`` begins as a wait ends: what the program does with what it has read back."""
+    ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
+    start, end = silent
+    after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
+    follows = (after >= 0) & (after <= _WOKEN_NS)
+    return 2 * int((end - start)[follows].sum()) > length_of(silent)
 
 
 def _uncollected(facts: Facts, change: Change) -> Change:
@@ -225,6 +244,7 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
+        totals=("pause.title", "pause.title_in"),
     ),
     Rule(
         "HOST.WORK",
@@ -243,5 +263,6 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-07", "MindStudio Insight walk-through 1-51"),
         reach="cause",
         replayed=True,
+        totals=("work.title",),
     ),
 )

@@ -148,13 +148,13 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
-        severity = severity_of(facts, facts.share(spent))
+        severity = severity_of(facts.limits, facts.share(spent))
         title = message("finding.bound.cpu_title", count=len(slow), time=spent)
         if (device := facts.part.slices) is not None:
             busy = np.flatnonzero(device.compute | device.collective)
             removes = without(facts.span_of(items), facts.span_of(busy[~on_ai_cpu(facts.trace, busy)]))
             beside = length_of(removes) < _ALONE * spent  # another stream computes meanwhile: nothing waits for it
-            severity = "info" if beside else severity_of(facts, facts.share(length_of(removes)))
+            severity = "info" if beside else severity_of(facts.limits, facts.share(length_of(removes)))
             title = message("finding.bound.cpu_title", count=len(slow), time=length_of(removes))
         names = [timed(name, time) for name, time in times.most_common(_LISTED)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
@@ -343,6 +343,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
         reach="cause",
+        totals=("bound.cpu_title",),
     ),
     Rule(
         "DTYPE",
@@ -390,5 +391,6 @@ RULES: tuple[Rule, ...] = (
         advice=("mfu",),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze: operator_mfu",),
+        words=("utilization",),
     ),
 )

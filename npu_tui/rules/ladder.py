@@ -20,8 +20,8 @@ from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.judged import within
-from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy
-from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences
+from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
+from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
@@ -32,17 +32,6 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_TOTALS = frozenset(
-    f"finding.{name}"
-    for name in (
-        "allocation.title", "bound.cpu_title", "compile.title", "copy.title", "event.title",
-        "exposed.title", "free.title", "gc.suspect_title", "gc.title", "link.slow", "outlier.title",
-        "pause.title", "pause.title_in", "stage.title.both", "stage.title.cann", "stage.title.python",
-        "straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering",
-        "sync.title", "sync.title_lines", "vertical.title", "work.title",
-    )
-)  # fmt: skip
-"""Titles whose figure is what all steps take together."""
 _PART_BELOW = 0.2
 _SHOWN_FROM = 0.1
 """Share of the most that a step holds of a finding, below which the finding is not about that step."""
@@ -447,8 +436,8 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     return Finding(
         rule.id,
         rule.cls,
-        "low" if rung.idle and draft.severity in ("high", "medium") else draft.severity,
-        _measured_over(draft.title, facts),
+        _severity(rung, facts),
+        _measured_over(draft.title, rule, facts),
         sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         advice,
@@ -468,12 +457,24 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     )
 
 
+def _severity(rung: Rung, facts: Facts) -> Severity:
+    """The severity of a finding: by what it gains of the step where that is known, else by what the rule says."""
+    draft, gain = rung.candidate.draft, rung.gain
+    if draft.severity == "info" or rung.leads:
+        return draft.severity
+    if rung.idle:
+        return "low"
+    if gain is None or draft.first or facts.replay is None or not facts.step_ns:
+        return draft.severity
+    return severity_of(facts.limits, gain / facts.count / facts.step_ns)
+
+
 def _line(rung: Rung, facts: Facts) -> Message:
     """The line of a finding in the verdict."""
     rule, draft = rung.candidate.rule, rung.candidate.draft
     if rung.leads and draft.unexplained is not None:
         return draft.unexplained.verdict
-    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, facts)
+    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, rule, facts)
     return draft.verdict or message("finding.verdict.line", what=what, title=title)
 
 
@@ -489,9 +490,9 @@ def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Findi
     return replace(finding, remedy=Remedy(change, candidate.draft.most, round(alone / facts.count)))
 
 
-def _measured_over(title: Message, facts: Facts) -> Message:
+def _measured_over(title: Message, rule: Rule, facts: Facts) -> Message:
     """``title``, with over how many steps its figure is where gains are those of one step."""
-    if title.code not in _TOTALS or facts.count < 2:
+    if title.code.removeprefix("finding.") not in rule.totals or facts.count < 2:
         return title
     unit = facts.unit_name if facts.rhythm is not None or facts.has_engine_steps else "step"
     return message(f"finding.over.{unit}", text=title, count=facts.count)

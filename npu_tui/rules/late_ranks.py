@@ -238,7 +238,7 @@ def straggler(facts: Facts) -> Draft | None:
         advice += advise("no_tuning")
     words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
         _arrivals(facts, lateness),
@@ -426,5 +426,7 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),
         reach="cause",
         replayed=True,
+        words=("wait", "late_rank"),
+        totals=("straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering"),
     ),
 )

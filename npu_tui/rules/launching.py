@@ -40,7 +40,7 @@ def compiling(facts: Facts) -> Draft | None:
     share = facts.share(length_of(removes))
     words = {"count": len(calls), "time": spent, "starved": length_of(removes)}
     return Draft(
-        severity_of(facts, share) if share >= limits[SYNC_SHARE] else "info",
+        severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "info",
         message("finding.compile.title", **words),
         message("finding.compile.detail", share=facts.share(spent), **words),
         facts.longest(calls, lambda item: message("finding.compile.place")),
@@ -143,6 +143,7 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: operator dispatch",),
         reach="cause",
+        totals=("compile.title",),
     ),
     Rule(
         "OP.SMALL",
@@ -180,5 +181,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("affinity operators guide 3-19", "msprof-analyze advisor: affinity optimizer"),
         reach="cause",
+        words=("affinity",),
     ),
 )

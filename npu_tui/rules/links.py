@@ -143,7 +143,7 @@ def link(facts: Facts) -> Draft | None:
     for each in slow:
         words = {"rank": each.peer, "count": len(each.owner), "time": int(each.saved.sum())}
         text = message("finding.link.slow_ends", **words)
-        severity = severity_of(facts, facts.share(length_of(removes))) if words["time"] else "info"
+        severity = severity_of(facts.limits, facts.share(length_of(removes))) if words["time"] else "info"
         items = facts.collectives.item[each.owner].tolist()
         problems.append((severity, text, message("finding.advice.slow_link"), items))
     # What is slow for one link gains nothing by other sizes.
@@ -313,5 +313,7 @@ RULES: tuple[Rule, ...] = (
             "msprof-analyze advisor: packet, byte alignment, bandwidth contention, retransmission",
             "operator tuning guide 0-31",
         ),
+        words=("hccl",),
+        totals=("link.slow",),
     ),
 )

@@ -181,6 +181,7 @@ RULES: tuple[Rule, ...] = (
 +x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
 """,
         sources=("operator tuning guide 0-22, 0-24",),
+        words=("memory",),
     ),
     Rule(
         "MEM.GROWTH",
@@ -192,6 +193,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ALLOCATOR,),
         sources=("20-step tuning checklist 2-27",),
         reach="place",
+        words=("memory",),
     ),
     Rule(
         "MEM.LEAK",
@@ -203,5 +205,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ALLOCATOR,),
         sources=("20-step tuning checklist 2-27",),
         reach="place",
+        words=("memory",),
     ),
 )

@@ -13,6 +13,8 @@ from npu_tui.trace.message import Message, Said
 if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without code lines
     from npu_tui.analysis.code_lines import CodeLine
     from npu_tui.analysis.replay import Change
+    from npu_tui.analysis.snapshot import Owner
+    from npu_tui.trace.arrays import I64
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data", "service"]
 Severity = Literal["high", "medium", "low", "info"]
@@ -20,6 +22,9 @@ Confidence = Literal["high", "medium", "low"]
 
 Scope = Literal["profile", "compare", "job", "snapshot", "service"]
 """What a finding is about: one profile, two compared ones, all ranks of a job, a memory snapshot, a service."""
+
+SideName = Literal["base", "new"]
+"""The two sides of a comparison."""
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 """The severities, the gravest first."""
@@ -34,29 +39,36 @@ class Kind(Struct, frozen=True):
     The text ``explain.<id>`` says what it means. ``advice`` are words of the keys ``finding.advice.<word>``: what to
     do, as far as it needs no numbers of a trace; without any, the text named by the id. ``pages`` are public pages, the
     nearest first. ``change`` is an example of a change of code or environment that fixes it, as lines of a diff.
-    ``thresholds`` are the numbers that it compares with.
+    ``thresholds`` are the numbers that it compares with. ``words`` of the glossary lead to it.
     """
 
     id: str
+    cls: FindingClass
     scope: Scope = "profile"
     advice: tuple[str, ...] = ()
     pages: tuple[Page, ...] = ()
     change: str = ""
     thresholds: tuple[AnyThreshold, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 class Evidence(Struct, frozen=True):
     """A place that proves a finding: ``[start, end)`` in ns, on ``lane`` if it has one, at ``slice`` if it is one.
 
-    ``name`` is the name of the slice or of the lane, without control characters; ``note`` says what to look at.
+    ``name`` is the name of the slice or of the lane, without control characters; ``note`` says what to look at. Of a
+    comparison it is in the trace of one ``side``. Of a job it is on a ``rank``, in ns since 1970 by the clock of its
+    device. Of a memory snapshot it may be an ``event`` of the history.
     """
 
     start: int
     end: int
-    lane: int | None
-    name: Said
-    note: Said
+    lane: int | None = None
+    name: Said = ""
+    note: Said = ""
     slice: int | None = None
+    side: SideName | None = None
+    rank: int | None = None
+    event: int | None = None
 
 
 class Remedy(Struct, frozen=True, eq=False):
@@ -82,7 +94,7 @@ class Remedy(Struct, frozen=True, eq=False):
 
 
 class Finding(Struct, frozen=True):
-    """One verdict.
+    """One verdict on a profile, a job, a memory snapshot, a service or a comparison.
 
     ``gain_ns`` is by how much the step gets shorter once the findings above this one are fixed (None: unknown), and
     ``step_after_ns`` the length of the step then. ``part_of`` names a finding above that contains this gain already, so
@@ -93,18 +105,23 @@ class Finding(Struct, frozen=True):
     token, iteration, repetition, run or range), of which ``count`` were measured. With a ``remedy`` the gain is
     that of a run that is replayed. ``verdict`` is its line on the opening screen, None where others come first for
     sure. It is the ``number``-th of its rule.
+
+    Of a job ``ranks`` are those it is about, of the ``role`` in a job of several. Of a comparison ``delta_ns`` is what
+    it adds to a step (negative: saves), within ``error_ns`` (95 %); ``p`` is how likely chance made it, ``items`` are
+    all of its slices in the base and in the new profile. Of a memory snapshot ``gain_bytes`` is what another setting
+    reserves less, and ``owner`` whose memory it is. None where it is not known or about something else.
     """
 
     id: str
     cls: FindingClass
     severity: Severity
     title: Message
-    detail: Message
-    evidence: tuple[Evidence, ...]
-    advice: tuple[Message, ...]
-    gain_ns: int | None
-    confidence: Confidence
-    sources: tuple[str, ...]
+    detail: Said = ""
+    evidence: tuple[Evidence, ...] = ()
+    advice: tuple[Message, ...] = ()
+    gain_ns: int | None = None
+    confidence: Confidence = "high"
+    sources: tuple[str, ...] = ()
     code_lines: tuple[CodeLine, ...] = ()
     hidden: bool = False
     step_after_ns: int | None = None
@@ -117,6 +134,14 @@ class Finding(Struct, frozen=True):
     remedy: Remedy | None = None
     verdict: Message | None = None
     number: int = 1
+    ranks: tuple[int, ...] = ()
+    role: str | None = None
+    delta_ns: float | None = None
+    error_ns: float | None = None
+    p: float | None = None
+    items: tuple[I64, I64] | None = None
+    gain_bytes: int | None = None
+    owner: Owner | None = None
 
     @property
     def whatif(self) -> str | None:

@@ -87,7 +87,7 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
         for _, slow_items, median in rows[:4]
     ]  # fmt: skip
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.outlier.title", count=len(items), name=facts.name_of(int(rows[0][1][0]), 60), time=excess),
         message("finding.outlier.detail", kernels=kernels)
         if by_shapes
@@ -237,5 +237,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-29",),
         reach="place",
+        totals=("outlier.title",),
     ),
 )

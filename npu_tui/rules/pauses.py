@@ -43,7 +43,7 @@ def event_waits(facts: Facts) -> Draft | None:
     fired = tasks.event[chosen]
     late = np.where(fired >= 0, tasks.item[np.maximum(fired, 0)], tasks.item[chosen])
     return Draft(
-        severity_of(facts, share),
+        severity_of(facts.limits, share),
         message("finding.event.title", count=len(chosen), time=time, share=share),
         sentences(message("finding.event.detail", share=share, rows=_sources(facts, tasks, chosen, removes))),
         facts.longest(tasks.item[chosen], lambda item: _awaited(facts, tasks, item)),
@@ -141,6 +141,8 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-02, 0-07",),
         reach="cause",
         replayed=True,
+        words=("device_side", "event_wait"),
+        totals=("event.title",),
     ),
     Rule(
         "SERVE.IDLE",

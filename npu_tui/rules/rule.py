@@ -13,15 +13,16 @@ from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import Threshold
+from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import Input, Span
-from npu_tui.rules.model import Confidence, Evidence, FindingClass, Kind, Severity
+from npu_tui.rules.model import Confidence, Evidence, Kind, Severity
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief, runs
 
 SEVERITY_MEDIUM = Threshold("severity_medium", 0.03)
 SEVERITY_HIGH = Threshold("severity_high", 0.05)
+"""The limits of msprof-analyze's advisor, by which every finding is graded."""
 
 Reach = Literal["cause", "place", "broad"]
 """How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
@@ -79,26 +80,32 @@ class Skipped(Struct, frozen=True):
 class Rule(Kind, frozen=True, kw_only=True):
     """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
-    ``sources`` are the documents that it is taken from. A finding
-    ``of_profiler`` is about the profile, not about the job, and stays off the ladder. A rule that is ``replayed`` asks
-    for the model of the run, which takes longest to build. ``gpu`` is the advice that holds on a GPU as well; a rule
-    with None is about NPUs only.
+    ``sources`` are the documents that it is taken from. ``totals`` are the titles, without ``finding.``, whose figure
+    is what all steps take together. A finding ``of_profiler`` is about the profile, not about the job, and stays off
+    the ladder. A rule that is ``replayed`` asks for the model of the run, which takes longest to build. ``gpu`` is the
+    advice that holds on a GPU as well; a rule with None is about NPUs only.
     """
 
-    cls: FindingClass
     inputs: tuple[Input, ...]
     check: Callable[[Facts], Draft | tuple[Draft, ...] | Skipped | None]
     sources: tuple[str, ...]
     reach: Reach = "broad"
+    totals: tuple[str, ...] = ()
     of_profiler: bool = False
     replayed: bool = False
     gpu: tuple[str, ...] | None = None
 
 
-def severity_of(facts: Facts, share: float) -> Severity:
-    """The severity of what takes ``share`` of the device's time, by the limits of msprof-analyze's advisor."""
-    limits = facts.limits
-    return "high" if share >= limits[SEVERITY_HIGH] else "medium" if share >= limits[SEVERITY_MEDIUM] else "low"
+def severity_of(limits: Thresholds | None, share: float) -> Severity:
+    """The severity of what takes ``share`` of the time that is judged, by the ``limits`` of the user or the default.
+
+    That is the time of the device, of the job, of a step of the base, or the latency of a service. What saves time, a
+    negative share, is only told.
+    """
+    if share < 0:
+        return "info"
+    high, medium = ((limits or Thresholds())[limit] for limit in (SEVERITY_HIGH, SEVERITY_MEDIUM))
+    return "high" if share >= high else "medium" if share >= medium else "low"
 
 
 def sentences(*parts: Said) -> Message:

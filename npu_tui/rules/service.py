@@ -27,7 +27,7 @@ from npu_tui.rules.service_facts import (
     SLOWER,
     SLOWEST,
     TAIL_SHARE,
-    Draft,
+    Cause,
     Remedy,
     ServiceFacts,
     ServiceRule,
@@ -46,7 +46,7 @@ FEWEST_REQUESTS = 10
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
-def _queue(facts: ServiceFacts) -> Draft | None:
+def _queue(facts: ServiceFacts) -> Cause | None:
     """Requests wait though there are blocks: the batch is full."""
     steps, waits = facts.found.steps, facts.ttft.part(TTFT.queue_full)
     shares, waiting = facts.ttft.shares(waits), facts.waiting(TTFT.queue_full)
@@ -74,7 +74,7 @@ def _more_room(model: ServiceModel) -> ServiceModel:
     return with_engines(model, seqs=MANY)
 
 
-def _chunks(facts: ServiceFacts) -> Draft | None:
+def _chunks(facts: ServiceFacts) -> Cause | None:
     """Steps take few tokens, so that prompts take many of them: with more, first tokens come earlier."""
     found, now = facts.found, facts.figures
     chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
@@ -105,13 +105,13 @@ def _larger(model: ServiceModel) -> ServiceModel:
 _LARGER, _SEVERAL = 4, 2
 
 
-def _bubble(facts: ServiceFacts) -> Draft | None:
+def _bubble(facts: ServiceFacts) -> Cause | None:
     """Nothing runs between steps, time after time."""
     of_stalls, whole = facts.found.paused.sum(), facts.found.steps.cycle[:, Cycle.bubble].sum()
     return _every_bubble(facts) if 2 * of_stalls < whole else None
 
 
-def _kv(facts: ServiceFacts) -> Draft | None:
+def _kv(facts: ServiceFacts) -> Cause | None:
     """Requests wait for blocks of the KV cache, or lose theirs."""
     first, tokens = facts.ttft.share(TTFT.queue_blocks), facts.tpot.share(TPOT.preempted)
     if not (facts.notable(first) or facts.notable(tokens)):
@@ -126,7 +126,7 @@ def _kv(facts: ServiceFacts) -> Draft | None:
         "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
         "steps": len(short),
     }  # fmt: skip
-    return Draft(
+    return Cause(
         max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
@@ -137,7 +137,7 @@ def _kv(facts: ServiceFacts) -> Draft | None:
     )  # fmt: skip
 
 
-def _wait(facts: ServiceFacts) -> Draft | None:
+def _wait(facts: ServiceFacts) -> Cause | None:
     """Requests wait although the batch has room and blocks are free."""
     if not facts.holds:
         return None
@@ -148,7 +148,7 @@ def _wait(facts: ServiceFacts) -> Draft | None:
     )  # fmt: skip
 
 
-def _mix(facts: ServiceFacts) -> Draft | None:
+def _mix(facts: ServiceFacts) -> Cause | None:
     """Prompts are computed in or between the steps that decode, most of all a few long ones."""
     lat, steps = facts.latencies, facts.found.steps
     prompts = lat.prompt[facts.ttft.rids]
@@ -190,11 +190,11 @@ def _in_chunks(model: ServiceModel) -> ServiceModel:
 
 def _part(
     name: str, remedy: Remedy, first: TTFT, tokens: TPOT | None = None, shown: Cycle | None = None
-) -> Callable[[ServiceFacts], Draft | None]:
+) -> Callable[[ServiceFacts], Cause | None]:
     """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
     others = () if tokens is None else (tokens,)
 
-    def check(facts: ServiceFacts) -> Draft | None:
+    def check(facts: ServiceFacts) -> Cause | None:
         of_first, of_tokens = facts.ttft.share(first)[0], facts.tpot.share(*others)[0]
         share = max(of_first, of_tokens)
         if share < facts.limits[SHARE]:
@@ -218,7 +218,7 @@ _every_bubble = _part(
 )
 
 
-def _transfer(facts: ServiceFacts) -> Draft | None:
+def _transfer(facts: ServiceFacts) -> Cause | None:
     """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
     shares = facts.ttft.share(TTFT.transfer)
     if shares[0] < facts.limits[SHARE]:
@@ -248,7 +248,7 @@ def _transfer(facts: ServiceFacts) -> Draft | None:
         detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
         of_rank[:] = False
         of_rank[pulls.rid[known][mine[worst]]] = True
-    return Draft(
+    return Cause(
         max(shares), message("finding.service.transfer", **words), detail,
         np.where(of_rank, facts.cost(TTFT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
         lambda model: replace(
@@ -261,7 +261,7 @@ _RELATED = 0.6
 """The share of the variance of transfers that the length of the prompt explains."""
 
 
-def _prefix(facts: ServiceFacts) -> Draft | None:
+def _prefix(facts: ServiceFacts) -> Cause | None:
     """Prompts are computed that were in the prefix cache before, or none of them ever is in it."""
     lat, requests = facts.latencies, facts.found.service.requests
     known = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
@@ -293,13 +293,13 @@ def _prefix(facts: ServiceFacts) -> Draft | None:
         return None
     words = {"rate": float(rates.mean()), "share": share, "count": len(rates)}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("prefix_none", "prefix_none_detail"))
-    return Draft(share, told, explained, np.zeros(len(lat.prompt), np.int64), facts.found.steps.prompts, hint=True)
+    return Cause(share, told, explained, np.zeros(len(lat.prompt), np.int64), facts.found.steps.prompts, hint=True)
 
 
 _NO_HITS, _MOSTLY = 0.02, 0.5
 
 
-def _model(facts: ServiceFacts) -> Draft | None:
+def _model(facts: ServiceFacts) -> Cause | None:
     """The same batch takes longer since a moment."""
     slower, found = facts.slower, facts.found
     if slower is None:
@@ -318,7 +318,7 @@ def _model(facts: ServiceFacts) -> Draft | None:
     )  # fmt: skip
 
 
-def _drafts(facts: ServiceFacts) -> Draft | None:
+def _drafts(facts: ServiceFacts) -> Cause | None:
     """Drafting costs more than its accepted tokens save."""
     rows = facts.found.service.spec_decodes
     known = (rows.draft_tokens > 0) & (rows.accepted_tokens >= 0)
@@ -336,11 +336,11 @@ def _drafts(facts: ServiceFacts) -> Draft | None:
 
 
 def _rule(
-    id_: str, page: str, check: Callable[[ServiceFacts], Draft | Skipped | None], *thresholds: AnyThreshold,
+    id_: str, page: str, check: Callable[[ServiceFacts], Cause | Skipped | None], *thresholds: AnyThreshold,
     advice: tuple[str, ...] = (),
 ) -> ServiceRule:  # fmt: skip
     """A rule that follows ``page`` of Huawei's case book on the performance of services."""
-    return ServiceRule(id_, "service", advice, ((page, f"{_BOOK}/{page}.md"),), "", thresholds, check=check)
+    return ServiceRule(id_, "service", "service", advice, ((page, f"{_BOOK}/{page}.md"),), "", thresholds, check=check)
 
 
 SERVICE_RULES = (

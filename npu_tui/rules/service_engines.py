@@ -12,7 +12,7 @@ from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Engine, late_workers
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.rule import Skipped
-from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Draft, ServiceFacts, draft_of
+from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, message
@@ -24,7 +24,7 @@ _WORSE = 1.2
 _FEWEST = 100
 
 
-def rank(facts: ServiceFacts) -> Draft | Skipped | None:
+def rank(facts: ServiceFacts) -> Cause | Skipped | None:
     """One of several engines is slower: its device, or the load that it is given."""
     engines: list[int] = np.flatnonzero(facts.found.serves).tolist()
     if len(engines) < 2:
@@ -77,7 +77,7 @@ def rank(facts: ServiceFacts) -> Draft | Skipped | None:
     )  # fmt: skip
 
 
-def workers(facts: ServiceFacts) -> Draft | None:
+def workers(facts: ServiceFacts) -> Cause | None:
     """A worker begins late in every step, and the others of its engine wait for it."""
     found, steps = facts.found, facts.found.steps
     late = max(late_workers(found.service, found.keys, steps, found.engines), key=lambda one: one.lag, default=None)
@@ -117,7 +117,7 @@ def _named(engine: Engine) -> Message:
 _SHORT = 40
 
 
-def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Draft | None:
+def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Cause | None:
     """All ranks wait for ``engine``, which has most to do, in every step."""
     found, steps = facts.found, facts.found.steps
     part, work = steps.of(engine), work_of(found)
@@ -148,7 +148,7 @@ def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
     return np.where(lat.engine == engine, time * share, 0).astype(np.int64)
 
 
-def stall(facts: ServiceFacts) -> Draft | None:
+def stall(facts: ServiceFacts) -> Cause | None:
     """An engine stands still now and then, or once, though it has requests."""
     stalls, lat, steps = facts.stalls, facts.latencies, facts.found.steps
     engine, given = steps.engine[stalls.step], plus(lat.start, lat.ttft)

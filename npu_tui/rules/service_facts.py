@@ -37,8 +37,8 @@ SLOWEST = 20.0
 Remedy = Callable[[ServiceModel], ServiceModel]
 
 
-class Draft(Struct, frozen=True):
-    """What a rule found: ``share`` of TTFT or TPOT, of all or of the slowest tenth, where it is larger.
+class Cause(Struct, frozen=True):
+    """What a rule found, before it is weighed: ``share`` of TTFT or TPOT, of all or of the slowest tenth if larger.
 
     ``cost`` (requests,) is what each request lost by it, ns, and ``blame`` (steps,) how much each batch shows it.
     ``remedy`` takes it out of the replayed service.
@@ -53,15 +53,19 @@ class Draft(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     hint: bool = False
     """Whether nothing tells that anything is lost."""
+    after: dict[str, float] | None = None
+    """The figures of the replayed service without it alone; None where it cannot be replayed."""
+    saved: float = 1.0
+    """The share of the figure that gains most; 1 where the gain is unknown."""
 
 
 def draft_of(
     share: float, title: str, detail: str, words: dict[str, Any], cost: I64, blame: I64, remedy: Remedy | None = None,
     *advice: str,
-) -> Draft:  # fmt: skip
+) -> Cause:  # fmt: skip
     """A draft with the messages ``title`` and ``detail``, both of which have ``words``."""
     told, explained = (message(f"finding.service.{key}", **words) for key in (title, detail))
-    return Draft(share, told, explained, cost, blame, remedy, advice)
+    return Cause(share, told, explained, cost, blame, remedy, advice)
 
 
 COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
@@ -70,7 +74,7 @@ COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 class ServiceRule(Kind, frozen=True, kw_only=True):
     """A rule about a service."""
 
-    check: Callable[[ServiceFacts], Draft | Skipped | None]
+    check: Callable[[ServiceFacts], Cause | Skipped | None]
 
 
 class ServiceFacts:

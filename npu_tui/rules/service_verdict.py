@@ -10,82 +10,64 @@ from npu_tui.analysis.service_replay import FIGURES
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TTFT, Timeline
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.model import Evidence, Finding, Findings, Severity
-from npu_tui.rules.rule import Skipped, sentences
+from npu_tui.rules.model import Evidence, Finding, Findings
+from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
-from npu_tui.rules.service_facts import SHARE, Draft, ServiceFacts, ServiceRule
+from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
-_HIGH, _MEDIUM, _LITTLE = 0.5, 0.25, 0.05
+_LITTLE = 0.05
+"""The share of a latency below which a cause is for information."""
 _SHOWN = 3
 _REST = 0.2
 """What another remedy must leave of the gain of a finding, for the finding to be one of its own."""
 _HUNDRED = 100
 
 
-class ServiceFinding(Struct, frozen=True):
-    """One cause: what ``rule`` found. ``after`` are the figures of the replayed service without it alone.
-
-    They are None where it cannot be replayed. A finding that is ``part_of`` another is gone once that one is.
-    """
-
-    rule: ServiceRule
-    draft: Draft
-    after: dict[str, float] | None
-    part_of: str | None = None
-    saved: float = 1.0
-    """The share of the figure that gains most; 1 where the gain is unknown."""
-
-    @property
-    def id(self) -> str:
-        """That of the rule."""
-        return self.rule.id
-
-    @property
-    def severity(self) -> Severity:
-        """By the share of the latency that it takes and would gain; what is part of another is for information."""
-        share = min(self.draft.share, self.saved)
-        if self.part_of or share < _LITTLE:
-            return "info"
-        return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
-
-
 class Judged(Struct, frozen=True):
-    """What was found: causes, the gravest first; which rules had nothing to go by; the ``figures`` as recorded."""
+    """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded."""
 
     found: Timeline
-    findings: list[ServiceFinding]
-    not_checked: list[tuple[str, Message]]
+    findings: Findings
     figures: dict[str, float]
 
 
-def judge(found: Timeline, limits: Thresholds | None = None) -> Judged:
-    """What is wrong with a service."""
+_Weighed = tuple[ServiceRule, Cause, str | None]
+"""A rule, what it found, and the id of the finding that this is a part of: it is gone once that one is."""
+
+
+def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) -> Judged:
+    """What is wrong with a service; the places of its findings are in ns since ``origin``."""
     facts = ServiceFacts(found, limits or Thresholds())
-    figures = facts.figures
-    if len(facts.ttft.rids) < FEWEST_REQUESTS:
-        service = found.service
+    causes: list[tuple[ServiceRule, Cause]] = []
+    not_checked: list[tuple[str, Message]] = []
+    service, served = found.service, len(facts.ttft.rids)
+    if served < FEWEST_REQUESTS:
         why = message("service.no_requests", count=len(service.batches))
         if len(service.requests):
-            why = message("service.few_requests", count=len(facts.ttft.rids), fewest=FEWEST_REQUESTS)
-        return Judged(found, [], [("requests", why)], figures)
-    if not len(found.pair_rid):
-        return Judged(found, [], [("requests", message("service.no_batches"))], figures)
-    drafts: list[tuple[ServiceRule, Draft]] = []
-    not_checked = _missing(facts)
-    for rule in SERVICE_RULES:
-        draft = rule.check(facts)
-        if isinstance(draft, Skipped):
-            not_checked.append((rule.id, draft.reason))
-        elif draft is not None:
-            drafts.append((rule, draft))
-    if drafts and facts.model is None:
-        not_checked.append(("gain", message("service.no_replay")))
-    return Judged(found, _ladder(facts, drafts), not_checked, figures)
+            why = message("service.few_requests", count=served, fewest=FEWEST_REQUESTS)
+        not_checked.append(("requests", why))
+    elif not len(found.pair_rid):
+        not_checked.append(("requests", message("service.no_batches")))
+    else:
+        not_checked += _missing(facts)
+        for rule in SERVICE_RULES:
+            cause = rule.check(facts)
+            if isinstance(cause, Skipped):
+                not_checked.append((rule.id, cause.reason))
+            elif cause is not None:
+                causes.append((rule, cause))
+        if causes and facts.model is None:
+            not_checked.append(("gain", message("service.no_replay")))
+    weighed = _ladder(facts, causes)
+    findings = tuple(_finding(facts, one, origin) for one in weighed)
+    led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
+    verdict = _verdict(facts, led, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
+    leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
+    return Judged(found, Findings(findings, tuple(not_checked), tuple(verdict), leaders), facts.figures)
 
 
 def _known(*figures: dict[str, float]) -> list[str]:
@@ -121,13 +103,13 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
     return missing
 
 
-def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> list[ServiceFinding]:
-    """The drafts in the order of what they would gain; what the first one would take away is part of it."""
+def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
+    """The causes in the order of what they would gain; what the first one would take away is part of it."""
     now = facts.figures
-    weighed = []
-    for rule, draft in drafts:
-        after = None if draft.remedy is None else facts.after(draft.remedy)
-        weight, saved = draft.share, float(not draft.hint)
+    weighed: list[tuple[float, ServiceRule, Cause]] = []
+    for rule, cause in causes:
+        after = None if cause.remedy is None else facts.after(cause.remedy)
+        weight, saved = cause.share, float(not cause.hint)
         if after is not None:
             best = _most_saved(now, after)
             saved = 1 - after[best] / now[best]
@@ -135,70 +117,62 @@ def _ladder(facts: ServiceFacts, drafts: list[tuple[ServiceRule, Draft]]) -> lis
             after, saved = None, 1.0  # what it costs is among the figures that are not known
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
             weight = _better(now, after, now)
-        weighed.append((0.0 if draft.hint else weight, ServiceFinding(rule, draft, after, saved=saved)))
-    others = [one for _, one in weighed]
-    weighed = [(_on_top(facts, weight, one, others), one) for weight, one in weighed]
+        weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
+    others = [cause for _, _, cause in weighed]
+    weighed = [
+        (_on_top(facts, weight, cause, others) if rule.id == "SERVICE.QUEUE" else weight, rule, cause)
+        for weight, rule, cause in weighed
+    ]
     weighed.sort(key=lambda one: -one[0])
-    findings = [finding for _, finding in weighed]
-    first = findings[0] if findings else None
-    for place, finding in enumerate(findings):
-        remedy, after = finding.draft.remedy, finding.after
-        if place and first is not None and first.draft.remedy and first.after and remedy and after:
-            both = facts.after(first.draft.remedy, remedy)
-            figure = _most_saved(now, after)
-            if both is not None and first.after[figure] - both[figure] < _REST * (now[figure] - after[figure]):
-                findings[place] = replace(finding, part_of=first.id)
-    return sorted(findings, key=lambda finding: finding.part_of is not None)
+    found: list[_Weighed] = []
+    for _, rule, cause in weighed:
+        first, part_of = found[0][1] if found else cause, None
+        if first is not cause and first.remedy and first.after and cause.remedy and cause.after:
+            both = facts.after(first.remedy, cause.remedy)
+            figure = _most_saved(now, cause.after)
+            if both is not None and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure]):
+                part_of = found[0][0].id
+        found.append((rule, cause, part_of))
+    return sorted(found, key=lambda one: one[2] is not None)
 
 
-def _on_top(facts: ServiceFacts, weight: float, one: ServiceFinding, others: list[ServiceFinding]) -> float:
-    """``weight``, of more places what is left of it once another cause is mended: a batch is full because of that."""
-    remedy = one.draft.remedy
-    if one.id != "SERVICE.QUEUE" or remedy is None:
-        return weight
+def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause]) -> float:
+    """``weight`` of more places, what is left of it once another cause is mended: a batch is full because of that."""
     for other in others:
-        if other is not one and other.draft.remedy is not None and other.after is not None:
-            both = facts.after(other.draft.remedy, remedy)
+        if other is not one and one.remedy is not None and other.remedy is not None and other.after is not None:
+            both = facts.after(other.remedy, one.remedy)
             weight = weight if both is None else min(weight, _better(other.after, both, facts.figures))
     return weight
 
 
-def service_findings(judged: Judged, trace: Trace) -> Findings:
-    """What was found as the explorer and reports show it, at the requests that lost most."""
-    found = judged.found
-    lat, n, origin = found.latencies, len(found.latencies.ttft), trace.start_ns
-    findings = []
-    for one in judged.findings:
-        cost, blame = one.draft.cost, one.draft.blame
-        evidence: list[Evidence] = []
-        for rid in _most(cost):
-            begin = int(lat.start[rid] if lat.start[rid] != UNKNOWN else found.steps.opened[lat.first[rid]])
-            end = int(found.steps.end[lat.last[rid]]) if lat.last[rid] >= 0 else begin + max(int(lat.ttft[rid]), 0)
-            note = message("finding.service.place", time=int(cost[rid]))
-            evidence.append(Evidence(begin - origin, end - origin, None, brief(found.service.rids[rid]), note))
-        for step in _most(blame):
-            begin, end = int(found.steps.opened[step]), int(found.steps.end[step])
-            batch = message("service.batch", count=int(found.steps.size[step]))
-            lasting = message("service.lasting", time=end - begin)
-            evidence.append(Evidence(begin - origin, end - origin, None, batch, lasting))
-        figure, gain, then = gain_of(judged, one)
-        advice = one.draft.advice or one.rule.advice or (one.id,)
-        findings.append(
-            Finding(
-                one.id, "service", one.severity, one.draft.title, _told(judged, one), tuple(evidence),
-                tuple(message(f"finding.advice.{word}") for word in advice), None if gain is None else round(gain),
-                "medium" if one.after is None else "high", tuple(title for title, _ in one.rule.pages),
-                step_after_ns=None if then is None else round(then), part_of=one.part_of,
-                unit="token" if figure.startswith("tpot") else "request", count=n,
-            )
-        )  # fmt: skip
-    verdict = verdict_of(judged)
-    return Findings(
-        tuple(findings),
-        tuple(judged.not_checked),
-        tuple(verdict),
-        tuple(one for one in findings[:1] if one.severity != "info"),
-    )
+def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
+    """A cause at the requests that lost most by it, and at the batches that show it."""
+    rule, cause, part_of = weighed
+    found, lat = facts.found, facts.found.latencies
+    evidence: list[Evidence] = []
+    for rid in _most(cause.cost):
+        begin = int(lat.start[rid] if lat.start[rid] != UNKNOWN else found.steps.opened[lat.first[rid]])
+        end = int(found.steps.end[lat.last[rid]]) if lat.last[rid] >= 0 else begin + max(int(lat.ttft[rid]), 0)
+        note = message("finding.service.place", time=int(cause.cost[rid]))
+        evidence.append(Evidence(begin - origin, end - origin, None, brief(found.service.rids[rid]), note))
+    for step in _most(cause.blame):
+        begin, end = int(found.steps.opened[step]), int(found.steps.end[step])
+        batch = message("service.batch", count=int(found.steps.size[step]))
+        lasting = message("service.lasting", time=end - begin)
+        evidence.append(Evidence(begin - origin, end - origin, None, batch, lasting))
+    share = min(cause.share, cause.saved)
+    figure, gain, then = _gain(facts, cause)
+    why = message("service.no_remedy" if cause.remedy is None else "service.no_replay")
+    outlook = _outlook(facts, cause) or message("finding.service.unknown", why=why)
+    if part_of is not None:
+        outlook = message("finding.service.part_of", id=part_of)
+    return Finding(
+        rule.id, rule.cls, "info" if part_of or share < _LITTLE else severity_of(facts.limits, share), cause.title,
+        sentences(cause.detail, outlook), tuple(evidence), advise(*(cause.advice or rule.advice or (rule.id,))),
+        None if gain is None else round(gain), "medium" if cause.after is None else "high",
+        tuple(title for title, _ in rule.pages), step_after_ns=None if then is None else round(then), part_of=part_of,
+        unit="token" if figure.startswith("tpot") else "request", count=len(lat.ttft),
+    )  # fmt: skip
 
 
 def _most(values: I64) -> list[int]:
@@ -207,40 +181,30 @@ def _most(values: I64) -> list[int]:
     return [place for place in order.tolist() if values[place] > 0]
 
 
-def gain_of(judged: Judged, finding: ServiceFinding) -> tuple[str, float | None, float | None]:
-    """The figure that gains most without ``finding``, what it gains and what it is then (ns; None: unknown)."""
-    now, after = judged.figures, finding.after
+def _gain(facts: ServiceFacts, cause: Cause) -> tuple[str, float | None, float | None]:
+    """The figure that gains most without ``cause``, what it gains and what it is then (ns; None: unknown)."""
+    now, after = facts.figures, cause.after
     if after is None:
         return "ttft_p50", None, None
     figure = _most_saved(now, after)
     return figure, max(now[figure] - after[figure], 0.0), after[figure]
 
 
-def _after(judged: Judged, finding: ServiceFinding) -> Said:
-    """What the figure that gains most would be without ``finding``; empty where that is not known."""
-    figure, gain, then = gain_of(judged, finding)
-    words = {"figure": message(f"service.figure.{figure}"), "now": judged.figures[figure], "then": then}
+def _outlook(facts: ServiceFacts, cause: Cause) -> Said:
+    """What the figure that gains most would be without ``cause``; empty where that is not known."""
+    figure, gain, then = _gain(facts, cause)
+    words = {"figure": message(f"service.figure.{figure}"), "now": facts.figures[figure], "then": then}
     return "" if gain is None else message("finding.service.after", **words)
 
 
-def _told(judged: Judged, finding: ServiceFinding) -> Message:
-    """The detail of ``finding`` with what it would gain, or why that is not known."""
-    if finding.part_of is not None:
-        return sentences(finding.draft.detail, message("finding.service.part_of", id=finding.part_of))
-    why = message("service.no_remedy" if finding.draft.remedy is None else "service.no_replay")
-    return sentences(finding.draft.detail, _after(judged, finding) or message("finding.service.unknown", why=why))
-
-
-def verdict_of(judged: Judged) -> list[Message]:
+def _verdict(facts: ServiceFacts, led: list[_Weighed], unknown: list[Message]) -> list[Message]:
     """The gravest cause, else that there is none; then the figures, and how long no request was there."""
-    figures, found = judged.figures, judged.found
+    figures, found = facts.figures, facts.found
     told: list[Message] = []
-    causes = [one for one in judged.findings if one.severity != "info"]
-    if causes:
-        told.append(sentences(message("service.cause", title=causes[0].draft.title), _after(judged, causes[0])))
-    unknown = [why for id_, why in judged.not_checked if id_ in ("requests", "ttft")]
+    if led:
+        told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
-    if not causes and not unknown:
+    if not led and not unknown:
         told.append(message("service.nothing", share=SHARE.default))
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]

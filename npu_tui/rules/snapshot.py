@@ -26,18 +26,25 @@ from npu_tui.analysis.snapshot import (
 )
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity
+from npu_tui.rules.rule import advise
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import brief
 
 SNAPSHOT_FINDINGS = (
-    Kind("SNAPSHOT.OOM", "snapshot", advice=("expandable", "smaller_batch", "checkpointing"), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.LEAK", "snapshot", advice=("leak", "leak_detach")),
-    Kind("SNAPSHOT.PIECES", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.RETURNED", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.CACHED", "snapshot"),
-    Kind("SNAPSHOT.PEAK", "snapshot", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
+    Kind(
+        "SNAPSHOT.OOM",
+        "memory",
+        "snapshot",
+        advice=("expandable", "smaller_batch", "checkpointing"),
+        pages=(pages.ALLOCATOR,),
+    ),
+    Kind("SNAPSHOT.LEAK", "memory", "snapshot", advice=("leak", "leak_detach")),
+    Kind("SNAPSHOT.PIECES", "memory", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.RETURNED", "memory", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.CACHED", "memory", "snapshot"),
+    Kind("SNAPSHOT.PEAK", "memory", "snapshot", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
 )
 """Every finding about a memory snapshot."""
 
@@ -49,32 +56,9 @@ _RETURNED = 0.5
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
 _LISTED = 5
-_SMALLER = "smaller_batch", "checkpointing"
+_SMALLER = advise("smaller_batch", "checkpointing")
 _GAIN = 0.05
 """The share of what was reserved that another setting must save to be named."""
-
-
-class SnapshotFinding(Struct, frozen=True):
-    """One thing that is wrong on a device, or who holds most; ``events`` are where it shows.
-
-    ``advice`` is what helps of that of its kind, None for all of it. ``gain`` are the bytes by which a replay with
-    another setting reserves less at most; None where none is known to help.
-    """
-
-    id: str
-    severity: Severity
-    title: Message
-    detail: Message
-    events: tuple[int, ...] = ()
-    owner: Owner | None = None
-    advice: tuple[str, ...] | None = None
-    gain: int | None = None
-
-    @property
-    def advised(self) -> tuple[str, ...]:
-        """The words of what helps."""
-        kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == self.id)
-        return self.advice if self.advice is not None else kind.advice or (kind.id,)
 
 
 class Judged(Struct, frozen=True):
@@ -84,7 +68,7 @@ class Judged(Struct, frozen=True):
     owners: list[Owner]
     growth: Growth | None
     pieces: Pieces
-    findings: list[SnapshotFinding]
+    findings: list[Finding]
 
 
 def judge(snapshot: MemorySnapshot) -> list[Judged]:
@@ -103,46 +87,44 @@ def judge(snapshot: MemorySnapshot) -> list[Judged]:
     return judged
 
 
-def _replayed(finding: SnapshotFinding, code: str, **words: Any) -> SnapshotFinding:
+def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
     """``finding`` with what a replay with another setting tells; what does not help is not advised."""
     told = message(f"finding.snapshot.gain_{code}", **words)
     detail = message("finding.snapshot.replayed", detail=finding.detail, replayed=told)
     gain = max((words["was"] - words[name] for name in ("now", "split") if name in words), default=None)
     advice = _SMALLER if code in ("none", "refused") else finding.advice
-    return replace(finding, detail=detail, gain=gain if code in ("split", "expandable") else None, advice=advice)
+    return replace(finding, detail=detail, gain_bytes=gain if code in ("split", "expandable") else None, advice=advice)
 
 
 def snapshot_findings(trace: Trace) -> Findings:
     """The findings of the snapshot that ``trace`` was made of, as the explorer shows them."""
     judged = [] if trace.snapshot is None else judge(trace.snapshot)
-    found = [_finding(trace, one.device, finding) for one in judged for finding in one.findings]
+    found = [
+        replace(finding, evidence=_places(trace, one.device, finding)) for one in judged for finding in one.findings
+    ]
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     leaders = tuple(found[:3])
     return Findings(tuple(found), (), tuple(finding.title for finding in leaders), leaders)
 
 
-def _finding(trace: Trace, device: DeviceMemory, finding: SnapshotFinding) -> Finding:
-    """``finding`` at its places: the largest blocks of its owner, else the moments of its events."""
-    evidence = []
-    if finding.owner is not None and trace.snapshot is not None:
-        members, first = finding.owner.members, trace.snapshot.first_of(device)
-        largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
-        items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
-        # A block may stand in two lanes: by age and by address.
-        for item in items[np.unique(trace.slices.event[items], return_index=True)[1]].tolist():
-            start, end = int(trace.slices.start[item]), int(trace.slices.end[item])
-            lane = int(trace.slices.lane[item])
-            evidence.append(Evidence(start, end, lane, brief(trace.name_of(item)), line_text(finding.owner.code), item))
-    else:
-        for event in finding.events[:_LISTED]:
-            at = int(device.moments[event]) - trace.start_ns
-            evidence.append(Evidence(at, at + 1, None, message("snapshot.at", event=event), ""))
-    code = None if finding.owner is None else placed(finding.owner.code)
-    advice = tuple(message(f"finding.advice.{word}") for word in finding.advised)
-    return Finding(
-        finding.id, "memory", finding.severity, finding.title, finding.detail, tuple(evidence),
-        advice, None, "high", (),
-        () if code is None else (code,),
+def _places(trace: Trace, device: DeviceMemory, finding: Finding) -> tuple[Evidence, ...]:
+    """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events."""
+    if finding.owner is None or trace.snapshot is None:
+        return tuple(
+            replace(place, start=place.start - trace.start_ns, end=place.end - trace.start_ns)
+            for place in finding.evidence[:_LISTED]
+        )
+    members, first = finding.owner.members, trace.snapshot.first_of(device)
+    largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
+    items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
+    note, slices = line_text(finding.owner.code), trace.slices
+    # A block may stand in two lanes: by age and by address.
+    return tuple(
+        Evidence(
+            int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), brief(trace.name_of(item)), note,
+            item,
+        )
+        for item in items[np.unique(slices.event[items], return_index=True)[1]].tolist()
     )  # fmt: skip
 
 
@@ -158,13 +140,24 @@ def line_text(code: CodeLine | None) -> Message:
 
 
 def _told(
-    id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], *events: int, **more: Any
-) -> SnapshotFinding:
-    title, detail = f"finding.snapshot.{title}", f"finding.snapshot.{detail}"
-    return SnapshotFinding(id_, severity, message(title, **words), message(detail, **words), events, **more)
+    id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], device: DeviceMemory,
+    *events: int, owner: Owner | None = None, advice: tuple[Message, ...] = (),
+) -> Finding:  # fmt: skip
+    """A finding of ``device`` at ``events``, with all the advice of its kind unless some is given."""
+    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == id_)
+    code = None if owner is None else placed(owner.code)
+    return Finding(
+        id_, kind.cls, severity, message(f"finding.snapshot.{title}", **words),
+        message(f"finding.snapshot.{detail}", **words),
+        tuple(
+            Evidence(at := int(device.moments[event]), at + 1, name=message("snapshot.at", event=event), event=event)
+            for event in events
+        ),
+        advice or advise(*kind.advice or (id_,)), code_lines=() if code is None else (code,), owner=owner,
+    )  # fmt: skip
 
 
-def _failed(device: DeviceMemory) -> Iterator[SnapshotFinding]:
+def _failed(device: DeviceMemory) -> Iterator[Finding]:
     failed = failures(device)
     if not failed:
         return
@@ -185,15 +178,17 @@ def _failed(device: DeviceMemory) -> Iterator[SnapshotFinding]:
         "here": free.here, "largest": free.largest, "event": first.event, "count": len(failed),
         "left": message(f"finding.snapshot.oom_{'left' if known else 'unknown'}", free=first.device_free),
     }  # fmt: skip
-    advice = ("expandable",) if why == "pieces" and not device.is_expandable else _SMALLER
-    finding = _told("SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, *(one.event for one in failed), advice=advice)
-    if "expandable" in advice and recorded(device) is not None:
+    advice = advise("expandable") if why == "pieces" and not device.is_expandable else _SMALLER
+    finding = _told(
+        "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
+    )
+    if advice is not _SMALLER and recorded(device) is not None:
         now, room = replay(device, Settings(expandable=True), first).peak, first.reserved + max(first.device_free, 0)
         finding = _replayed(finding, "served" if now <= room else "refused", now=now, room=room, was=0)
     yield finding
 
 
-def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[SnapshotFinding]:
+def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[Finding]:
     for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
         size, steps = int(more.sum()), len(more)
         if size >= max(1 << 20, device.peak[1] // 1000):
@@ -202,10 +197,10 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[SnapshotFindi
                 "sum": owner.size,
             }  # fmt: skip
             starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
-            yield _told("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, *starts, owner=owner)
+            yield _told("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, device, *starts, owner=owner)
 
 
-def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
+def _pieces(device: DeviceMemory) -> Iterator[Finding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
     event = _last_growth(device)
     if event < 0 or not device.has_segments or failures(device):  # what failed is told instead
@@ -230,8 +225,8 @@ def _pieces(device: DeviceMemory) -> Iterator[SnapshotFinding]:
         "reserved": reserved, "allocated": allocated, "unused": unused, "event": event, "grown": grown,
         "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
     }  # fmt: skip
-    advice = _SMALLER if device.is_expandable else None
-    finding = _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, event, advice=advice)
+    advice = _SMALLER if device.is_expandable else ()
+    finding = _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, device, event, advice=advice)
     was = None if device.is_expandable else recorded(device)
     if was is not None:
         now, (limit, split) = replay(device, Settings(expandable=True)), best_split(device)
@@ -249,7 +244,7 @@ def _last_growth(device: DeviceMemory) -> int:
     return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
 
-def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[SnapshotFinding]:
+def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Finding]:
     """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
     events = device.events
     back = np.flatnonzero(events.action == Action.segment_free)
@@ -262,11 +257,13 @@ def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Snapsh
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
-        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, *back[:_LISTED].tolist())
+        finding = _told(
+            "SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, device, *back[:_LISTED].tolist()
+        )
     else:
         calls = back[np.diff(back, prepend=-2) > 1]
         words |= {"place": line_text(lines.pop()), "calls": len(calls)}
-        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, *calls[:_LISTED].tolist())
+        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist())
     was = recorded(device)
     if was is not None:
         kept = replay(device, Settings(expandable=device.is_expandable, released=False))
@@ -274,14 +271,14 @@ def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Snapsh
     yield finding
 
 
-def _cached(device: DeviceMemory, unused: Pieces) -> Iterator[SnapshotFinding]:
+def _cached(device: DeviceMemory, unused: Pieces) -> Iterator[Finding]:
     reserved = int(device.segments.size.sum())
     if unused.free_segments >= max(_PIECES * reserved, _WORTH):
         words = {"size": unused.free_segments, "reserved": reserved}
-        yield _told("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words)
+        yield _told("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
 
 
-def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[SnapshotFinding]:
+def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[Finding]:
     event, size = device.peak
     if not held or (event < 0 and len(device.events)):
         return
@@ -292,9 +289,9 @@ def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[SnapshotFinding]:
         "share": first.size / max(size, 1), "blocks": len(first.members), "released": released,
     }  # fmt: skip
     if event < 0:  # the state at one moment, without what led to it
-        yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, owner=first)
+        yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
         return
     title = "peak" if len(held) > 1 or first.code is not None else "peak_nobody"
-    advice = ("compare_dumps",) if device.allocator.startswith(OUTSIDE) else None
+    advice = advise("compare_dumps") if device.allocator.startswith(OUTSIDE) else ()
     detail = "peak_released" if released else "peak_kept"
-    yield _told("SNAPSHOT.PEAK", "info", title, detail, words, event, owner=first, advice=advice)
+    yield _told("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owners import Owner, Owners, owners
 from npu_tui.analysis.path import critical_path
-from npu_tui.analysis.replay import CLOSE_ENOUGH
+from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import length_of
 from npu_tui.rules.judged import within
+from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of
+from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
+from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
@@ -80,6 +88,104 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
     return message(f"path.owner.{word}", line=line, **words)
 
 
+def owner_name(trace: Trace, owner: Owner) -> Message:
+    """What ``owner`` is without its line: ``tolist``."""
+    if owner.doing == "launch" and owner.where is not None:
+        return message("path.owner.launching")
+    return owner_text(trace, replace(owner, where=None))
+
+
+def place_in(line: CodeLine) -> str:
+    """``model.py:31``: the file without its folders."""
+    return f"{PurePosixPath(line.file.replace(chr(92), '/')).name}:{line.line}"
+
+
+def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Owner]:
+    """The owners that ``typed`` means: by number from 1, by the whole text, name or line, else by parts of it."""
+    if typed.isdecimal():
+        number = int(typed) if len(typed) < _DIGITS else 0
+        return list(owners[number - 1 : number]) if number else []
+    wanted = _plain(typed)
+    names: list[tuple[Owner, set[str]]] = []
+    for owner in owners:
+        known = set()
+        place = "" if owner.where is None else place_in(owner.where)
+        for language in LANGUAGES:
+            with speaking(language), labelling(str):
+                name, text = words(owner_name(trace, owner)), words(owner_text(trace, owner))
+            known |= {_plain(each) for each in (name, text, place, f"{name} {place}") if each}
+        names.append((owner, known))
+    exact = [owner for owner, known in names if wanted in known]
+    if exact or len(wanted) < _SHORTEST:
+        return exact
+    return [owner for owner, known in names if any(all(word in each for word in wanted.split()) for each in known)]
+
+
+_DIGITS = 9
+_SHORTEST = 3
+"""A shorter text is a part of too many others."""
+
+
+def _plain(text: str) -> str:
+    """``text`` without case and without the ``at`` before a line."""
+    return " ".join(word for word in text.casefold().split() if word != "at")
+
+
+_COVERED = 0.8
+"""A change with more than this share of the host's time of an owner is about that owner."""
+
+
+def explaining(owner: Owner, findings: Iterable[Finding]) -> Finding | None:
+    """The first of ``findings`` that does without all that ``owner`` is; None without one."""
+    own = owner.change
+    if own is None or own.is_empty:
+        return None
+    changes = ((finding, finding.remedy.change) for finding in findings if finding.remedy is not None)
+    return next((finding for finding, change in changes if _contains(change, own)), None)
+
+
+def _contains(change: Change, own: Change) -> bool:
+    """Whether ``change`` does what ``own`` does; of work of the host, most of it."""
+    if not (own.waits <= change.waits and own.in_time <= change.in_time):
+        return False
+    cut = [cut.items for cut in change.tasks if cut.keep < 1]
+    every = np.concatenate(cut) if cut else np.zeros(0, np.int64)
+    if not all(np.isin(task.items, every).all() for task in own.tasks):
+        return False
+    held = total = 0
+    for mine in own.host:
+        spans = [cut.span for cut in change.host if cut.keep < 1 and cut.thread in (mine.thread, ANY_THREAD)]
+        start, end = ([span[side] for span in spans] or [np.zeros(0, np.int64)] for side in (0, 1))
+        theirs = union(np.concatenate(start), np.concatenate(end))
+        held += length_of(intersection(*mine.span, *theirs))
+        total += length_of(mine.span)
+    return held > _COVERED * total or not total
+
+
+def _untold(facts: Facts) -> Message | None:
+    """Why the path of the run of ``facts`` is not told; None where it is."""
+    every = facts.inputs.replay_of(facts.part)
+    if every is None:
+        return message("path.no_launches")
+    if facts.replay is not None:
+        return None
+    if every.error > CLOSE_ENOUGH:
+        return message("path.not_close", error=every.error, most=CLOSE_ENOUGH)
+    return message("path.not_linked", share=every.model.linked)
+
+
+@once_per_device
+def run_path(facts: Facts) -> ToldPath:
+    """The path of the whole run of a device, whatever ``facts`` judge of it; nothing is told of gains."""
+    if facts.window == EVERYTHING and facts.is_whole:
+        return told_path(facts)  # the same, which the findings ask for too
+    tell = partial(ToldPath, facts.part.device, "run", 1)
+    if facts.replay is None:
+        return tell(reason=_untold(facts))
+    path, floor = critical_path(facts.replay), facts.replay.model.floor
+    return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, lambda _: NO_CHANGE))
+
+
 @once_per_device
 def path_owners(facts: Facts) -> Owners | None:
     """The owners of the path of what ``facts`` judge, also where the replay is not trusted; None without launches.
@@ -93,10 +199,11 @@ def path_owners(facts: Facts) -> Owners | None:
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
-    if facts.whole_steps:
-        return owners(replay, facts.inputs.types_of, path, partial(within, facts))
-    # A range may lie in a collective that began before it: what is cut out is whole, what counts is within the range.
-    found = owners(replay, facts.inputs.types_of, path, lambda change: change)
+    judged = partial(within, facts) if facts.whole_steps else lambda change: change
+    found = owners(replay, facts.inputs.types_of, path, judged)
+    if facts.is_whole:
+        return found
+    # What is cut out is whole, also where it began before the range or is in other steps: what counts is within it.
     limited = (
         owner if owner.gain is None else replace(owner, gain=min(owner.gain, owner.on_path)) for owner in found.owners
     )
@@ -112,11 +219,6 @@ def launching_gains(facts: Facts) -> list[int]:
 def told_path(facts: Facts) -> ToldPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
     tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
-    replay = facts.inputs.replay_of(facts.part)
-    if replay is None:
-        return tell(reason=message("path.no_launches"))
     if facts.replay is None:
-        if replay.error > CLOSE_ENOUGH:
-            return tell(reason=message("path.not_close", error=replay.error, most=CLOSE_ENOUGH))
-        return tell(reason=message("path.not_linked", share=replay.model.linked))
-    return tell(floor=replay.model.floor, owners=path_owners(facts))
+        return tell(reason=_untold(facts))
+    return tell(floor=facts.replay.model.floor, owners=path_owners(facts))

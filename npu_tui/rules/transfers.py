@@ -181,6 +181,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ANALYZE,),
         sources=("msprof-analyze advisor: packet, byte alignment",),
         reach="place",
+        words=("hccl",),
     ),
     Rule(
         "COMM.BANDWIDTH",
@@ -192,6 +193,7 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ANALYZE,),
         sources=("msprof-analyze advisor: bandwidth contention", "20-step tuning checklist 2-26"),
         reach="place",
+        words=("slow_link",),
     ),
     Rule(
         "DATA.PREPROCESS",
@@ -203,5 +205,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.DATA,),
         sources=("MindStudio profiling guide: data_preprocess",),
         reach="place",
+        words=("aipp",),
     ),
 )

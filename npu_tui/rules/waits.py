@@ -12,6 +12,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.owners import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
 from npu_tui.analysis.thresholds import Threshold
@@ -51,6 +52,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
+from npu_tui.rules.told_path import owner_text, path_owners
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.kineto import synchronized_lane
@@ -65,6 +67,7 @@ _NEGLIGIBLE = 0.01
 _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
+_MOST_LINES = 3
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -103,7 +106,7 @@ def sync_host(facts: Facts) -> Draft | None:
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
-        severity = severity_of(facts, share)
+        severity = severity_of(facts.limits, share)
     long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
     longest = int(waits[np.argmax(facts.length(waits))])
     parts = [
@@ -114,6 +117,9 @@ def sync_host(facts: Facts) -> Draft | None:
         )
     ]  # fmt: skip
     title = message("finding.sync.title", lost=lost)
+    sites = _sites(facts, change)
+    if sites and sites[0].where is not None and not blocking:
+        title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
     if site is not None and not blocking:
         words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
         title = message("finding.sync.title_lines", lost=lost, chip=facts.chip, **words)
@@ -139,7 +145,16 @@ def sync_host(facts: Facts) -> Draft | None:
         shown=facts.on_device(facts.span_of(waits)),
         # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
         reach="place" if few and facts.has_engine_steps and not blocking else None,
+        code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:_MOST_LINES],
     )
+
+
+def _sites(facts: Facts, change: Change) -> list[Owner]:
+    """The owners of the waits that ``change`` takes out, on the path, the one that the run gains most without first."""
+    told = path_owners(facts)
+    waits = [owner for owner in (() if told is None else told.owners) if owner.doing == "wait"]
+    taken = [owner for owner in waits if owner.change is not None and owner.change.waits & change.waits]
+    return sorted(taken, key=lambda owner: -(owner.gain or 0))
 
 
 def _copies(facts: Facts, waits: I64) -> bool:
@@ -424,6 +439,8 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="cause",
         replayed=True,
+        words=("sync",),
+        totals=("sync.title", "sync.title_lines"),
     ),
     Rule(
         "STEP.START",
@@ -444,5 +461,6 @@ RULES: tuple[Rule, ...] = (
         sources=("torch_npu step_trace_time.csv: Preparing", "operator tuning guide 0-25, 0-27"),
         reach="place",
         replayed=True,
+        words=("preparing", "step"),
     ),
 )

@@ -45,6 +45,9 @@ _TWINS = {
     "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
     "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
     "space": ("ideographic_space",),
+    "semicolon": ("fullwidth_semicolon",),
+    "apostrophe": ("left_single_quotation_mark", "right_single_quotation_mark", "fullwidth_apostrophe"),
+    "quotation_mark": ("left_double_quotation_mark", "right_double_quotation_mark", "fullwidth_quotation_mark"),
 }
 """What Chinese input methods send for the punctuation of a key, by Textual's names."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,9 @@ from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
 from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
+
+if TYPE_CHECKING:
+    from npu_tui.profile.path_lanes import ShownPath
 
 _NARROWEST = 4
 """Cells that words are broken to at least; narrower ones are cut."""
@@ -212,8 +217,13 @@ def measure(profile: Profile) -> Times:
     return Times(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
 
 
-def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
-    """What takes long of each profile, with its number: times, then findings; None once what lies beside it is read."""
+def examined(session: Session) -> Iterator[tuple[int, Times | Findings | list[ShownPath] | None]]:
+    """What takes long of each profile, with its number: times, then findings, then critical paths.
+
+    None once what lies beside it is read.
+    """
+    from npu_tui.profile.path_lanes import shown_paths  # with the rules: nothing of them is drawn first
+
     for index, profile in enumerate(session.profiles):
         yield index, measure(profile)
         try:
@@ -222,6 +232,11 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | None]]:
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         yield index, findings
+    for index, profile in enumerate(session.profiles):
+        paths: list[ShownPath] = []
+        with suppress(InputError), kept():  # the findings tell what is wrong
+            paths = shown_paths(profile)
+        yield index, paths
     for index, profile in enumerate(session.profiles):
         if profile.memory.is_known or profile.cpu is not None or has_ports(profile):
             yield index, None

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import cell_count, printable, shortened, wrapped
 from npu_tui.tui.head import HeadLines, profile_name, whole_sentences
 from npu_tui.tui.job_overview import Overview
@@ -102,6 +102,9 @@ class JobHead(HeadLines):
             if rank is not None and rank.why and found[0].id == "RANK.SLOW":
                 why = say("ranks.why", why=rank.why, detail=why)
             text.append(whole_sentences(Text(printable(why), "dim", no_wrap=True, end=""), width))
+        if detailed and view.path is not None and view.path.sentence is not None:
+            line = shortened(printable(words(view.path.sentence)), width)
+            text.append(Text(line, "dim", no_wrap=True, end=""))
         return text
 
     @staticmethod

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Metric, heat_rows, telling_metric
 from npu_tui.jobs.job import Job
@@ -19,11 +19,15 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.output.job_compare import compared_jobs
 from npu_tui.output.job_report import JobReport, job_report
+from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
 from npu_tui.tui.job_roles import RoleWalk
+
+if TYPE_CHECKING:  # a walk needs the replay
+    from npu_tui.jobs.path import JobPath
 
 _OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
@@ -47,8 +51,8 @@ class Examined:
         self.job = job
         self.compared = compared
         self.changes = None if compared is None else compared_jobs(compared)
-        self.findings: list[JobFinding] = job_findings(job)
-        self.report: JobReport = job_report(job)
+        self.findings: list[Finding] = job_findings(job)
+        self.report: JobReport = job_report(job, path=False)
         self.parts: list[Examined] = [Examined(part) for part in job.parts] if len(job.parts) > 1 else [self]
         """The jobs of its roles; itself where it has no several."""
         self.source: HeatSource
@@ -102,6 +106,8 @@ class Overview:
         self.examined = examined.parts[0]
         """The role whose ranks are looked at; the job itself where it has no several."""
         self.is_whole = is_whole
+        self.path: JobPath | None = None
+        """The critical path of the whole job, once it is known."""
         self.job = self.examined.job
         self.report = examined.report
         self.roles = RoleWalk(examined.job.roles)
@@ -222,7 +228,7 @@ class Overview:
         self.row = next((at for at, line in enumerate(self.roles.lines) if line.role == role), 0)
         self._enter_role()
 
-    def _show_role(self, finding: JobFinding) -> bool:
+    def _show_role(self, finding: Finding) -> bool:
         """Look at the stint that a finding between roles shows, or at the ranks of the role of another one."""
         self._enter_role(finding.role)
         who = self.roles.shown_by(finding.evidence[0]) if finding.id.startswith("ROLE.") and finding.evidence else None
@@ -242,7 +248,7 @@ class Overview:
         """When the pass or stint under the cursor began, ns since 1970 on its device; None where there is none."""
         return self.walk.begun(self.row, self.column) if self.walk is not None and self.rows else None
 
-    def _show_passes(self, finding: JobFinding) -> bool:
+    def _show_passes(self, finding: Finding) -> bool:
         """Look at the pass that a finding shows; False where it shows none."""
         place = self.passes.place_of(finding.evidence[0]) if finding.evidence else None
         if place is None:

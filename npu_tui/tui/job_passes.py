@@ -7,9 +7,9 @@ from collections import defaultdict
 import numpy as np
 
 from npu_tui.analysis.schedules import KINDS
-from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.pipeline import PARTS, Pipelines
 from npu_tui.jobs.pipeline_cases import Run
+from npu_tui.rules.model import Evidence
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable
 from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room

@@ -7,9 +7,9 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.finding import Evidence
 from npu_tui.jobs.heat import SHADES
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
+from npu_tui.rules.model import Evidence
 from npu_tui.strings import say
 from npu_tui.trace.text import printable, signed_text, time_text
 from npu_tui.view.heat import DrawnRow, HeatPicture

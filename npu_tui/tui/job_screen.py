@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 from textual import work
@@ -34,6 +35,10 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import Row, Table
 from npu_tui.tui.terminal.terminal import Terminal
+
+if TYPE_CHECKING:
+    from npu_tui.jobs.job import Job
+    from npu_tui.jobs.path import JobPath
 
 _MOST_STACKED = 16
 """Timelines that are opened together at most."""
@@ -67,6 +72,13 @@ class JobScreen(PanelScreen[JobMap]):
 
         def __init__(self, examined: Examined, whole: bool) -> None:
             self.examined, self.whole = examined, whole
+            super().__init__()
+
+    class PathTold(Message):
+        """The critical path of ``job`` is known."""
+
+        def __init__(self, job: Job, path: JobPath) -> None:
+            self.job, self.path = job, path
             super().__init__()
 
     class Entered(Message):
@@ -128,9 +140,24 @@ class JobScreen(PanelScreen[JobMap]):
             for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
                 if not worker.is_cancelled:
                     self.post_message(self.Ready(examined, whole))
+                if whole and not worker.is_cancelled:
+                    self._tell_path(examined.job)
         except InputError as error:
             if self.view is None:
                 self.post_message(self.Failed(error))
+
+    def _tell_path(self, job: Job) -> None:
+        """Follow the critical path of ``job``, which reads traces again, behind what is on screen; in a thread."""
+        from npu_tui.jobs.path import job_path  # a walk needs the replay
+
+        with suppress(InputError):  # a trace is gone meanwhile: whoever opens it is told
+            self.post_message(self.PathTold(job, job_path(job)))
+
+    def on_job_screen_path_told(self, event: PathTold) -> None:
+        """Say where the path is, above the pictures."""
+        if self.view is not None and self.view.whole.job is event.job:
+            self.view.path = event.path
+            self._arrange()
 
     def _show_progress(self, done: int, count: int) -> None:
         """Say how far the reading is."""
@@ -147,6 +174,8 @@ class JobScreen(PanelScreen[JobMap]):
         self.view = self.drawing.view = Overview(examined, whole)
         if before is not None:
             self._stay(before, self.view)
+            if before.whole.job is self.view.whole.job:
+                self.view.path = before.path
         elif examined.compared is not None:
             self.panel.tab = "job_changes"
         elif not examined.job.has_profiles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.geometry import Size
@@ -28,6 +28,7 @@ from npu_tui.tui.head import Head, Times, examined
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
 from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
@@ -45,6 +46,9 @@ from npu_tui.tui.walk import Walk
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at, take_over
+
+if TYPE_CHECKING:
+    from npu_tui.profile.path_lanes import ShownPath
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
@@ -103,6 +107,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.finder = Finder(session, self._work, self.call_later, lambda: self.searching.show())
         self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
         self.walk = Walk(session, explorer, self.contents, self.finder)
+        self.path = PathWalk(session, explorer, self.contents)
         self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
         self.sides = Sides(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
@@ -201,12 +206,14 @@ class MainScreen(PanelScreen[Timeline]):
                 return
             self.call_later(self.learn, session, index, made)
 
-    def learn(self, session: Session, index: int, made: Times | Findings | None) -> None:
+    def learn(self, session: Session, index: int, made: Times | Findings | list[ShownPath] | None) -> None:
         """Show what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
         if session is not self.session:
             return
         if isinstance(made, Findings):
             self._learn_findings(index, made)
+        elif isinstance(made, list):
+            self._learn_paths(index, made)
         elif made is not None and isinstance(self.head, Head):
             self.head.learn(index, made)
         elif made is None and session.remember(index):
@@ -215,6 +222,13 @@ class MainScreen(PanelScreen[Timeline]):
                 self.panel.grow("normal")
             self.drawing.changed()
         self.show_head()
+
+    def _learn_paths(self, index: int, paths: list[ShownPath]) -> None:
+        """Show the lanes of critical paths above the layers, and what else tells of them."""
+        if self.session.take_paths(index, paths):
+            self.explorer.take_in()
+        self.contents.fill()
+        self.drawing.changed()
 
     def _learn_findings(self, index: int, findings: Findings) -> None:
         """With the first findings, go to the one that the user wants to begin with."""

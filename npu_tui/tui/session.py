@@ -24,6 +24,7 @@ from npu_tui.view.scene import Chart, Scene, Selected
 if TYPE_CHECKING:
     from npu_tui.compare.picture import Picture
     from npu_tui.jobs.timelines import Timelines
+    from npu_tui.profile.path_lanes import ShownPath
     from npu_tui.rules.model import Findings
 
 
@@ -147,14 +148,16 @@ def read_events(are_events: bool) -> None:
 class Session(Struct):
     """The scene of ``profiles``.
 
-    ``findings`` come when a thread has computed them. A session that is not ``whole`` shows a part of a trace that is
-    still loading. With a ``picture`` the second profile is held against the first one. ``job`` is there where they are
-    ranks of a job that is open; the screen begins at ``goal``, if there is one.
+    ``findings`` and critical ``paths`` (of every device that did anything) come when a thread has computed them. A
+    session that is not ``whole`` shows a part of a trace that is still loading. With a ``picture`` the second profile
+    is held against the first one. ``job`` is there where they are ranks of a job that is open; the screen begins at
+    ``goal``, if there is one.
     """
 
     profiles: Sequence[Profile]
     scene: Scene
     findings: dict[int, Findings] = {}
+    paths: dict[int, list[ShownPath]] = {}
     whole: bool = True
     picture: Picture | None = None
     job: Timelines | None = None
@@ -210,6 +213,18 @@ class Session(Struct):
         self.findings[index] = found
         if self.picture is None:  # in a comparison the changes are marked
             self.scene.findings[index] = finding_marks(found.findings)
+
+    def take_paths(self, index: int, paths: list[ShownPath]) -> bool:
+        """Take the critical paths of profile number ``index``; returns whether a lane shows any of them."""
+        from npu_tui.profile.path_lanes import path_charts
+
+        self.paths[index] = paths
+        if self.picture is not None:  # a comparison has no room for those of two
+            return False
+        charts = path_charts(self.scene.traces[index], paths)
+        kept = [chart for chart in self.scene.charts[index] if chart.path is None]
+        self.scene.charts[index] = [*kept, *charts]
+        return bool(charts)
 
     def haunt(self, index: int, ghosts: list[Chart]) -> None:
         """Show ``ghosts`` of profile number ``index`` in place of those before; none of them are gone."""

@@ -6,6 +6,7 @@ A column is eight eighths wide (``▏`` to ``█``); slices start and end at eig
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -97,10 +98,10 @@ def points(text: str) -> U32:
 
 
 class Labels:
-    """The ladders of the names of one trace, made when a name first comes into view."""
+    """The ladders of the names of one trace, made when a name first comes into view; ``forms`` makes that of a name."""
 
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
+    def __init__(self, names: list[str], forms: Callable[[str], list[str]] = ladder) -> None:
+        self._names, self._forms = names, forms
         self._offset = np.zeros((len(names), RUNGS), np.int64)
         self._length = np.full((len(names), RUNGS), _MISSING, np.int64)
         self._text = np.zeros(1 << 12, np.uint32)
@@ -128,7 +129,7 @@ class Labels:
         return self._offset[names, rung], np.minimum(lengths[query, rung], room), cut
 
     def _make(self, code: int) -> None:
-        steps = ladder(self._names[code][:_LONGEST])
+        steps = self._forms(self._names[code][:_LONGEST])[:RUNGS]
         steps += [steps[-1]] * (RUNGS - len(steps))
         for rung, label in enumerate(map(points, steps)):
             if self._used + len(label) > len(self._text):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.native.cells import I64, Levels
-from npu_tui.trace.model import Rows
+from npu_tui.trace.model import Rows, Trace
 from npu_tui.view.bars import Labels
 from npu_tui.view.curves import Curve, counter_curve
 from npu_tui.view.grid import Grid
@@ -18,6 +18,7 @@ from npu_tui.view.levels import Cover
 from npu_tui.view.links import LinkIndex, links_of_slice
 from npu_tui.view.margins import gutter_row
 from npu_tui.view.minimap import LossIndex, Minimap
+from npu_tui.view.path_lane import PathLane, RowMarks
 from npu_tui.view.rows import RowIndex
 from npu_tui.view.scene import Chart, Scene, ScreenRow
 from npu_tui.view.viewport import Viewport
@@ -36,6 +37,12 @@ class SceneCache:
         self.scene = scene
         traces = scene.traces
         self.labels = [Labels(trace.names) for trace in traces]
+        self.path_labels = cache(lambda path: Labels(path.names, str.splitlines))
+        """The labels of a critical path."""
+        self.path_marks = cache(lambda path: RowMarks(path.marks))
+        """Where a critical path runs through other lanes."""
+        self.path_links = cache(lambda path, trace: _by_target(traces[trace], path))
+        """The links of a trace that a critical path takes, by their target."""
         self.levels = lru_cache(_MOST_ROWS)(lambda rows: Levels(rows.start, rows.end))
         """The longest-slice queries of a ``Rows``."""
         self.cover = cache(lambda trace, lane: Cover(traces[trace], lane))
@@ -100,6 +107,11 @@ class SceneCache:
         if self._places is None or self._places[0] is not outline or self._places[1] != len(outline):
             self._places = (outline, len(outline), RowIndex(self.scene, outline))
         return self._places[2]
+
+
+def _by_target(trace: Trace, path: PathLane) -> I64:
+    links = np.flatnonzero(path.links)
+    return links[np.argsort(trace.links.target_time[links], kind="stable")]
 
 
 _LOSSES_FROM = 26

@@ -124,6 +124,13 @@ class Explorer:
             self._show(*self._whole)
             self._put_cursor(sum(self._whole) // 2)
 
+    def take_in(self) -> None:
+        """Show rows that came later; once the user has moved, nothing folds for them and what is seen stays there."""
+        if self.moved or self.state.top > self.state.pinned:
+            self.list.take_in()
+        else:
+            self.list.refit()
+
     # --- time
 
     def place(self) -> View:
@@ -326,6 +333,11 @@ class Explorer:
         self.list.focus_on((index, home.layer, lane, 0, -1, -1))
         self.list.reveal()
 
+    def go_to_chart(self, index: int, chart: int) -> None:
+        """Move to the row of chart number ``chart`` of trace ``index``."""
+        self.list.focus_on((index, self.scene.charts[index][chart].layer, -1, 0, -1, chart))
+        self.list.reveal()
+
     def move_layer(self, direction: int) -> None:
         """Move to the first row of the next (1) or of this or the previous (-1) layer, and scroll it to the top."""
         self.move_row(self.list.layer_start(direction) - self.state.focus)
@@ -342,11 +354,13 @@ class Explorer:
     def move_slice(self, direction: int) -> bool:
         """Select the next (1) or previous (-1) slice that starts in the cursor's row; the cursor goes to its start."""
         row, state = self.focused, self.state
-        at = slice_beside(row, self._local(row)[1], state.selection, direction)
+        beside = state.selection if row is not None and row.kind != "path" else None  # a slice can be there many times
+        at = slice_beside(row, self._local(row)[1], beside, direction)
         if at is None or row is None or row.rows is None:
             return False
         self.leave()
-        state.selection = Selected(row.trace, int(row.rows.item[at]))
+        item = int(row.rows.item[at])
+        state.selection = Selected(row.trace, item) if item >= 0 else None
         state.cursor = self.scene.to_scene(row.trace, int(row.rows.start[at]))
         self.bring(state.cursor)
         self._put_cursor(state.cursor)

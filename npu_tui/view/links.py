@@ -64,6 +64,8 @@ _PER_GROUP = 4
 _OF_SELECTION = 64
 _ON_TOP = 100
 """Added to the order of the selection's lines."""
+_ON_PATH = 10
+"""The same for lines of a critical path."""
 _NOWHERE = -(1 << 40)
 """A row that is never on screen."""
 
@@ -93,6 +95,18 @@ def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, ar
     calm = ~marks.starved[link] & (marks.shape[link] != LinkShape.NEAR_VERTICAL)
     lines.ink[calm] = Ink.LINK_SELECTED
     lines.order += _ON_TOP
+    lines.ends[:] = True
+    return lines
+
+
+def path_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
+    """The lines of the links in view that a critical path takes, ``link`` by target: bright and over all others."""
+    target = trace.links.target_time[link]
+    low, high = np.searchsorted(target, (area.viewport.start, area.viewport.end)).tolist()
+    _, first_in_column = np.unique(area.viewport.columns(target[low:high]), return_index=True)
+    lines = _lines(trace, number, marks, link[low:high][first_in_column[:_MOST_TELLING]], area)
+    lines.ink[lines.ink != Ink.ALERT] = Ink.LINK_SELECTED
+    lines.order += _ON_PATH
     lines.ends[:] = True
     return lines
 

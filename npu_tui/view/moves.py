@@ -25,7 +25,7 @@ def slice_at(row: ScreenRow | None, viewport: Viewport, when: int) -> Selected |
     rows, low, high = row.rows, int(row.rows.offset[row.row]), int(row.rows.offset[row.row + 1])
     at = low + int(np.searchsorted(rows.start[low:high], when, "right")) - 1
     if at >= low and rows.end[at] > when:
-        return Selected(row.trace, int(rows.item[at]))
+        return _selected(row, rows, at)
     column = viewport.column(when)
     left, right = viewport.edge(column), viewport.edge(column + 1)
     # Between slices the nearer neighbour counts if the cursor's column shows it.
@@ -33,7 +33,13 @@ def slice_at(row: ScreenRow | None, viewport: Viewport, when: int) -> Selected |
     if not near:
         return None
     best = min(near, key=lambda i: max(rows.start[i] - when, when - rows.end[i]))
-    return Selected(row.trace, int(rows.item[best]))
+    return _selected(row, rows, best)
+
+
+def _selected(row: ScreenRow, rows: Rows, at: int) -> Selected | None:
+    """What stands at a position of a row; a stretch of a critical path may have no slice."""
+    item = int(rows.item[at])
+    return Selected(row.trace, item) if item >= 0 else None
 
 
 def slice_beside(row: ScreenRow | None, when: int, selected: Selected | None, direction: int) -> int | None:

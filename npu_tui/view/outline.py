@@ -88,8 +88,9 @@ def default_folds(scene: Scene) -> Folds:
 def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True) -> list[ScreenRow]:
     """All rows from top to bottom: pinned lanes, then the traces one below the other.
 
-    A trace has its steps first, then its layers in the profiler's order; counter layers come last. With ``heads``
-    traces (where there are several) and layers get their own row above their lanes; folded ones always do.
+    A trace has its steps and its critical paths first, then its layers in the profiler's order; counter layers come
+    last. With ``heads`` traces (where there are several) and layers get their own row above their lanes; folded ones
+    always do.
     """
     rows = [row for key in folds.pinned for row in _pinned_rows(scene, key, folds, leaf_rows)]
     set_aside = {*folds.pinned, *folds.hidden}
@@ -101,6 +102,7 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
         for lane in trace.lanes:
             if lane.derived and (index, lane.layer, lane.index, -1, -1) not in set_aside:
                 rows += _lane_rows(scene, index, lane, folds, leaf_rows)
+        rows += [row for row in _path_rows(index, scene.charts[index]) if lane_key(row) not in set_aside]
         for layer in trace.layers:
             if not layer.lanes:
                 continue
@@ -145,9 +147,9 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
     if lane >= 0:
         rows = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
     elif chart >= 0:
-        rows = [
-            row for row in _chart_rows(index, scene.charts[index], trace.layers[key[1]], True) if row.chart == chart
-        ]
+        charts = scene.charts[index]
+        every = [*_path_rows(index, charts), *_chart_rows(index, charts, trace.layers[key[1]], True)]
+        rows = [row for row in every if row.chart == chart]
     else:
         rows = [_counter_row(index, trace, key[1], series)]
     return [replace(row, pinned=True) for row in rows]
@@ -240,7 +242,9 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
 def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
     """The charts of ``layer``; memory charts are folded into the first of them unless they are ``opened``."""
     charts_of_layer = [
-        row for row in enumerate(charts) if row[1].layer == layer.index and row[1].kind not in BESIDE_LANES
+        row
+        for row in enumerate(charts)
+        if row[1].layer == layer.index and row[1].kind not in BESIDE_LANES and row[1].path is None
     ]
     memory = [number for number, chart in charts_of_layer if chart.kind == "memory"]
     return [
@@ -255,6 +259,15 @@ def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> 
         )
         for number, chart in charts_of_layer
         if opened or number not in memory[1:]
+    ]
+
+
+def _path_rows(index: int, charts: list[Chart]) -> list[ScreenRow]:
+    """The critical paths among ``charts``."""
+    return [
+        ScreenRow("path", index, chart.layer, rows=chart.path.rows, row=0, name=chart.name, chart=number)
+        for number, chart in enumerate(charts)
+        if chart.path is not None
     ]
 
 

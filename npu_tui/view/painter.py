@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.native.cells import I64, Bools, Cells
+from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
-from npu_tui.trace.model import UNFINISHED
+from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
 from npu_tui.view.bars import Look, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import Curve, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
-from npu_tui.view.links import LaneArea, selection_lines, view_lines
+from npu_tui.view.links import LaneArea, path_lines, selection_lines, view_lines
 from npu_tui.view.margins import Ticks, find_ticks, gutter_width, offset_text, range_columns, share_text
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
 from npu_tui.view.palette import LAYER_INKS, Ink
+from npu_tui.view.path_lane import PathLane
 from npu_tui.view.scene import Scene, ScreenRow, Selected, ViewState, screen_line
 from npu_tui.view.viewport import Viewport
 
@@ -78,8 +79,8 @@ class _Drawing(Struct):
     """Draws one frame, layer by layer: backgrounds, bars, time lines, curves, links, gutter, top rows.
 
     ``local`` is the view on the clock of each trace, ``rows`` what each line of the lanes shows, ``trace`` that of the
-    cursor's row. ``cursor`` is a column and ``focus_y`` a line of the ``lanes``, None off screen. ``curves`` are those
-    on screen, by line.
+    cursor's row. ``cursor`` is a column and ``focus_y`` a line of the ``lanes``, None off screen. ``curves`` and
+    critical ``paths`` are those on screen, by line.
     """
 
     scene: Scene
@@ -97,6 +98,12 @@ class _Drawing(Struct):
     focus_y: int | None
     ticks: Ticks
     curves: dict[int, Curve] = {}
+    paths: dict[int, PathLane] = {}
+
+    def __post_init__(self) -> None:
+        charts = self.scene.charts
+        chosen = ((y, charts[row.trace][row.chart].path) for y, row in enumerate(self.rows) if _is_path(row))
+        self.paths = {y: path for y, path in chosen if path is not None}
 
     def draw(self) -> None:
         self._ground()
@@ -106,13 +113,13 @@ class _Drawing(Struct):
             self.cache.levels,
         )
         # What the mouse finds under a cell is what was drawn there.
-        self.frame.items = cells.item
+        self.frame.items = cells.item.copy() if self.paths else cells.item
         painted = self._bars(cells)
         self._background_lines(painted)
         self._curves(painted)
         if self.state.link_mode != "off" and self.rows:
             self._links(painted)
-        if any(labels.wide for labels in self.cache.labels):
+        if any(labels.wide for labels in [*self.cache.labels, *map(self.cache.path_labels, self.paths.values())]):
             self.lanes.mend(self.cursor)
         self._gutter(cells)
         local = self.local[self.trace] if self.local else self.view
@@ -155,13 +162,16 @@ class _Drawing(Struct):
             kind[of_trace], other_kind[of_trace] = trace.slices.op_class[item], trace.slices.op_class[other]
             if self.selection is not None and self.selection.trace == number:
                 selected[of_trace], other_selected[of_trace] = item == self.selection.item, other == self.selection.item
+        for number, (y, path) in enumerate(self.paths.items(), len(self.scene.traces)):
+            self._look_up_path(y, path, cells, kind, other_kind)
+            traces[y] = number
         look = Look(
             kind=kind,
             other_kind=other_kind,
             trace=traces,
             shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
-            names=[trace.slices.name for trace in self.scene.traces],
-            labels=self.cache.labels,
+            names=[*(trace.slices.name for trace in self.scene.traces), *(path.owner for path in self.paths.values())],
+            labels=[*self.cache.labels, *map(self.cache.path_labels, self.paths.values())],
             selected=selected,
             other_selected=other_selected,
             hit=hit,
@@ -172,13 +182,41 @@ class _Drawing(Struct):
         if self.scene.pair is not None:
             widths = column_widths(self.view, self.local, traces)
         painted = draw_bars(cells, look, widths, self.lanes)
+        if not self.state.hit_masks:  # what is underlined then are the hits
+            self._mark_paths(cells)
         if any(UNFINISHED in trace.categories for trace in self.scene.traces):
             draw_open_ends(self._open_ends(cells, traces), look, painted, self.lanes)
         if self.scene.pair is not None:
             draw_marks(self.scene.pair, self.rows, cells, self.cache, painted, self.lanes)
         if self.selection is not None:
-            self._mark_selected(self.selection, selected | other_selected, painted)
+            shown = selected | other_selected
+            shown[[*self.paths]] = False
+            self._mark_selected(self.selection, shown, painted)
         return painted
+
+    def _look_up_path(self, y: int, path: PathLane, cells: Cells, kind: I8, other_kind: I8) -> None:
+        """Let line ``y`` be drawn by the stretches of ``path`` instead of their slices."""
+        position = np.maximum(cells.position[y], 0)
+        beside = np.clip(position + np.where(cells.leads[y], 1, -1), 0, len(path.owner) - 1)
+        kind[y], other_kind[y] = path.op_class[position], path.op_class[beside]
+        cells.item[y] = position
+
+    def _paths_of(self, trace: int) -> list[PathLane]:
+        return [chart.path for chart in self.scene.charts[trace] if chart.path is not None]
+
+    def _mark_paths(self, cells: Cells) -> None:
+        """Underline what is on a critical path in its own lane."""
+        known = [self._paths_of(number) for number in range(len(self.scene.traces))]
+        if not any(known):
+            return
+        edges = [view.edges() for view in self.local]
+        for y, row in enumerate(self.rows):
+            if row is None or row.rows is None or row.kind == "path":
+                continue
+            lanes = row.lanes or ((row.lane,) if row.kind == "leaf" else ())
+            for path in known[row.trace]:
+                on_path = self.cache.path_marks(path).columns(edges[row.trace], row.row, lanes)
+                self.lanes.attr[y, on_path & (cells.count[y] > 0)] |= int(Attr.UNDERLINE)
 
     def _open_ends(self, cells: Cells, traces: I64) -> Bools:
         """The last cells of slices that began and never ended; (rows, columns)."""
@@ -198,7 +236,7 @@ class _Drawing(Struct):
     def _find_hits(self, cells: Cells, hit: Bools) -> None:
         """Set ``hit`` in the cells with a search hit."""
         for y, row in enumerate(self.rows):
-            if row is not None and row.rows is not None and len(row.rows.item):
+            if row is not None and row.rows is not None and len(row.rows.item) and row.kind != "path":
                 before = self.cache.counts(row.rows, self.state.hit_masks[row.trace], True)
                 first = cells.first[y]
                 hit[y] = before[first + cells.count[y]] > before[first]
@@ -251,7 +289,10 @@ class _Drawing(Struct):
                 index = self.cache.links(number, self.state.link_category)
                 if len(index):
                     area = LaneArea(self.local[number], self.state, len(self.rows), places)
-                    parts.append(view_lines(trace, number, self.scene.link_classes[number], index, area))
+                    classes = self.scene.link_classes[number]
+                    parts.append(view_lines(trace, number, classes, index, area))
+                    for path in self._paths_of(number) if self.state.link_category == HOST_TO_DEVICE else ():
+                        parts.append(path_lines(trace, number, classes, self.cache.path_links(path, number), area))
         if self.selection is not None:
             number = self.selection.trace
             link = self.cache.selected_links(self.selection)
@@ -267,13 +308,14 @@ class _Drawing(Struct):
         for y, row in enumerate(self.rows):
             if row is None:
                 continue
-            ink = Ink.ACCENT if row.layer < 0 else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
+            derived = row.layer < 0 or row.kind == "path"
+            ink = Ink.ACCENT if derived else LAYER_INKS[self.scene.traces[row.trace].layers[row.layer].kind]
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
             elif y in self.curves:
                 value = curve_value(self.curves[y], self.scene.to_trace(row.trace, self.state.cursor))
-            elif row.opener and row.rows is not None:
+            elif row.opener and row.rows is not None and row.kind != "path":
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
@@ -291,6 +333,10 @@ class _Drawing(Struct):
         if row.kind == "slices" and self.scene.traces[row.trace].lanes[row.lane].rows > 1:
             busy = self.cache.cover(row.trace, row.lane).busy(low, high)
         return busy / (high - low)
+
+
+def _is_path(row: ScreenRow | None) -> TypeGuard[ScreenRow]:
+    return row is not None and row.kind == "path"
 
 
 Part = Literal["minimap", "findings", "losses", "ruler", "strip", "gutter", "lanes", "outside"]

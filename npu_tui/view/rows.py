@@ -130,6 +130,15 @@ class RowList:
         """Fold again after rows were added, unless the user decides what is folded."""
         self._fold_to_fit()
 
+    def take_in(self) -> None:
+        """Show rows that were added; what was scrolled to stays where it is."""
+        scrolled, count = self._state.top > self._state.pinned, len(self.rows)
+        self._rebuild(self.focused)
+        if self._restored is not None:
+            self._put(*self._restored)
+        elif scrolled:
+            self._scroll(len(self.rows) - count)
+
     def _is_worker(self, row: ScreenRow) -> bool:
         """Whether a row shows a worker thread, or the workers of a layer together."""
         return row.lane in workers_of(self._scene, row.trace, self._scene.traces[row.trace].layers[row.layer])
@@ -156,6 +165,8 @@ class RowList:
     def _layer_folds(self, row: ScreenRow) -> bool:
         """Whether the layer of ``row`` can fold; Steps and single curves cannot."""
         trace = self._scene.traces[row.trace]
+        if row.kind == "path":
+            return False
         if row.lane >= 0:
             return not trace.lanes[row.lane].derived
         return row.kind == "chart" or row.foldable or len(trace.layers[row.layer].series) > 1

@@ -21,6 +21,7 @@ from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Lane, RoleKind, Rows, Trace
 from npu_tui.trace.snapshot import AGES
+from npu_tui.view.path_lane import PathLane
 from npu_tui.view.viewport import Viewport
 
 I8 = npt.NDArray[np.int8]
@@ -175,11 +176,10 @@ def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
 
 Time = TypeVar("Time", int, I64)
 
-RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network"]
+RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "path", "hidden"]
+ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network", "path"]
 BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
 """Charts that are drawn below a lane, not at the end of its layer."""
-Severity = Literal["high", "medium", "low", "info"]
 LinkMode = Literal["off", "selection", "all"]
 
 
@@ -234,7 +234,7 @@ class Chart(Struct, frozen=True):
     ``top``, ``network`` bytes/s, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the
     first of them until that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did
     with it, as ``legend`` of its function tells. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy
-    in a what-if run.
+    in a what-if run. A ``path`` has a ``path`` instead of a function, and is drawn above all layers.
     """
 
     kind: ChartKind
@@ -243,6 +243,7 @@ class Chart(Struct, frozen=True):
     function: Callable[[], StepFunction]
     top: int = 0
     lane: int = -1
+    path: PathLane | None = None
 
 
 class Losses(Struct, frozen=True):
@@ -264,17 +265,18 @@ class FindingMark(Struct, frozen=True):
     start: int
     end: int
     label: str
-    severity: Severity
+    severity: str
 
 
 class ScreenRow(Struct, frozen=True):
     """One text row of the lane area.
 
     ``trace``: head of a trace, where there are several. ``layer``: head of a layer. ``slices``: one depth row of a
-    lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one
-    of the trace's charts. ``hidden``: a note on the hidden rows of a layer. ``row`` is the row of ``rows`` with its
-    slices (-1 without). ``opener`` marks the first row of a lane or layer, which has its name and fold mark, ``pinned``
-    the rows on top. ``lanes`` are those that a folded layer or a row of workers represents.
+    lane. ``leaf``: a folded lane, the deepest active slice at every instant. ``counter``: one series. ``chart``: one of
+    the trace's charts; ``path``: one that is a critical path. ``hidden``: a note on the hidden rows of a layer. ``row``
+    is the row of ``rows`` with its slices (-1 without). ``opener`` marks the first row of a lane or layer, which has
+    its name and fold mark, ``pinned`` the rows on top. ``lanes`` are those that a folded layer or a row of workers
+    represents.
     """
 
     kind: RowKind

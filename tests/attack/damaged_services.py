@@ -22,7 +22,7 @@ from service_causes import write_service  # noqa: E402 - its folder is no packag
 
 from npu_tui.analysis.service_latency import UNKNOWN, timeline  # noqa: E402
 from npu_tui.load.service import read_service  # noqa: E402
-from npu_tui.rules.service_verdict import judge, verdict_of  # noqa: E402
+from npu_tui.rules.service_verdict import judge  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
 
 ODD = [
@@ -84,7 +84,7 @@ def judged(folder: Path) -> float:
     known = lat.answered
     assert (lat.ttft_parts[known].sum(axis=1) == lat.ttft[known]).all()
     assert (lat.ttft != UNKNOWN)[known].all()
-    list(map(words, verdict_of(judge(found))))
+    list(map(words, judge(found).findings.verdict))
     return time.monotonic() - began
 
 

@@ -41,7 +41,7 @@ def test_slices_that_take_no_time(tmp_path):
     layer = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Ascend Hardware"}}
     kernel = {"ph": "X", "name": "MatMul", "pid": 1, "tid": 1, "ts": "5.0", "dur": 0, "args": {"Task Type": "AI_CORE"}}
     trace.write_text(json.dumps([layer, kernel]))
-    assert {each.delta or 0 for each in differences(compared(profile_at(trace), profile_at(trace)))} <= {0}
+    assert {each.delta_ns or 0 for each in differences(compared(profile_at(trace), profile_at(trace)))} <= {0}
 
 
 def test_a_slower_kernel():
@@ -51,7 +51,7 @@ def test_a_slower_kernel():
     assert found.step.verdict == "slower"
     assert first(found).id == "DIFF.KERNEL.SLOWER"
     assert first(found).title.args["kernel"] == "MatMulV2"
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 _NO_KERNEL = (Operator("aten::view", "aclnnView", ()),)
@@ -75,7 +75,7 @@ def test_one_more_call_in_every_layer():
     assert first(found).id == "DIFF.KERNEL.MORE"
     assert first(found).title.args["kernel"] == "Gelu"
     assert first(found).title.args["new_count"] == first(found).title.args["base_count"] + BASE.layers
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 def test_operations_replaced_by_a_fused_one():
@@ -90,10 +90,10 @@ def test_operations_replaced_by_a_fused_one():
     assert first(found).title.args["was"] == "BatchMatMul + SoftmaxV2 + DropOutDoMask"
     assert first(found).title.args["kernel"] == "FlashAttentionScore"
     computing = next(part.delta for part in found.parts if part.part == "computing")
-    assert first(found).delta == pytest.approx(computing, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(computing, rel=0.01)
     back = compared(new, base)
     assert first(back).id == "DIFF.REPLACED"
-    assert first(back).delta == -first(found).delta
+    assert first(back).delta_ns == -first(found).delta_ns
 
 
 def test_another_data_type():
@@ -102,7 +102,7 @@ def test_another_data_type():
     found = compared(profile(BASE, dtype="DT_BF16"), new)
     assert first(found).id == "DIFF.KERNEL.CHANGED"
     assert first(found).title.args["what"].code == "diff.attribute.dtypes"
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 def test_a_layer_less():
@@ -121,15 +121,15 @@ def test_a_line_that_launches_late():
     found = compared(profile(_HOST), profile(slow))
     assert first(found).id == "DIFF.LINE"
     assert first(found).title.args["line"] == 64
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 def test_a_read_back_of_a_value():
     found = compared(profile(_HOST), profile(replace(_HOST, trouble=Trouble(metric_reads=3))))
     assert first(found).id == "DIFF.SYNC.ADDED"
     assert first(found).title.args["count"] == 3
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
-    inner = [each for each in differences(found) if each.id == "DIFF.LINE" and each.delta > 0]
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
+    inner = [each for each in differences(found) if each.id == "DIFF.LINE" and each.delta_ns > 0]
     assert inner
     assert all(each.part_of == "DIFF.SYNC.ADDED" for each in inner)
 
@@ -140,13 +140,13 @@ def test_another_late_peer():
     found = compared(profile(before), profile(after))
     assert first(found).id == "DIFF.COMM.LATE_RANK"
     assert (first(found).title.args["base_peer"], first(found).title.args["new_peer"]) == (3, 5)
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 def test_compiled_operators():
     found = compared(profile(_HOST), profile(replace(_HOST, compile_permille=200)))
     assert first(found).id == "DIFF.COMPILE"
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.01)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.01)
 
 
 def test_lines_that_moved_are_no_change():
@@ -182,17 +182,17 @@ def test_terms_add_up():
 def test_a_longer_fetch():
     found = compared(profile(BASE), profile(replace(BASE, dataloader_ns=20_000_000)))
     assert first(found).id == "DIFF.LOADER"
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.03)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.03)
     assert all(each.part_of == "DIFF.LOADER" for each in differences(found) if each.id == "DIFF.LINE")
     back = compared(profile(replace(BASE, dataloader_ns=20_000_000)), profile(BASE))
     assert first(back).id == "DIFF.LOADER"
-    assert first(back).delta == pytest.approx(-first(found).delta, rel=0.01)
+    assert first(back).delta_ns == pytest.approx(-first(found).delta_ns, rel=0.01)
 
 
 def test_longer_copies():
     found = compared(profile(BASE), profile(replace(BASE, copy_ns=8_000_000)))
     assert first(found).id == "DIFF.COPY"
-    assert first(found).delta == pytest.approx(found.step.delta, rel=0.03)
+    assert first(found).delta_ns == pytest.approx(found.step.delta, rel=0.03)
 
 
 def test_what_is_copied_during_a_fetch_is_no_wait_for_it(monkeypatch: pytest.MonkeyPatch):
@@ -205,8 +205,8 @@ def test_what_is_copied_during_a_fetch_is_no_wait_for_it(monkeypatch: pytest.Mon
 def test_a_sync_is_not_blamed_for_a_longer_fetch():
     job = replace(BASE, item_sync=True, dataloader_ns=20_000_000)
     found = {each.id: each for each in differences(compared(profile(BASE), profile(job)))}
-    assert found["DIFF.LOADER"].delta > 15_000_000
-    assert "DIFF.SYNC.ADDED" not in found or found["DIFF.SYNC.ADDED"].delta < 5_000_000
+    assert found["DIFF.LOADER"].delta_ns > 15_000_000
+    assert "DIFF.SYNC.ADDED" not in found or found["DIFF.SYNC.ADDED"].delta_ns < 5_000_000
 
 
 def test_long_steps_that_come_again_are_no_outliers():

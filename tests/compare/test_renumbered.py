@@ -76,6 +76,10 @@ def told(found):
         finding["title"] = re.sub(r"/\S+/|Group \d+", "", finding["title"])
     for line in report["lines"]:
         line["file"] = (line["file"] or "").rpartition("/")[2]
+    for owner in report["owners"]:
+        owner["name"] = re.sub(r"(thread|Stream|Group) \d+", "", owner["name"])
+        if owner["where"] is not None:
+            owner["where"]["file"] = owner["where"]["file"].rpartition("/")[2]
     for known in report["profile_findings"]:
         known["title"] = re.sub(r"/\S+/", "", known["title"])
     return json.loads(json.dumps(report))
@@ -91,5 +95,6 @@ def test_a_job_and_itself_renumbered():
     found = compared(profile(_HOST), profile(_HOST, another_run))
     assert found.step.delta == 0
     assert [part.exact for part in found.parts] == [0] * len(found.parts)
+    assert [owner.exact for owner in found.owners] == [0] * len(found.owners)
     assert found.operations_matched == 1.0
     assert not typed(found).findings

@@ -149,9 +149,9 @@ def told(pair: Pair) -> Told:
     if finding is None:
         return Told(not changes, not changes, None, compared.step.verdict)
     first = bool(changes) and changes[0].id == finding and set(changes[0].ranks) == set(pair.ranks)
-    off = abs((changes[0].delta or 0.0) - pair.price) / abs(pair.price) if first else None
-    error = changes[0].error if first else None
-    within = None if error is None else abs((changes[0].delta or 0.0) - pair.price) <= error
+    off = abs((changes[0].delta_ns or 0.0) - pair.price) / abs(pair.price) if first else None
+    error = changes[0].error_ns if first else None
+    within = None if error is None else abs((changes[0].delta_ns or 0.0) - pair.price) <= error
     return Told(first, len(changes) == 1, off, compared.step.verdict, within)
 
 

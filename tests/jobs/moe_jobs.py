@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
+from npu_tui.rules.model import Finding
 
 F64 = npt.NDArray[np.float64]
 EPOCH_US = 1_760_000_000_000_000
@@ -320,13 +320,15 @@ def measured(situation: str, shape: Shape, seeds: range) -> Row:
             layers = {each.layer for profile in job.ranks for each in profile.experts}
             row.layers += (layers == set(range(shape.layers))) / len(seeds)
             if not good:
-                row.wrong.append(f"{seed}: {[(each.id, each.ranks, each.gain) for each in found[:2]]} not {load.ranks}")
-            if load.ranks is not None and found and found[0].gain is not None:
-                row.off.append(abs(found[0].gain - gain) / gain)
+                row.wrong.append(
+                    f"{seed}: {[(each.id, each.ranks, each.gain_ns) for each in found[:2]]} not {load.ranks}"
+                )
+            if load.ranks is not None and found and found[0].gain_ns is not None:
+                row.off.append(abs(found[0].gain_ns - gain) / gain)
     return row
 
 
-def is_first(found: list[JobFinding], load: Load) -> bool:
+def is_first(found: list[Finding], load: Load) -> bool:
     """Whether the experts are named first where they are the cause, and never where they are not."""
     if load.ranks is None:
         return all(each.id != "EXPERT.LOAD" for each in found)

@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipelines import _COMPUTE, _DEVICE, _HCCL, _HOST, _STREAMS, _Writer
 
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.pipeline_cases import micro_batches
+from npu_tui.rules.model import Finding
 
 SEND = 60_000
 _KERNELS = 3
@@ -398,7 +398,7 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
 """Situations with the finding that must come first and its ranks; None: no finding of the pipeline, nor of a rank."""
 
 
-def judged(name: str, seed: int) -> tuple[list[JobFinding], Job, float, float]:
+def judged(name: str, seed: int) -> tuple[list[Finding], Job, float, float]:
     """The findings of a situation, its job, the price of its cause in a second simulation, the length of a step; ns."""
     spec = replace(SITUATIONS[name][0], seed=seed)
     with TemporaryDirectory() as folder:
@@ -407,7 +407,7 @@ def judged(name: str, seed: int) -> tuple[list[JobFinding], Job, float, float]:
         return found, job, step - write(healthy(spec), None), step
 
 
-def is_right(name: str, found: list[JobFinding]) -> bool:
+def is_right(name: str, found: list[Finding]) -> bool:
     """Whether the cause comes first, or nothing is said of a healthy run."""
     _, cause, ranks = SITUATIONS[name]
     told = [finding for finding in found if finding.severity != "info"]
@@ -445,7 +445,7 @@ def main() -> None:
         sums, first, worst = [0.0, 0.0, 0.0], set(), 0.0
         for seed in range(1, options.seeds + 1):
             found, job, price, step = judged(name, seed)
-            said = (found[0].gain or 0) / spec.steps if found and cause else 0.0
+            said = (found[0].gain_ns or 0) / spec.steps if found and cause else 0.0
             named += is_right(name, found)
             close += abs(said - price) <= 0.1 * price if cause else True
             runs = job.pipelines

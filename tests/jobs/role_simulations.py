@@ -135,7 +135,7 @@ def judged(situation: str, seed: int) -> tuple[bool, float | None]:
         return False, None
     first, truth = findings[0], length_of(work) - length_of(remedied)
     named = (first.id, first.role) == cause[:2] and cause[2] in (None, first.ranks)
-    return named, abs((first.gain or 0) - truth) / truth
+    return named, abs((first.gain_ns or 0) - truth) / truth
 
 
 def main() -> None:

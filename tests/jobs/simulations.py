@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.jobs.finding import JobFinding
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Calls, Layout, RankProfile, StepTime
+from npu_tui.rules.model import Finding
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -206,8 +206,8 @@ def measured(situation: str, world: int, seeds: range, **options: float) -> Row:
         found = [each for each in job_findings(job) if each.severity != "info"]
         named += is_first(found, truth)
         alone += len(found) <= (truth.cause is not None)
-        if truth.price and found and found[0].gain is not None:
-            price.append(abs(found[0].gain - truth.price) / truth.price)
+        if truth.price and found and found[0].gain_ns is not None:
+            price.append(abs(found[0].gain_ns - truth.price) / truth.price)
         for rank, each in enumerate(job.clocks[1:], 1):
             clocks += 1
             errors = [abs(error) for error in clock_errors(job, truth, rank)]
@@ -221,7 +221,7 @@ def measured(situation: str, world: int, seeds: range, **options: float) -> Row:
     return Row(named / count, alone / count, price, clock, within / max(clocks, 1), certain / max(bounded, 1))
 
 
-def is_first(found: list[JobFinding], truth: Truth) -> bool:
+def is_first(found: list[Finding], truth: Truth) -> bool:
     """Whether the cause is what is said first; of nothing, nothing is said."""
     if truth.cause is None:
         return not found

@@ -71,7 +71,7 @@ def test_without_groups_the_network_is_only_perhaps_at_fault():
     assert compared.transfers is None
     (change,) = job_changes(compared)
     assert (change.id, change.title.code) == ("DIFF.NETWORK", "against.network.exposed")
-    assert change.delta == pytest.approx(found.price, rel=0.1)
+    assert change.delta_ns == pytest.approx(found.price, rel=0.1)
 
 
 def _without(job: Job, *ranks: int) -> Job:
@@ -150,7 +150,7 @@ def test_the_pair_of_the_reference_has_not_changed(cluster: Path, tmp_path: Path
     steps.write_text("\n".join(map(",".join, rows)) + "\n")
     (change,) = job_changes(JobComparison(open_job(cluster), open_job(new)))
     assert (change.id, change.ranks) == ("DIFF.RANK", (11,))
-    assert change.delta == pytest.approx(8e6)
+    assert change.delta_ns == pytest.approx(8e6)
 
 
 def test_one_step_of_two_ranks_decides_nothing_but_computing(cluster: Path):
@@ -218,7 +218,7 @@ def test_a_rank_of_a_role_is_named_with_it_and_the_step_is_that_of_all_roles(tmp
     compared = JobComparison(*jobs)
     (change,) = job_changes(compared)
     assert (change.id, change.ranks, change.title.args["role"]) == ("DIFF.RANK", (1,), "rollout_generate")
-    assert (change.delta, compared.step.delta) == (pytest.approx(9e9, rel=0.1), pytest.approx(9e9, rel=0.1))
+    assert (change.delta_ns, compared.step.delta) == (pytest.approx(9e9, rel=0.1), pytest.approx(9e9, rel=0.1))
     assert compared.step.verdict == "slower"
     assert {row.verdict for row in compared.ranks if row.role == "actor_update"} == {"same"}
     rollout = next(part for part in jobs[1].parts if part.role == "rollout_generate")

@@ -46,7 +46,7 @@ def test_one_slow_rank_is_named_with_its_price(seed: int):
     first = slow_ranks(job)[0]
     assert first.ranks == (slow,)
     assert job.shapes[slow] == "always"
-    assert first.gain == pytest.approx(truth - length_of(without), rel=0.05)
+    assert first.gain_ns == pytest.approx(truth - length_of(without), rel=0.05)
     assert [each.ranks for each in slow_ranks(job)] == [(slow,)]
 
 
@@ -84,14 +84,14 @@ def test_a_slow_rank_whose_peers_work_on_while_they_wait(seed: int):
     assert [each.ranks for each in slow_ranks(job)] == [(slow,)]
     # Without traces the steps tell how much of the waiting is hidden.
     (found,) = slow_ranks(Job(job.path, [replace(each, busy=None) for each in job.ranks]))
-    assert (found.ranks, found.gain) == ((slow,), pytest.approx(truth, rel=0.3))
+    assert (found.ranks, found.gain_ns) == ((slow,), pytest.approx(truth, rel=0.3))
 
 
 def test_what_a_rank_does_before_its_first_collective_is_its_work():
     late = worked(1, lambda rank, step, call: 30_000_000 * (rank == 2 and step == call == 0))
     (found,) = slow_ranks(overlapped(4, late))
     assert found.ranks == (2,)
-    assert found.gain == pytest.approx(30_000_000, rel=0.02)
+    assert found.gain_ns == pytest.approx(30_000_000, rel=0.02)
     assert found.evidence[0].end - found.evidence[0].start == pytest.approx(30_000_000, rel=0.02)
     # When a rank began later, or where nothing tells when, it is not.
     assert slow_ranks(overlapped(4, worked(1, lambda *_: 0), begun=lambda rank: 30_000_000 * (rank == 2))) == []

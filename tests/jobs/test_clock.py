@@ -200,7 +200,7 @@ def test_the_same_rank_is_blamed_whatever_the_clock_of_a_rank_says(shifted: int,
     )
     found, usual = job_findings(job)[0], job_findings(plain)[0]
     assert (found.id, found.ranks) == (usual.id, usual.ranks) == ("RANK.SLOW", (2,))
-    assert found.gain == pytest.approx(usual.gain, rel=0.01)
+    assert found.gain_ns == pytest.approx(usual.gain_ns, rel=0.01)
     assert {each.last for each in job.blamed} == {2}
 
 

@@ -48,7 +48,7 @@ def test_a_late_gpu_is_named_as_a_late_npu_is(tmp_path: Path):
     (slow,) = [finding for finding in job_findings(job) if finding.id == "RANK.SLOW"]
     (of_npus,) = job_findings(open_job(Path(__file__).parents[2] / "fixtures" / "two_ranks"))
     assert slow.ranks == of_npus.ranks == (1,)
-    assert slow.gain == pytest.approx(of_npus.gain, rel=1e-3)
+    assert slow.gain_ns == pytest.approx(of_npus.gain_ns, rel=1e-3)
     assert len(job.meetings) == 4
     clock = job.clocks[1]
     assert clock.method == "collective_ends"

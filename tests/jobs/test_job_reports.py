@@ -14,7 +14,7 @@ from written import html_job, job_markdown, job_text
 
 from npu_tui.cli.main import main
 from npu_tui.jobs import findings, role_findings
-from npu_tui.jobs.findings import JOB_FINDINGS
+from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy
 from npu_tui.output.job_report import job_report

@@ -42,8 +42,8 @@ def test_a_slow_stage_is_named_first_at_its_price(slow: tuple[Spec, Job]):
     found = job_findings(job)
     assert is_right(_SLOW, found)
     price = write(spec, None) - write(healthy(spec), None)
-    assert found[0].gain is not None
-    assert found[0].gain / spec.steps == pytest.approx(price, rel=0.1)
+    assert found[0].gain_ns is not None
+    assert found[0].gain_ns / spec.steps == pytest.approx(price, rel=0.1)
     # The evidence is its longest passes, on the clock of its device.
     start = job.ranks[2].passes.start.tolist()
     assert {place.rank for place in found[0].evidence} == {2}
@@ -93,8 +93,8 @@ def test_other_schedules(name: str, tmp_path: Path):
     job, step = job_of(spec, tmp_path)
     found = job_findings(job)
     assert is_right(name, found)
-    assert found[0].gain is not None
-    assert found[0].gain / spec.steps == pytest.approx(step - write(healthy(spec), None), rel=0.1)
+    assert found[0].gain_ns is not None
+    assert found[0].gain_ns / spec.steps == pytest.approx(step - write(healthy(spec), None), rel=0.1)
 
 
 def test_healthy_replicas_are_silent(tmp_path: Path):
@@ -203,7 +203,7 @@ def test_a_pipeline_with_a_lost_stage(told: bool, tmp_path: Path):
     job, step = job_of(spec, tmp_path)
     found = [finding for finding in job_findings(job) if finding.id == "RANK.STAGE"]
     assert [reason.code for reason in job.pipelines.untold] == ["job.pipeline.lacks" if told else "job.pipeline.lost"]
-    assert (found[0].ranks, found[0].gain) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))
+    assert (found[0].ranks, found[0].gain_ns) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_lost_stage_that_the_others_wait_for(spec: Spec, tmp_path: Path):
     found = [finding for finding in job_findings(job) if finding.severity != "info"]
     assert [(finding.id, finding.ranks) for finding in found] == ([("RANK.STAGE", spec.lost)] if spec.slow else [])
     price = step - write(healthy(spec), None)
-    assert all((finding.gain or 0) == pytest.approx(price, rel=0.1) for finding in found)
+    assert all((finding.gain_ns or 0) == pytest.approx(price, rel=0.1) for finding in found)
 
 
 def test_what_a_lost_stage_costs_is_unknown_without_passes(slow: tuple[Spec, Job]):

@@ -96,7 +96,7 @@ def test_a_tail_that_nobody_waits_for_costs_cards_and_no_time():
     assert finding.id == "ROLE.TAIL"
     assert finding.detail.code == "job.tail.hidden"
     assert finding.severity == "low"
-    assert (finding.gain or 0) < 3 * SECOND * 10
+    assert (finding.gain_ns or 0) < 3 * SECOND * 10
 
 
 def test_one_of_two_replicas_with_many_ranks_is_named():

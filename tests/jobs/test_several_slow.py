@@ -25,7 +25,7 @@ def test_two_ranks_that_hide_each_other_are_priced_in_their_turn(steps):
     alone, both = (turn.args for turn in lead.detail.args["turns"])
     assert (alone["rank"], both["rank"]) == (2, 5)
     assert alone["gain"] == pytest.approx(4 * MS * (steps - 1), rel=0.01)  # nothing is known before the first call
-    assert both["gain"] == lead.gain == pytest.approx(30 * MS * (steps - 1), rel=0.01)
+    assert both["gain"] == lead.gain_ns == pytest.approx(30 * MS * (steps - 1), rel=0.01)
     assert "rank 2 alone saves" in words(lead.detail)
     assert "with rank 5 as well" in words(lead.detail)
 
@@ -62,6 +62,6 @@ def test_a_rank_as_late_as_one_that_waits_for_a_lost_rank_is_told_by_the_steps()
     ]  # fmt: skip
     job = Job(Path("job"), ranks)
     first = job_findings(job)[0]
-    assert (first.id, first.ranks, first.gain) == ("RANK.SLOW", (4,), 6 * 18 * MS)
+    assert (first.id, first.ranks, first.gain_ns) == ("RANK.SLOW", (4,), 6 * 18 * MS)
     row = next(row for row in RANKS.records(job) if row.rank == 4)
     assert (row.own_excess_us, row.gain_us) == (6 * 18_000, 6 * 18_000)

@@ -44,14 +44,14 @@ def asked(name: str, session: Session = SESSION, **arguments: Any) -> dict[str, 
 
 def test_open_reads_a_profile_and_says_what_is_wrong() -> None:
     answer = asked("open", path="dispatch_bound")
-    assert answer["verdict"][0].startswith("DISPATCH: the NPU waits 21.35 ms of 24.62 ms for Python")
+    assert answer["verdict"][0].startswith("DISPATCH: the device waits 8.706 ms for host work")
     assert next(iter(answer)) == "verdict"
     assert answer["data"]["findings"][0] == {
-        "id": "DISPATCH.VERTICAL", "severity": "high", "gain_us": 7090.502, "per": "step",
+        "id": "HOST.WORK", "severity": "high", "gain_us": 2901.923, "per": "step",
     }  # fmt: skip
     follow = answer["next"][0]
     again = asked(follow["tool"], **follow["arguments"])["data"]["findings"][0]
-    assert again["code_lines"][0] == {"file": "/workspace/vit/model.py", "line": 64, "function": "forward"}
+    assert again["code_lines"][0] == {"file": "model.py", "line": 31, "function": "relative_bias"}
 
 
 def test_report_is_that_of_the_command_line() -> None:
@@ -69,10 +69,53 @@ def test_report_is_that_of_the_command_line() -> None:
         rows += page["data"]["operators"]
         cursor = page.get("more", {}).get("operators", {}).get("cursor")
     assert rows == whole["operators"]
-    assert asked("report", path="dispatch_bound", fields="overlap.free_us,findings.id", tokens=600)["data"] == {
+    assert asked("report", path="dispatch_bound", fields="overlap.free_us,findings.id", tokens=600)["data"] | {
+        "names": {}
+    } == {
+        "names": {},
         "overlap": {"free_us": whole["overlap"]["free_us"]},
         "findings": [{"id": row["id"]} for row in whole["findings"]],
     }
+
+
+def test_report_tells_the_critical_path() -> None:
+    from npu_tui import open as opened
+
+    whole = json.loads(opened(FIXTURES / "dispatch_bound").report().json())["critical_path"]
+    answer = asked("report", path="dispatch_bound")
+    told = answer["data"]["critical_path"]
+    assert (told["told"], told["per"], told["length_us"]) == (True, "step", whole["length_us"])
+    assert [(row["number"], row["gain_us"]) for row in told["owners"]] == [
+        (row["number"], row["gain_us"]) for row in whole["owners"][:3]
+    ]
+    assert answer["more"]["sections"]["path_owners"] == len(whole["owners"])
+    for field in ("owners", "stretches"):
+        rows, cursor = [], 0
+        while cursor is not None:  # read to its end, page by page
+            page = asked("report", path="dispatch_bound", fields=[f"path_{field}"], cursor=cursor)
+            rows += page["data"][f"path_{field}"]
+            cursor = page.get("more", {}).get(f"path_{field}", {}).get("cursor")
+        assert [row["owner" if field == "stretches" else "on_path_us"] for row in rows] == [
+            row["owner" if field == "stretches" else "on_path_us"] for row in whole[field]
+        ]
+    devices = asked("report", path="msprof_two_devices", fields=["critical_path", "path_owners.device"])
+    assert [path["device"] for path in devices["data"]["critical_path"]] == [0, 1]
+    assert {row["device"] for row in devices["data"]["path_owners"]} == {0, 1}
+
+
+def test_what_the_critical_path_is() -> None:
+    answer = asked("explain", id="path")
+    assert [word["id"] for word in answer["data"]["words"]] == ["path"]
+    assert "owner" in answer["verdict"][0]
+    assert "gain" in answer["verdict"][0]
+    assert "slow-step" in answer["data"]["words"][0]["topics"]
+    for change in ("owner 1", "owner tolist", "owner tolist at model.py:31"):
+        gain = asked("whatif", path="dispatch_bound", changes=[change])["data"]["gain_us"]
+        assert gain == pytest.approx(2901.923, abs=0.01)
+    offered = [row["text"] for row in asked("whatif", path="dispatch_bound")["data"]["changes"]]
+    assert "owner tolist at model.py:31" in offered
+    refused = asked("whatif", path="dispatch_bound", changes=["owner nobody"])
+    assert "2 launching at [" in refused["error"]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_a_part_of_the_trace(words: list[str], capsys: pytest.CaptureFixture[str
 def poisoned(found: Any) -> Any:
     """``found`` with every text of it followed by a hostile one, but those that are words of our own."""
     if isinstance(found, dict):
-        own = {"id", "severity", "class", "cause", "slow_stage", "kind", "writer", "confidence", "state"}
+        own = {"id", "severity", "class", "cause", "slow_stage", "kind", "writer", "confidence", "state", "per"}
         return {key: value if key in own else poisoned(value) for key, value in found.items()}
     if isinstance(found, list):
         return [poisoned(each) for each in found]
@@ -204,7 +204,7 @@ def test_sums_of_several_devices_say_so(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_is_contained_keeps_its_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = FIXTURES / "two_ranks" / "rank0_ascend_pt"
+    folder = FIXTURES / "two_ranks" / "rank1_ascend_pt"
     parts = [each for each in profile_at(folder).part(WHOLE_TRACE).findings.findings if each.part_of is not None]
     assert parts
     for form in ("text", "markdown", "html"):

@@ -24,9 +24,11 @@ from services import ALL, NEAR, Trouble, outcome
 from npu_tui.analysis.service_cost import Cost, Slower, stalls_of
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import model_of, replayed
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
-from npu_tui.rules.service_facts import ServiceFacts
-from npu_tui.rules.service_verdict import judge, verdict_of
+from npu_tui.rules.service import SERVICE_RULES
+from npu_tui.rules.service_facts import Cause, ServiceFacts
+from npu_tui.rules.service_verdict import judge
 from npu_tui.strings import words
 from npu_tui.trace.service import Spans
 
@@ -77,8 +79,8 @@ def test_a_wait_may_end_elsewhere(name: str, tmp_path: Path) -> None:
     assert len(known) > 20
     assert max(known) < 3_000_000
     judged = judge(found)
-    assert [one.id for one in judged.findings] == [trouble.finding]
-    assert judged.findings[0].after is not None
+    assert [one.id for one in judged.findings.findings] == [trouble.finding]
+    assert judged.findings.findings[0].gain_ns is not None
 
 
 def test_the_worker_that_the_others_wait_for(tmp_path: Path) -> None:
@@ -92,8 +94,8 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
     Folder(serve(replace(_short(ALL["prefix"], 60).service, prefix=1))).write(tmp_path / "none")
     judged = judge(timeline(read_service(tmp_path / "none")))
-    assert [(one.id, one.severity) for one in judged.findings] == [("SERVICE.PREFIX", "info")]
-    assert words(verdict_of(judged)[0]).startswith("No removable part")
+    assert [(one.id, one.severity) for one in judged.findings.findings] == [("SERVICE.PREFIX", "info")]
+    assert words(judged.findings.verdict[0]).startswith("No removable part")
 
 
 def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    detail = words(judge(timeline(read_service(tmp_path))).findings[0].draft.detail)
+    detail = words(judge(timeline(read_service(tmp_path))).findings.findings[0].detail)
     assert "Pulls of rank 0 take 6.0 times as long" in detail
     assert "per token of the prompt" in detail
 
@@ -142,9 +144,9 @@ def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_
             writer = csv.DictWriter(out, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-    first = judge(timeline(read_service(tmp_path))).findings[0]
+    first = judge(timeline(read_service(tmp_path))).findings.findings[0]
     assert first.id == "SERVICE.KV"
-    assert "blocks were free (median)" in words(first.draft.detail)
+    assert "blocks were free (median)" in words(first.detail)
 
 
 def _short(trouble: Trouble, requests: int) -> Trouble:
@@ -210,7 +212,7 @@ def test_a_model_that_is_slower_by_any_factor_has_damaged_times(
     for factor in (2.0, 1.5e7):
         slower = Slower(int(found.steps.opened[len(found.steps) // 2]), factor, Cost(1.0, 1.0, 1.0, 0.0, 0.0))
         monkeypatch.setattr("npu_tui.rules.service_facts.slower_since", lambda _, slower=slower: slower)
-        said[factor] = "SERVICE.MODEL" in [finding.id for finding in judge(found).findings]
+        said[factor] = "SERVICE.MODEL" in [finding.id for finding in judge(found).findings.findings]
     assert said == {2.0: True, 1.5e7: False}
 
 
@@ -245,14 +247,16 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
 def test_a_gain_of_the_tail_alone_has_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ServiceFacts, "_faithful", lambda *_: ["ttft_p99", "tpot_p99"])
     Folder(serve(_short(ALL["small chunks"], 60).service)).write(tmp_path)
-    (finding,) = judge(timeline(read_service(tmp_path))).findings
-    assert finding.id == "SERVICE.CHUNKS"
-    assert 0 < finding.draft.share < 1
+    found = timeline(read_service(tmp_path))
+    assert [finding.id for finding in judge(found).findings.findings] == ["SERVICE.CHUNKS"]
+    cause = next(rule for rule in SERVICE_RULES if rule.id == "SERVICE.CHUNKS").check(ServiceFacts(found, Thresholds()))
+    assert isinstance(cause, Cause)
+    assert 0 < cause.share < 1
 
 
 def test_a_full_decode_engine_is_no_scheduler_that_waits(tmp_path: Path) -> None:
     Folder(serve(_short(ALL["full decode"], 60).service)).write(tmp_path)
-    assert [finding.id for finding in judge(timeline(read_service(tmp_path))).findings] == ["SERVICE.QUEUE"]
+    assert [finding.id for finding in judge(timeline(read_service(tmp_path))).findings.findings] == ["SERVICE.QUEUE"]
 
 
 def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
@@ -261,7 +265,7 @@ def test_columns_of_old_versions_say_the_same(tmp_path: Path) -> None:
     for old in (False, True):
         Folder(served, old=old).write(tmp_path / str(old))
         verdict = judge(timeline(read_service(tmp_path / str(old))))
-        said.append(([(one.id, one.draft.title.code) for one in verdict.findings], verdict.figures["ttft_p99"]))
+        said.append(([(one.id, one.title.code) for one in verdict.findings.findings], verdict.figures["ttft_p99"]))
     assert said[0][0] == said[1][0]
     assert said[0][1] == pytest.approx(said[1][1], abs=2000)
 
@@ -280,9 +284,9 @@ def test_hidden_columns_are_unknown(tmp_path: Path) -> None:
     for name in ("kvcache", "forward"):
         (tmp_path / f"{name}.csv").unlink()
     verdict = judge(timeline(read_service(tmp_path)))
-    assert verdict.findings == []
-    assert {id_ for id_, _ in verdict.not_checked} == {"SERVICE.KV", "SERVICE.SAMPLING", "ttft"}
-    assert "cannot be told apart" in words(verdict_of(verdict)[0])
+    assert verdict.findings.findings == ()
+    assert {id_ for id_, _ in verdict.findings.not_checked} == {"SERVICE.KV", "SERVICE.SAMPLING", "ttft"}
+    assert "cannot be told apart" in words(verdict.findings.verdict[0])
 
 
 def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
@@ -293,8 +297,8 @@ def test_a_wait_without_known_blocks_has_no_reason(tmp_path: Path) -> None:
         csv.writer(out).writerows([[row[place] for place in kept] for row in rows])
     (tmp_path / "kvcache.csv").unlink()
     verdict = judge(timeline(read_service(tmp_path)))
-    assert verdict.findings == []
-    assert "the reason is unknown" in words(verdict_of(verdict)[0])
+    assert verdict.findings.findings == ()
+    assert "the reason is unknown" in words(verdict.findings.verdict[0])
 
 
 @pytest.mark.parametrize("rest", [b"", b"http_rid,batch_type\n"], ids=["zero bytes", "header"])
@@ -305,9 +309,9 @@ def test_latencies_are_known_without_batches_and_their_causes_are_not(rest: byte
     (tmp_path / "batch.csv").write_bytes(rest)
     service = read_service(tmp_path)
     judged = judge(timeline(service))
-    assert judged.findings == []
+    assert judged.findings.findings == ()
     assert [words(message) for message in service.odd] == ["batch.csv: no rows"]
-    assert words(verdict_of(judged)[0]).startswith("No table tells which requests were in a batch (batch.csv)")
+    assert words(judged.findings.verdict[0]).startswith("No table tells which requests were in a batch (batch.csv)")
     for figure in ("ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"):
         assert judged.figures[figure] == pytest.approx(whole.figures[figure], rel=0.01)
     parts = judged.found.latencies
@@ -319,5 +323,5 @@ def test_without_requests_no_latency_is_known(tmp_path: Path) -> None:
     write_service(tmp_path, "kv", requests=60)
     (tmp_path / "request.csv").unlink()
     judged = judge(timeline(read_service(tmp_path)))
-    [said] = map(words, verdict_of(judged))
+    [said] = map(words, judged.findings.verdict)
     assert said.startswith("No table of requests (request.csv): TTFT and TPOT are unknown")

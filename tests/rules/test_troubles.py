@@ -57,7 +57,7 @@ def test_the_trouble_leads(trouble: str) -> None:
         found = measured(replace(TROUBLED[trouble], seed=seed))
         first = found.findings.findings[0]
         assert first.id == LEADS[trouble], (seed, words(first.title))
-        assert first.severity == "high", (seed, words(first.title))
+        assert first.severity in ("high", "medium"), (seed, words(first.title))
         assert first.evidence, seed
         assert first.advice, seed
         assert found.findings.verdict, seed

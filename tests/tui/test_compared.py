@@ -124,7 +124,7 @@ async def test_a_change_is_shown_on_both_sides(session):
     change = next(each for each in session.picture.changes if each.id == "DIFF.KERNEL.FASTER")
     place = session.picture.places(change)[0]
     async with opened(session) as driver:
-        ladder = [each for each in session.picture.changes if each.delta and each.part_of is None]
+        ladder = [each for each in session.picture.changes if each.delta_ns and each.part_of is None]
         await driver.send("e" * (1 + ladder.index(change)))
         view = driver.state.viewport
         for side, own in ((BASE, place.base), (NEW, place.new)):

@@ -23,9 +23,11 @@ VIEWS = {
     "lines": ("t", "t", "2"),
     "operators": ("6", "\t", "\x1b[C", "\x1b[C", "\x1b[C", "&e\r"),
     "search": ("/gelu\r", "8"),
+    "path": (";", "3"),
+    "owners": ("5", "5", "5"),
 }
-"""Keys that lead from the opening screen to each view; to lines and operators from the view before."""
-WALKS = (("chain",), ("range",), ("links", "lines", "operators"), ("search",))
+"""Keys that lead from the opening screen to each view; to lines, operators and owners from the view before."""
+WALKS = (("chain",), ("range",), ("links", "lines", "operators"), ("search",), ("path", "owners"))
 """The views that one opening screen leads to, one after the other."""
 
 

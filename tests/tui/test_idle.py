@@ -103,7 +103,7 @@ async def test_a_place_gone_to_is_what_details_tell_of(session):
 async def test_what_came_last_is_what_details_tell_first(session):
     """A finding marks a range; a slice that is selected in it later is newer."""
     async with opened(session, (120, 40)) as driver:
-        for keys, first in (("e3", "idle for"), ("x", "MEMCPY_ASYNC"), ("E", "")):
+        for keys, first in (("ee3", "idle for"), ("x", "MEMCPY_ASYNC"), ("E", "")):
             await driver.press(*keys)
             await driver.settle()
             told = next(row for row in driver.rows()[driver.panel.region.y + 1 :] if row.strip())

@@ -339,3 +339,15 @@ async def test_a_job_is_not_judged_before_its_traces_are_read_and_without_them_s
         await Driver(app, None).idle()
         assert rows(app)[1].strip() == say("job.verdict.reading")
         assert "stands out" not in "\n".join(rows(app))
+
+
+async def test_the_head_says_where_the_path_of_the_job_is_once_it_is_known():
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(lambda: screen.view is not None and screen.view.path is not None)
+        await pilot.pause()
+        assert any("path is on rank 1 for 97.9% of the step" in row for row in rows(app))
+        screen.say_again()
+        await pilot.pause()
+        assert any("path is on rank 1 for 97.9% of the step" in row for row in rows(app))

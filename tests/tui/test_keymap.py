@@ -96,13 +96,13 @@ def test_a_key_that_begins_a_sequence_ends_the_sequence():
 
 
 async def test_the_screen_obeys_the_users_keys_and_shows_them(session):
-    use_keys({"zoom_in": (";",), "pan_left": ("yy",), "pan_right": ("Ctrl+F",), "yank": ()})
+    use_keys({"zoom_in": ("~",), "pan_left": ("yy",), "pan_right": ("Ctrl+F",), "yank": ()})
     async with opened(session, (300, 60)) as driver:
-        assert "; s zoom" in str(driver.main.query_one(StatusLine).render())
+        assert "~ s zoom" in str(driver.main.query_one(StatusLine).render())
         span = driver.state.viewport.span
         await driver.press("w")
         assert driver.state.viewport.span == span
-        await driver.press(";")
+        await driver.press("~")
         assert driver.state.viewport.span < span
         start = driver.state.viewport.start
         await driver.send("\x06")

@@ -33,7 +33,7 @@ async def test_a_click_on_nothing_deselects_and_moves_the_cursor(session):
 
 
 async def test_a_click_below_the_last_row_changes_nothing(session):
-    async with opened(session, (120, 60)) as driver:
+    async with opened(session, (120, 62)) as driver:
         await driver.press("q")  # the panel takes the rows that lanes leave blank
         await driver.settle()
         frame, focus = driver.timeline.frame, driver.state.focus
@@ -130,7 +130,7 @@ SHIFT, ALT, CTRL, MOVE, WHEEL_UP, WHEEL_DOWN = 4, 8, 16, 32, 64, 65
 
 
 async def test_bytes_of_wheels(session):
-    async with opened(session, (80, 16)) as driver:
+    async with opened(session, (80, 13)) as driver:
         view = driver.state.viewport
         await send_bytes(driver, report(WHEEL_DOWN, 40, 10))
         assert (driver.state.top, driver.state.viewport) == (3, view)

@@ -196,7 +196,7 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         await driver.settle()
         table = driver.panel.content
         assert set(table.headings) >= {"busy", "of range", "count", "sum", "min", "avg", "max", "p90"}
-        assert table.again == "types"
+        assert table.again == "critical path"
         assert ":copy_csv" in table.note
         assert "cross the edge" not in table.note
         [device] = session.profiles[0].dispatch
@@ -204,7 +204,7 @@ async def test_the_range_tab_tells_what_happens_and_its_key_again_adds_up_by_typ
         assert f"{int(device.near_vertical.sum())} near-vertical" in table.note
         labels = {row.cells[6] for row in table.rows}
         assert "aclnnGelu_GeluAiCore_Gelu" in labels
-        await driver.press("5", "5")
+        await driver.press("5", "5", "5")
         await driver.settle()
         labels = {row.cells[6] for row in driver.panel.content.rows}
         assert "Gelu" in labels
@@ -243,7 +243,7 @@ async def test_the_facts_of_the_range_are_whole_on_every_screen(session, size):
         await driver.press("x", "V", "5", "P", *(["P"] if size[1] < 40 else []))
         await driver.settle()
         text = driver.text()
-        for part in ("Δt ", "5: types", "compute ", "starved; ", " queued", "cross the edge", ":copy_csv"):
+        for part in ("Δt ", "5: critical path", "compute ", "starved; ", " queued", "cross the edge", ":copy_csv"):
             assert part in text
         assert driver.table.size.height >= 2
 

@@ -224,7 +224,7 @@ def _row(now: Context, row: Row, found: Idles, at: int) -> Row:
     start, end = int(found.start[at]), int(found.end[at])
     own = free[(slices.start[free] <= start) & (slices.end[free] >= end)]
     words = f"{say('idle.for', length=duration_text(end - start))}: {verdict(found, at)}"
-    place = Stretch(start, end, now.trace, None, int(own[0]) if len(own) else None, words, marked=False)
+    place = Stretch(start, end, None, int(own[0]) if len(own) else None, words, False, now.trace)
     assert row.told is not None
     return replace(row, places=(place,), told=partial(_told, now, found, at, row.told()))
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict
 from rich.text import Text
 
 from npu_tui.analysis.code_lines import CodeLine
@@ -110,7 +111,7 @@ def places_of(trace: int, sheet: Sheet, row: int) -> Sequence[Place]:
     place = sheet.place(row)
     if isinstance(place, Slices):
         return Ranked(trace, place.count, place.items)
-    return [Stretch(each.start, each.end, trace, each.lane, each.slice, each.words, each.marked) for each in place]
+    return [Stretch(**asdict(each), trace=trace) for each in place]
 
 
 def _aside(

@@ -43,6 +43,7 @@ from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_of, waited_text
+from npu_tui.tui.tabs.path import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, quantity_text
@@ -135,13 +136,17 @@ _MOST_EDGES = 4
 
 
 def details_depend_on(now: Context) -> object:
-    """The selection, without one and on a chart the cursor."""
+    """The selection, without one and on a chart the cursor; and whether the critical path is known."""
+    return now.trace in now.session.paths, _depend_on(now)
+
+
+def _depend_on(now: Context) -> object:
     row = now.focused
     if row is not None and row.kind == "chart":
         return row.trace, now.session.scene.charts[row.trace][row.chart], now.cursor
     if row is not None and row.kind == "counter":
         return row.trace, "counter", row.series, now.cursor
-    beside = now.cursor if now.selection is None else None
+    beside = now.cursor if now.selection is None or (row is not None and row.kind == "path") else None
     return now.selection, now.marked, now.over, now.trace, beside
 
 
@@ -168,7 +173,9 @@ def details(now: Context) -> Content:
         return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
     ranged = _of_range(now)
     if now.selection is None:
-        return Group(*(ranged or _of_cursor(now)), Text(nothing_selected(now), style="dim"), *legend(now.profile.trace))
+        on_path = path_at_cursor(now)
+        hints = [Text(nothing_selected(now), style="dim"), *without_path(now), *legend(now.profile.trace)]
+        return Group(*on_path, *(ranged or _of_cursor(now)), *hints)
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
@@ -178,7 +185,8 @@ def details(now: Context) -> Content:
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
     told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
     free = _of_free(now, trace, item)
-    parts = [*told.renderables[:2], *borrowed_lines(profile, item), *told.renderables[2:]]
+    path = path_lines(now, trace, item)
+    parts = [*told.renderables[:2], *path, *borrowed_lines(profile, item), *told.renderables[2:]]
     # What came last answers first: going to a finding marks a range, and from there keys lead to slices.
     slice_facts = [*free, *parts[1 if free else 0 :]]
     if now.selection == now.over:

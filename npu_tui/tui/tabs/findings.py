@@ -8,16 +8,16 @@ from pathlib import PurePath
 from msgspec.structs import replace
 from rich.text import Text
 
-from npu_tui.compare.differences import Difference
 from npu_tui.compare.picture import BothPlaces, Picture
 from npu_tui.output.report_document import finding_text
+from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
 from npu_tui.rules.ladder import SUMMING_UP
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, change_text, duration_text, printable, share_text
+from npu_tui.trace.text import brief, change_text, duration_text, share_text
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
 from npu_tui.tui.terminal.colours import ALERT
@@ -114,7 +114,7 @@ def changes(now: Context) -> Content:
             continue
         counts = _counts(change)
         number += counts
-        explained += (change.delta or 0.0) * counts
+        explained += (change.delta_ns or 0.0) * counts
         rows.append(_row(picture, change, number if counts else None, step))
     if not rows:
         return say("compare.nothing")
@@ -128,19 +128,19 @@ def changes(now: Context) -> Content:
 def changes_that_count(now: Context) -> int:
     """The changes that cost or save time."""
     picture = now.session.picture
-    return 0 if picture is None else sum(bool(change.delta) for change in picture.changes if _counts(change))
+    return 0 if picture is None else sum(bool(change.delta_ns) for change in picture.changes if _counts(change))
 
 
-def _counts(change: Difference) -> bool:
+def _counts(change: Finding) -> bool:
     """Whether a change stands for itself in the sum."""
-    return change.id != "DIFF.STEP" and change.part_of is None and change.delta is not None
+    return change.id != "DIFF.STEP" and change.part_of is None and change.delta_ns is not None
 
 
-def _row(picture: Picture, change: Difference, number: int | None, step: float) -> Row:
+def _row(picture: Picture, change: Finding, number: int | None, step: float) -> Row:
     quiet = "dim" if number is None else ""
     mark = _STYLES.get(change.severity, quiet)
-    delta = "" if change.delta is None else change_text(change.delta)
-    share = _share(change.delta, step)
+    delta = "" if change.delta_ns is None else change_text(change.delta_ns)
+    share = _share(change.delta_ns, step)
     title = words(_brief(change))
     p = "" if change.p is None else "<0.001" if change.p < 0.001 else f"{change.p:.2g}"
     cells = (
@@ -150,12 +150,12 @@ def _row(picture: Picture, change: Difference, number: int | None, step: float) 
         Text(p, quiet),
         Text(title, quiet),
     )
-    values = (number, change.delta, None if change.delta is None else abs(change.delta), change.p, title)
+    values = (number, change.delta_ns, None if change.delta_ns is None else abs(change.delta_ns), change.p, title)
     places = tuple(filter(None, (_stretch(each) for each in picture.places(change))))
     return Row(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
 
 
-def _brief(change: Difference) -> Message:
+def _brief(change: Finding) -> Message:
     """The title with the name of the file alone and names cut, as a row has little room and ends with figures."""
     args = {
         name: brief(PurePath(value).name if name == "file" else value, _LONGEST_NAME)
@@ -182,19 +182,19 @@ def _sum(key: str, delta: float, step: float) -> Row:
 def _stretch(place: BothPlaces) -> Stretch | None:
     """A place of the new side with that of the base, or of the one side that has it."""
     sides = [
-        None if each is None else Stretch(each.start, each.end, side, each.lane, each.item)
+        None if each is None else Stretch(each.start, each.end, each.lane, each.slice, trace=side)
         for side, each in ((BASE, place.base), (NEW, place.new))
     ]
     told = say(
         "compared.place",
         base=_length(place, BASE),
         new=_length(place, NEW),
-        name=printable((place.new or place.base).name if place.new or place.base else ""),  # type: ignore[union-attr]
+        name=words((place.new or place.base).name if place.new or place.base else ""),  # type: ignore[union-attr]
     )
     own, other = (sides[NEW], sides[BASE]) if sides[NEW] is not None else (sides[BASE], None)
     if own is None:
         return None
-    return Stretch(own.start, own.end, own.trace, own.lane, own.slice, told, twin=other)
+    return replace(own, words=told, twin=other)
 
 
 def _length(place: BothPlaces, side: int) -> str:
@@ -202,16 +202,16 @@ def _length(place: BothPlaces, side: int) -> str:
     return say("compared.absent") if own is None else duration_text(own.end - own.start)
 
 
-def _told(picture: Picture, change: Difference) -> str:
+def _told(picture: Picture, change: Finding) -> str:
     """All there is to say of a change."""
     lines = [f"{change.id}  {words(change.title)}"]
-    if change.delta is not None:
-        lines.append(say("compared.told.delta", delta=change.delta, step=picture.comparison.step.delta))
+    if change.delta_ns is not None:
+        lines.append(say("compared.told.delta", delta=change.delta_ns, step=picture.comparison.step.delta))
     if change.part_of is not None:
         lines.append(say("compared.told.part_of", id=change.part_of))
     if change.p is not None:
         lines.append(say("compared.told.p", p=f"{change.p:.2g}"))
-    lines.append(say("compared.told.severity", severity=say(f"compare.severity.{change.severity}")))
+    lines.append(say("compared.told.severity", severity=severity_word(change.severity)))
     lines += ["", *(words(each) for each in change.advice)]
     for both in picture.places(change):
         for side, place in (("B", both.base), ("N", both.new)):
@@ -219,6 +219,6 @@ def _told(picture: Picture, change: Difference) -> str:
                 start = place.start - picture.drawn.windows[side == "N"].start
                 lines.append(
                     say("compared.told.place", side=side, at=start, length=place.end - place.start,
-                        name=printable(place.name))
+                        name=words(place.name))
                 )  # fmt: skip
     return "\n".join(lines)

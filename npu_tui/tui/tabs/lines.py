@@ -299,5 +299,5 @@ def _places(now: Context, cells: dict[str, Any]) -> tuple[Place, ...]:
             end = cells.get("end")
             length = cells.get("duration")
             until = end if type(end) is int else start + length if type(length) is int else start
-            return (Stretch(start, max(until, start + 1), now.trace),)
+            return (Stretch(start, max(until, start + 1), trace=now.trace),)
     return ()

@@ -13,20 +13,21 @@ from npu_tui.strings import knows, say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, time_text
 from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.tabs.path import path_table
 from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
 from npu_tui.view.outline import rank_name
 
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
 """What is looked at most comes first."""
 _TREE = ("busy", "share", "own", "count", "name")
-_WAYS: tuple[By | Literal["tree"], ...] = "name", "type", "layer", "phase", "tree"
+_WAYS: tuple[By | Literal["tree", "path"], ...] = "name", "path", "type", "layer", "phase", "tree"
 _MOST_CALLS = 1000
 
 _LONGEST_NAME = 40
 
 
-def _way(turn: int) -> By | Literal["tree"]:
-    """How the range is added up: by names, operator types, layers, phases, or as a tree of calls."""
+def _way(turn: int) -> By | Literal["tree", "path"]:
+    """How the range is added up: by names, operator types, layers, phases, as a tree of calls or the critical path."""
     return _WAYS[turn % len(_WAYS)]
 
 
@@ -35,6 +36,8 @@ def range_table(now: Context) -> Content:
     if not now.session.whole and now.marked is None:
         return say("range.none")
     start, end = now.marked or (now.session.scene.start, now.session.scene.end)
+    if _way(now.turn) == "path":
+        return path_table(now, _title(now, start, end), _then(now))
     if _way(now.turn) == "tree":
         return _tree(now, start, end)
     labels = now.session.scene.labels

@@ -21,6 +21,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import Window
 from npu_tui.profile.parts import WHOLE_TRACE, Selection
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Span
 from npu_tui.strings import language, say
 from npu_tui.trace.text import duration_text, exact_text, printable
 from npu_tui.tui.session import Hits, Session
@@ -106,19 +107,10 @@ class Way(NamedTuple):
     arrow: str
 
 
-class Stretch(Struct, frozen=True):
-    """A stretch of time in ns of a trace, on ``lane`` and at ``slice`` if it is of one; ``words`` say what is there.
+class Stretch(Span, frozen=True):
+    """A stretch of time of one of the traces on screen; going there makes it the range where it is to be ``marked``."""
 
-    Going there makes it the range where it is to be ``marked``.
-    """
-
-    start: int
-    end: int
     trace: int = 0
-    lane: int | None = None
-    slice: int | None = None
-    words: str = ""
-    marked: bool = True
     twin: Stretch | None = None
     """The same on the other side of a comparison: both are shown."""
 

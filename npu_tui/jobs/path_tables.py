@@ -1,0 +1,124 @@
+"""The tables of the path of a job: whose it is, how long each rank holds it, and its stretches.
+
+Times are in us as in the other tables of a job. ``make`` of a table takes the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from npu_tui.analysis.path import PathKind
+from npu_tui.profile.finding_tables import PlaceRow
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
+from npu_tui.strings import words
+from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:  # as in the other tables of a job
+    from npu_tui.jobs.job import Job
+    from npu_tui.jobs.path import JobPath
+
+_OWN: dict[str, Column] = {
+    **columns("label", "", "word", "kind", "path.kind"),
+    **columns("label", "", "word", "doing finding"),
+    **columns("label", "", "name", "title name lane"),
+    **columns("label", "", "word", "per", "finding.unit"),
+    **columns("whole", "", "id", "owner index thread"),
+    **columns("whole", "", "count", "count stretches"),
+    **columns("real", "µs", "time", "start end duration on_path gain"),
+    **columns("flag", "", "word", "recorded"),
+    **columns("rows", "", "word", "where"),
+}
+_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
+
+
+def _path_of(job: Job, path: JobPath | None) -> JobPath:
+    if path is not None:
+        return path
+    from npu_tui.jobs.path import job_path  # a walk needs the replay
+
+    return job_path(job)
+
+
+def owners(job: Job, path: JobPath | None = None) -> Sheet:
+    """Whose the ``path`` of ``job`` is, most time first."""
+    told = _path_of(job, path)
+    rows: list[Sequence[Any]] = []
+    for number, owner in enumerate(told.owners, 1):
+        file, line, function = owner.where or (None, None, None)
+        where = None if file is None else PlaceRow(printable(file), line, function and printable(function))
+        gain = told.gain_of(owner)
+        rows.append(
+            (
+                number, owner.rank, owner.kind, owner.doing, words(owner.text), printable(owner.name), where,
+                file and printable(file), line, function and printable(function),
+                None if owner.thread < 0 else owner.thread, owner.count, us(owner.on_path),
+                owner.on_path / told.length, None if gain is None else us(gain), told.unit, told.count, None,
+            )
+        )  # fmt: skip
+    return _sheet(
+        rows,
+        "number rank kind doing title name where file line function thread stretches on_path ratio gain per count "
+        "finding",
+    )
+
+
+JOB_OWNERS = _table(
+    "job_owners",
+    owners,
+    sql="number rank kind doing title name file line function thread stretches on_path ratio gain per count",
+    json="number rank? kind doing title name where? thread? count=stretches on_path ratio gain? finding?",
+    page="rank what=title kind share=ratio time=on_path gain",
+    row="JobOwnerRow",
+    about="""Whose some stretches of the path of a job are: what ``rank`` does then (None: no task names it).
+
+    ``title`` says it in a few words. A rank that is not recorded is ``late_rank``, and holds the path for as long as
+    others waited for it. By ``gain_us`` one of what the path's ``per`` names is shorter without it: at no collective by
+    more than the rank came after the second. ``finding`` is None.
+    """,
+    types={"kind": PathKind, "where": PlaceRow},
+)
+
+
+def rank_shares(job: Job, path: JobPath | None = None) -> Sheet:
+    """How long each rank holds the ``path`` of ``job``, most time first."""
+    told = _path_of(job, path)
+    rows = [(share.rank, us(share.on_path), share.on_path / told.length, share.recorded) for share in told.ranks]
+    return _sheet(rows, "rank on_path ratio recorded")
+
+
+RANK_SHARES = _table(
+    "rank_shares",
+    rank_shares,
+    json="rank? on_path ratio recorded",
+    row="RankShareRow",
+    about="How long a rank holds the path of a job; ``recorded``: its trace says by what.",
+)
+
+
+def stretches(job: Job, path: JobPath | None = None) -> Sheet:
+    """Every stretch of the ``path`` of ``job``: each begins where the one before ends."""
+    rows = [
+        (
+            us(one.start), us(one.end), us(one.end - one.start), one.rank, one.kind, one.lane or None,
+            one.name or words(told.owners[one.owner].text), one.owner + 1, one.owner,
+        )
+        for told in (_path_of(job, path),)
+        for one in told.stretches
+    ]  # fmt: skip
+    return _sheet(rows, "start end duration rank kind lane name owner index")
+
+
+JOB_PATH = _table(
+    "job_path",
+    stretches,
+    sql="start end duration rank kind lane name owner",
+    json="start end rank? kind lane? name owner=index",
+    row="JobStretchRow",
+    about="""A stretch of the path of a job, from where the path begins, on the clock of the first rank.
+
+    It begins where the one before ends. ``owner`` is the index of whose it is in ``owners``, from 0.
+    """,
+    types={"kind": PathKind},
+)

@@ -1,0 +1,206 @@
+"""The tables about the critical path: its stretches, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npu_tui.analysis.lateness import UNKNOWN as NOBODY
+from npu_tui.analysis.lateness import place_of
+from npu_tui.analysis.owners import Owner
+from npu_tui.analysis.path import KINDS, PathKind
+from npu_tui.analysis.replay_host import thread_numbers
+from npu_tui.profile.columns import UNKNOWN, lanes_of, rank_of, times
+from npu_tui.profile.finding_tables import PlaceRow
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Rows, Sheet, Slices, Span, attributes, coded, columns, labels, numbers, table
+from npu_tui.rules.told_path import ToldPath, explaining, owner_name, owner_text
+from npu_tui.strings import words
+from npu_tui.trace.arrays import I64
+from npu_tui.trace.text import printable
+
+_OWN = {
+    **columns("label", "", "word", "kind", "path.kind"),
+    **columns("label", "", "word", "doing finding"),
+    **columns("label", "", "name", "title name"),
+    **columns("label", "", "word", "per", "finding.unit"),
+    **columns("whole", "", "id", "owner index thread"),
+    **columns("whole", "", "count", "count stretches"),
+    **columns("whole", "ns", "time", "on_path"),
+    **columns("real", "ns", "time", "each"),
+    **columns("rows", "", "word", "where"),
+}
+
+
+def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sheet:
+    """Every stretch of the paths of all devices that have one, or of ``paths``: each begins where the one before ends.
+
+    Raises ``InputError`` as ``Profile.critical_paths``.
+    """
+    told = [path for path in profile.critical_paths if path.owners is not None] if paths is None else paths
+    rows = [path.owners.path for path in told if path.owners is not None]
+    count = sum(map(len, rows))
+
+    def gathered(*columns: I64) -> I64:
+        return np.concatenate([np.zeros(0, np.int64), *columns])
+
+    start, end, item, kind, thread = (
+        gathered(*(getattr(path, name) for path in rows)) for name in ("start", "end", "item", "kind", "thread")
+    )
+    owner = gathered(*(path.owners.owner for path in told if path.owners is not None))
+    device = gathered(*(np.full(len(path), _number(one.device)) for one, path in zip(told, rows, strict=True)))
+    lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
+    text, code = _names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
+
+    def place(row: int) -> list[Span]:
+        at, slice = int(lane[row]), int(item[row])
+        known = None if at < 0 else at, None if slice < 0 else slice
+        return [Span(int(start[row]), int(end[row]), *known, text[code[row]])]
+
+    return Sheet(
+        count,
+        {
+            "rank": rank_of(profile),
+            "device": numbers(device, UNKNOWN),
+            **times(profile, start, end - start),
+            "kind": coded(KINDS, kind),
+            "lane": lanes_of(profile, lane),
+            "name": coded(text, code),
+            "slice": numbers(item, UNKNOWN),
+            "owner": numbers(owner + 1),
+            "index": numbers(owner),
+        },
+        place,
+    )
+
+
+def _number(device: int | None) -> int:
+    return UNKNOWN if device is None else device
+
+
+def _lane_of_threads(profile: Profile) -> I64:
+    """The first lane of every host thread, then -1 for none; (threads + 1,)."""
+    tids, number = thread_numbers(profile.trace)
+    lane = np.full(len(tids) + 1, UNKNOWN, np.int64)
+    known = np.flatnonzero(number >= 0)[::-1]
+    lane[number[known]] = known
+    return lane
+
+
+def _names(profile: Profile, told: Sequence[ToldPath], item: I64, owner: I64, path: I64) -> tuple[list[str], I64]:
+    """What each stretch is called: its slice, else its owner."""
+    name = np.where(item >= 0, np.append(profile.trace.slices.name, UNKNOWN)[item], UNKNOWN)
+    codes, code = np.unique(name[item >= 0], return_inverse=True)
+    text = [profile.trace.names[known] for known in codes.tolist()]
+    result = np.zeros(len(item), np.int64)
+    result[item >= 0] = code
+    for number, one in enumerate(told):
+        mine = np.flatnonzero((item < 0) & (path == number))
+        owners = () if one.owners is None else one.owners.owners
+        for own in np.unique(owner[mine]).tolist():
+            result[mine[owner[mine] == own]] = len(text)
+            text.append(words(owner_text(profile.trace, owners[own])))
+    return text, result
+
+
+CRITICAL_PATH = table(
+    "critical_path",
+    critical_path,
+    sql="rank device start end duration start_ns kind lane name slice owner",
+    json="start end kind lane? name owner=index",
+    panel="start duration kind name lane",
+    row="PathStretchRow",
+    about="""A stretch of the critical path, on the clock of the host; it begins where the one before ends.
+
+    ``owner`` is the index of whose it is in ``owners``, from 0. ``lane`` is None where it is on none.
+    """,
+    own=_OWN,
+    types={"kind": PathKind},
+)
+
+
+def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sheet:
+    """Whose the paths of all devices are that have one, or ``paths``: of each the one with the most time first.
+
+    Raises ``InputError`` as ``Profile.critical_paths``.
+    """
+    told = [path for path in profile.critical_paths if path.owners is not None] if paths is None else paths
+    trace = profile.trace
+    rows = [
+        (path, number, owner, path.owners.path.length)
+        for path in told
+        if path.owners is not None
+        for number, owner in enumerate(path.owners.owners, 1)
+    ]
+    owners = [owner for _, _, owner, _ in rows]
+    found = profile.findings.findings if rows else ()
+    finding = [explaining(owner, found) for owner in owners]
+    return Sheet(
+        len(rows),
+        {
+            "rank": rank_of(profile),
+            "device": numbers(np.array([_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
+            "number": numbers(np.array([number for _, number, *_ in rows], np.int64)),
+            "ratio": numbers(np.array([owner.on_path / max(length, 1) for *_, owner, length in rows], np.float64)),
+            **attributes(
+                [(path, owner) for path, _, owner, _ in rows],
+                "",
+                _OWN,
+                kind=lambda row: row[1].kind,
+                doing=lambda row: row[1].doing,
+                title=lambda row: words(owner_text(trace, row[1])),
+                name=lambda row: words(owner_name(trace, row[1])),
+                file=lambda row: None if row[1].where is None else row[1].where.file,
+                line=lambda row: None if row[1].where is None else row[1].where.line,
+                function=lambda row: None if row[1].where is None else row[1].where.function,
+                thread=lambda row: None if row[1].thread < 0 else row[1].thread,
+                peer_rank=lambda row: _rank_of(row[1]),
+                stretches=lambda row: row[1].count,
+                on_path=lambda row: row[1].on_path,
+                each=lambda row: row[1].on_path / row[0].count,
+                gain=lambda row: None if (gain := row[0].gain_of(row[1])) is None else round(gain),
+                per=lambda row: row[0].unit,
+                count=lambda row: row[0].count,
+            ),
+            "finding": labels([None if known is None else known.id for known in finding]),
+            "where": Rows(lambda: list(map(_where, owners))),
+        },
+        lambda row: Slices(len(owners[row].items), lambda: owners[row].items),
+        code=lambda row: owners[row].where,
+    )
+
+
+def _where(owner: Owner) -> object:
+    line = owner.where
+    return None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
+
+
+def _rank_of(owner: Owner) -> int | None:
+    """The rank of the job that comes late; None where it has a place in a group only, or nobody knows it."""
+    if owner.kind != "late_rank":
+        return None
+    lane, place = place_of(owner.peer)
+    return place if lane < 0 and place != NOBODY else None
+
+
+PATH_OWNERS = table(
+    "path_owners",
+    path_owners,
+    sql="rank device number kind doing title name file line function thread peer_rank stretches on_path ratio gain per "
+    "count finding",
+    json="number kind doing title name where? thread? rank=peer_rank? count=stretches on_path ratio gain? finding?",
+    page="number owner=title kind share=ratio time=on_path each gain finding",
+    panel="number owner=title kind share=ratio time=on_path gain",
+    row="PathOwnerRow",
+    about="""Whose some stretches of the critical path are; ``title`` says it in a few words, ``name`` without its line.
+
+    ``doing`` is work (it launches nothing), launch, wait (for the device) or device. ``where`` is the line of the
+    user, ``thread`` the id of the host's thread, ``rank`` the one that comes late, by its number in the job. ``count``
+    counts its stretches: they take ``on_path_us`` in all, ``ratio`` of the path. By ``gain_us`` one of what the path's
+    ``per`` names is shorter without it; None for what one cannot do without, such as kernels at their length, and for
+    what takes next to nothing. ``finding`` is the first that does without all of it.
+    """,
+    own=_OWN,
+    types={"kind": PathKind, "where": PlaceRow},
+)
