@@ -209,7 +209,7 @@ OWN: dict[str, Cause] = {
         ("COMM.LINK",),
     ),
     "own: slow transfers now and then": Cause(
-        (troubled(replace(JOB, layers=5, gradient_bytes=12_000_000), slow_once=12),),
+        (troubled(replace(JOB, layers=5, gradient_bytes=12_000_000), slow_once=30),),
         untroubled(slow_once=1),
         ("COMM.LONGOP",),
     ),
