@@ -76,7 +76,7 @@ def test_speaks_and_stays_silent(wanted: str) -> None:
 def test_sizes_of_transfers_matter_where_these_are_slow() -> None:
     assert severity("COMM.LINK", "transfers") == "info"
     slow = {"contention_gb_s": 1e6}
-    assert severity("COMM.LINK", "transfers", **slow) == "medium"
+    assert severity("COMM.LINK", "transfers", **slow) == "low"
     assert severity("COMM.LINK", "healthy", **slow) in (None, "info")
     assert severity("COMM.LINK", "transfers", alignment_bytes=1) in (None, "info")
 
