@@ -15,8 +15,6 @@ UNKNOWN = -1
 """The rank of an unknown peer."""
 TOGETHER_NS = 300_000
 """Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
-_NOTABLE = 0.05
-"""An arrival within this share of a collective is part of it: every rank needs time to get ready."""
 HARDLY = 0.1
 """Share of the waiting that may remain unexplained."""
 _SIGMAS = 3.0
@@ -86,8 +84,7 @@ def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None
 
     Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
     """
-    least = np.maximum(_NOTABLE * elapsed, fill / _FILLS)
-    late = seen.taken(seen.after > least[seen.owner])
+    late = seen.taken(seen.after > (fill / _FILLS)[seen.owner])
     arrivals = Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
     if guessed is not None and guessed.any():
         known, alone = arrivals.taken(guessed[arrivals.owner] == 0), np.flatnonzero(guessed)

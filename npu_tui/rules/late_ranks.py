@@ -12,7 +12,16 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, ranks_of_group
-from npu_tui.analysis.lateness import HARDLY, UNKNOWN, fill_of, lateness, peers_seen, place_of, unknown_waits
+from npu_tui.analysis.lateness import (
+    HARDLY,
+    TOGETHER_NS,
+    UNKNOWN,
+    fill_of,
+    lateness,
+    peers_seen,
+    place_of,
+    unknown_waits,
+)
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
@@ -97,7 +106,7 @@ def late(facts: Facts) -> Late | None:
     collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
     waits = lateness(peers_seen(collectives), collectives.elapsed, fill)
-    there = np.maximum(waits.seen.taken(~waits.seen.of(waits.late)).latest(), fill).tolist()
+    there = np.maximum(waits.others, fill).tolist()
     found = {
         owner: tuple(sorted(behind, key=lambda row: (-row[1], row[0])))
         for owner, behind in enumerate(waits.behind())
@@ -324,6 +333,7 @@ def inside_window(facts: Facts) -> frozenset[int]:
 def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
     others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
+    others = [case for case in others if case.excess > TOGETHER_NS] or others
     again = sorted(others[:5], key=lateness.cases.index)
     if not again:
         return []
