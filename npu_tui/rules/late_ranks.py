@@ -26,7 +26,8 @@ from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of
+from npu_tui.rules.inputs import Span, both, length_of
+from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
@@ -159,19 +160,18 @@ def fills(facts: Facts) -> dict[int, int]:
 
 def fill_span(facts: Facts) -> Span:
     """The exposed time in which a pipeline fills and drains."""
-    filling = fills(facts)
-    start = facts.trace.slices.start[list(filling)].astype(np.int64)
-    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
+    return _exposed(facts, fills(facts))
 
 
 def unknown_span(facts: Facts) -> Span:
     """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    waits = unknown_waits(facts.trace, facts.collectives)
-    if not waits:
-        return NOTHING
-    start = facts.trace.slices.start[list(waits)]
-    span = both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
-    return span if length_of(span) else NOTHING
+    return _exposed(facts, unknown_waits(facts.trace, facts.collectives))
+
+
+def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
+    """The exposed time of ``waits``: ns at the start of each slice."""
+    start = facts.trace.slices.start[list(waits)].astype(np.int64)
+    return both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
 
 
 def number_of(facts: Facts, peer: int) -> int | Message:
@@ -253,13 +253,14 @@ def straggler(facts: Facts) -> Draft | None:
         _arrivals(facts, lateness),
         tuple(advice),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.peers), at=inside_window(facts)),
+        change=Change(in_time=frozenset(lateness.peers)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
 
 
 _NEARLY_ALL = 0.8
+"""Share of the waiting at exchanges of tokens from which the experts are uneven: other collectives inherit the rest."""
 
 
 @once_per_device
@@ -323,13 +324,6 @@ def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
     ]
 
 
-def inside_window(facts: Facts) -> frozenset[int]:
-    """The collectives that the finding is about: not those of a warm-up step."""
-    item = facts.collectives.item
-    start = facts.trace.slices.start[item]
-    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
-
-
 def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
     others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
@@ -382,7 +376,7 @@ def _in_order(facts: Facts, lateness: Late) -> list[Message]:
 def _gain(facts: Facts, lateness: Late, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
-        return facts.replay.gain(Change(in_time=some, at=inside_window(facts)))
+        return facts.replay.gain(within(facts, Change(in_time=some)))
     return length_of(both(_waiting(facts, lateness.cases, some), facts.exposed))
 
 
