@@ -16,14 +16,15 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
-from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, without
+from npu_tui.rules.inputs import Span, both, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     Late,
     fill_span,
     is_uneven,
     late,
+    moving,
     numbers_of,
-    unknown_span,
+    waiting,
 )
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
@@ -46,10 +47,9 @@ def exposed(facts: Facts) -> Draft | None:
         return None
     known = bool(facts.collectives.has_arrivals.any())
     lateness = late(facts)
-    waiting = lateness.span if lateness is not None else NOTHING if known else unknown_span(facts)
-    waited = length_of(waiting)
+    waited = length_of(waiting(facts))
     filling = fill_span(facts)
-    rest = without(without(facts.exposed, waiting), filling)
+    rest = moving(facts)
     mostly_late = 2 * waited >= sums.not_overlapped
     severity = severity_of(facts.limits, facts.share(length_of(rest if known else facts.exposed)))
     if facts.share(sums.not_overlapped - length_of(filling)) <= facts.limits[EXPOSED_SHARE]:
@@ -71,7 +71,7 @@ def exposed(facts: Facts) -> Draft | None:
     if late_ones := unsplit(facts):
         parts.append(message("finding.exposed.unsplit", count=late_ones[0].buckets))
     items = facts.collectives.item
-    cuts = shortened(facts, _hideable(facts, rest), waiting)
+    cuts = shortened(facts, _hideable(facts, rest))
     again = reduced_again(facts)
     if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
@@ -116,6 +116,7 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
 }
 """What hides or saves communication, by what it is for."""
 _NOTABLE = 0.2
+"""Share of the exposed time from which what a part of it is for gets advice of its own: a line of five at most."""
 _MANY, _SHORT_NS = 20, 150_000
 """Collectives in a step that may be merged, and how long one is shorter than its launch on the host and its start."""
 
@@ -184,10 +185,10 @@ _FRACTIONS = 4096
 """Parts of a transfer that are told apart when it is hidden."""
 
 
-def shortened(facts: Facts, hidden: I64, waiting: Span) -> tuple[TaskCut, ...]:
-    """The collectives shorter by what is ``hidden`` of each, ns, beside what each is ``waiting``."""
+def shortened(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
+    """The collectives shorter by what is ``hidden`` of each, ns, beside what each waits."""
     slices, items = facts.trace.slices, facts.collectives.item
-    moved = facts.length(items) - covered_within(*waiting, slices.start[items], slices.end[items])
+    moved = facts.length(items) - covered_within(*waiting(facts), slices.start[items], slices.end[items])
     kept = np.rint(_FRACTIONS * (1.0 - hidden / np.maximum(moved, 1))).clip(0, _FRACTIONS)
     return tuple(
         TaskCut(items[kept == fraction], fraction / _FRACTIONS)
@@ -261,9 +262,9 @@ def long_op(facts: Facts) -> Draft | None:
     slow = np.flatnonzero(longer)
     if not len(slow):
         return None
-    begin, lateness = facts.trace.slices.start[every.item] + arrived, late(facts)
+    begin = facts.trace.slices.start[every.item] + arrived
     removes = both(union(begin[slow], (begin + longer)[slow]), facts.exposed)
-    change = Change(tasks=shortened(facts, longer, NOTHING if lateness is None else lateness.span))
+    change = Change(tasks=shortened(facts, longer))
     share = facts.share(cost_of(facts, change, removes))
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None

@@ -26,7 +26,7 @@ from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import Span, both, length_of
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
@@ -35,6 +35,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 _IN_MOST_CASES = 0.5
+"""More than half of the waiting: what holds for it is said of all."""
 _OF_EQUALS = 1.5
 """Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight."""
 _MOST_PRICED = 4
@@ -163,9 +164,19 @@ def fill_span(facts: Facts) -> Span:
     return _exposed(facts, fills(facts))
 
 
-def unknown_span(facts: Facts) -> Span:
-    """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    return _exposed(facts, unknown_waits(facts.trace, facts.collectives))
+@once_per_device
+def waiting(facts: Facts) -> Span:
+    """The exposed time in which this rank waits for late ranks; without any arrival by what equal collectives take."""
+    if (lateness := late(facts)) is not None:
+        return lateness.span
+    known = facts.collectives.has_arrivals.any()
+    return NOTHING if known else _exposed(facts, unknown_waits(facts.trace, facts.collectives))
+
+
+@once_per_device
+def moving(facts: Facts) -> Span:
+    """The exposed time that is none of waiting, for a rank or for a pipeline that fills."""
+    return without(without(facts.exposed, waiting(facts)), fill_span(facts))
 
 
 def _exposed(facts: Facts, waits: dict[int, int]) -> Span:

@@ -22,8 +22,8 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of, without
-from npu_tui.rules.late_ranks import fill_span, late, number_of
+from npu_tui.rules.inputs import Span, both, length_of
+from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
 from npu_tui.trace.arrays import I64, Bools, in_groups
@@ -196,10 +196,9 @@ def _without_slow(facts: Facts, slow: Sequence[SlowLink]) -> tuple[Span, Change]
     saved = np.zeros(len(every), np.int64)
     for each in slow:
         saved[each.owner] = np.maximum(saved[each.owner], each.saved)
-    lateness = late(facts)
     end = facts.trace.slices.end[every.item]
     removes = both(facts.exposed, union(end - saved, end))
-    return removes, Change(tasks=shortened(facts, saved, lateness.span if lateness is not None else NOTHING))
+    return removes, Change(tasks=shortened(facts, saved))
 
 
 def draft_of_links(
@@ -229,9 +228,7 @@ def draft_of_links(
 
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, not for a rank or a pipeline, long enough to mention it."""
-    lateness = late(facts)
-    slow = without(without(facts.exposed, lateness.span if lateness is not None else NOTHING), fill_span(facts))
-    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
+    return facts.share(length_of(both(moving(facts), facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
 def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
