@@ -104,7 +104,7 @@ def _parts(found: list[I64], tree: I32) -> Parts:
     none = np.zeros((0, 6), np.int64)
     columns = [np.concatenate([none[:, at], *(rows[:, at] for rows in found)]) for at in range(6)]
     columns.append(np.repeat(np.arange(len(found)), [len(rows) for rows in found]))
-    return Parts(*columns, above=tree[:, 0].astype(np.int64), name=tree[:, 1].astype(np.int64))
+    return Parts(*columns, *tree.T.astype(np.int64))
 
 
 def slow_innermost(
