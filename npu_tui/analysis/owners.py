@@ -481,10 +481,14 @@ class _Host:
         sites: dict[int, tuple[str, CodeLine | None]] = {}
         at = np.flatnonzero(self.waits)
         first = np.unique(self.point[at], return_index=True)
-        node_of = dict(zip(first[0].tolist(), self.calls.node[at[first[1]]].tolist(), strict=True))
+        parts = at[first[1]]
+        part_of = dict(zip(first[0].tolist(), parts.tolist(), strict=True))
+        line, lines = lines_of_stacks(self._trace, self.calls.stack)
         for point in begins.tolist():
-            node = node_of.get(point, 0)
-            sites[int(points.item[point])] = self.nodes.site_of(node)
+            part = part_of.get(point, -1)
+            name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
+            told = int(line[part]) if part >= 0 else -1
+            sites[int(points.item[point])] = name, where if told < 0 else lines[told]
         return sites
 
 
