@@ -219,26 +219,6 @@ OWN: dict[str, Cause] = {
         ("COMM.LONGOP",),
         others=("COMM.EXPOSED",),
     ),
-    "own: Level0, a late rank, steps that end with a wait": Cause(
-        (
-            troubled(
-                replace(
-                    CALM,
-                    profiler_level=0,
-                    world_size=4,
-                    gradient_bytes=2_000_000,
-                    steps=6,
-                    item_sync=True,
-                    step_end_sync=False,
-                ),
-                late_peer=2,
-                late_peer_ns=12_000_000,
-                late_once=True,
-            ),
-        ),
-        _ON_TIME,
-        ("COMM.EXPOSED",),
-    ),
     "own: a slow link of eight, reductions that block": Cause(
         (
             troubled(

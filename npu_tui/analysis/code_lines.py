@@ -58,6 +58,17 @@ def program_line(stack: str) -> CodeLine | None:
     return next((line for line in frames if is_of_program(line.file)), frames[0] if frames else None)
 
 
+def lines_of_stacks(trace: Trace, stack: I64) -> tuple[I64, list[CodeLine]]:
+    """The ``program_line`` of each call ``stack`` as a code (-1: none), and the lines that the codes name; (n,)."""
+    of_stack = np.full(len(trace.stacks) + 1, -1, np.int64)
+    known: dict[CodeLine, int] = {}
+    for text in np.unique(stack[stack >= 0]).tolist():
+        line = program_line(trace.stacks[text])
+        if line is not None:
+            of_stack[text] = known.setdefault(line, len(known))
+    return of_stack[stack], list(known)
+
+
 def _user_frames(stack: str) -> Iterator[CodeLine]:
     for frame in stack.split(";"):
         match = FRAME.fullmatch(frame.strip())

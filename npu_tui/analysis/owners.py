@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.call_paths import CallPaths, call_paths
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
-from npu_tui.analysis.code_lines import CodeLine, own_lines, program_line, user_line
+from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.operators import TypesOf, collective_type
 from npu_tui.analysis.path import (
@@ -37,7 +37,7 @@ from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, waits_of
 from npu_tui.native.stacks import ROOT
-from npu_tui.trace.arrays import I64, Bools, BySlice, summed
+from npu_tui.trace.arrays import I64, Bools, BySlice, distinct, numbers_in, summed
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
@@ -178,10 +178,9 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     names = [collective_type(name) if at in collective else name for at, name in enumerate(types)]
     same = np.array([names.index(name) for name in names], np.int64)
     # Of a task: what it does, the name of its type and, of a collective, its group.
-    _, key = np.unique(np.stack((kind, same[code], group)), axis=1, return_inverse=True)
-    key = key.reshape(-1)
+    _, key = distinct(((group + 1) * (len(names) + 1) + same[code]) * len(KINDS) + kind)
     task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
-    lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
+    told, lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
     for number in np.unique(key[task]).tolist():
         mine = np.flatnonzero(key[task] == number)
         first = int(task[mine[0]])
@@ -191,8 +190,8 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         if group[first] >= 0:
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
-        where = _most(lines, mine, path.end[stretches] - path.start[stretches])
-        words = {"items": np.unique(path.item[stretches]), "change": change}
+        where = _most(told[mine], lines, path.end[stretches] - path.start[stretches])
+        words = {"items": path.item[stretches], "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
@@ -216,18 +215,21 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     return found
 
 
-def _lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> list[CodeLine | None]:
-    """The line of the user that launched each of ``kernels``, from host ``lane`` at ``launched``; (n,)."""
-    distinct_kernels, first, place = np.unique(kernels, return_index=True, return_inverse=True)
-    operation = operation_of(trace, distinct_kernels)
+def _lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tuple[I64, list[CodeLine]]:
+    """The line of the user that launched each of ``kernels``, from host ``lane`` at ``launched``: a code, -1 without.
+
+    (n,); the codes are those of the lines that follow.
+    """
+    operation = operation_of(trace, kernels)
     # No link leads from an operation to a copy that it waits for: it is the one around the call.
-    alone = np.flatnonzero((operation < 0) & (lane[first] >= 0) & (launched[first] >= 0))
+    alone = np.flatnonzero((operation < 0) & (lane >= 0) & (launched >= 0))
     python = {trace.lanes[at].tid: at for layer in trace.layers if layer.kind == "python" for at in layer.lanes}
     around = np.array([python.get(each.tid, -1) for each in trace.lanes] + [-1], np.int32)
-    time = launched[first[alone]]
-    operation[alone] = _operations(trace).find(around[lane[first[alone]]], time, time)
-    lines = own_lines(trace, np.where(operation >= 0, operation, distinct_kernels))
-    return [lines[at] for at in place.tolist()]
+    operation[alone] = _operations(trace).find(around[lane[alone]], launched[alone], launched[alone])
+    stack = np.full(len(kernels), -1, np.int64)
+    known = np.flatnonzero(operation >= 0)
+    stack[known] = stack_of(trace, operation[known])
+    return lines_of_stacks(trace, stack)
 
 
 @of_trace
@@ -238,13 +240,11 @@ def _operations(trace: Trace) -> Around:
     return Around(trace, np.asarray(trace.slices.category == code))
 
 
-def _most(lines: list[CodeLine | None], chosen: I64, time: I64) -> CodeLine | None:
-    """The line that holds most of the ``time`` (ns) of the ``chosen``; None where none does."""
-    sums: dict[CodeLine | None, int] = {}
-    for at, length in zip(chosen.tolist(), time.tolist(), strict=True):
-        sums[lines[at]] = sums.get(lines[at], 0) + length
-    line, most = max(sums.items(), key=lambda row: row[1], default=(None, 0))
-    return line if most > _MOST * int(time.sum()) else None
+def _most(codes: I64, lines: list[CodeLine], time: I64) -> CodeLine | None:
+    """The line that holds most of the ``time`` (ns) of those with the ``codes``; None where none does."""
+    sums = np.bincount(codes + 1, time, len(lines) + 1)
+    most = int(np.argmax(sums))
+    return lines[most - 1] if most > 0 and sums[most] > _MOST * int(time.sum()) else None
 
 
 class _Points(Struct, frozen=True):
@@ -258,7 +258,7 @@ class _Points(Struct, frozen=True):
     def since(self, thread: I64, time: I64) -> I64:
         """The last point of each ``thread`` at or before ``time``, -1 without one; (m,)."""
         at = np.full(len(time), -1, np.int64)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(self.thread, (one, one + 1)).tolist()
             mine = thread == one
             found = first + np.searchsorted(self.time[first:last], time[mine], "right") - 1
@@ -319,7 +319,7 @@ class _Host:
     def _hand_over(self) -> I64:
         """The parts in a call that waits while another thread launches, such as that of the backward pass: (m,)."""
         points, slices = self._points, self._trace.slices
-        parts = np.flatnonzero(self.works & ~self.serves & (self.calls.item >= 0) & (self.point >= 0))
+        parts = np.flatnonzero(self.works & ~self.serves & (self.point >= 0))
         item, point = self.calls.item[parts], self.point[parts]
         in_call = self.calls.node[parts] != ROOT  # a step is none
         low = np.where(in_call, np.maximum(slices.start[item], points.time[point]), self.calls.low[parts])
@@ -327,7 +327,7 @@ class _Host:
         high = np.where(in_call, until, self.calls.high[parts])
         launches = np.isin(points.kind, (ENQUEUE, LAUNCH))
         handed = np.zeros(len(parts), np.bool_)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine = self.thread[parts] == one
             others = np.sort(points.time[launches & (points.thread != one)])
             handed[mine] = np.searchsorted(others, high[mine]) > np.searchsorted(others, low[mine], "right")
@@ -351,7 +351,7 @@ class _Host:
         points = self._points
         thread, low, high = (np.concatenate(columns) for columns in zip(pauses, self._on_path(), strict=True))
         near = np.zeros(len(points.time), np.bool_)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(points.thread, (one, one + 1)).tolist()
             edges = np.concatenate((low[thread == one], high[thread == one]))
             near[first:last] = np.isin(points.time[first:last], edges)
@@ -362,7 +362,7 @@ class _Host:
         """The stretch of the path that each part lies in, -1 without one; (parts,)."""
         found = np.full(len(self.calls.low), -1, np.int64)
         thread, low, high = on_path
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             mine = np.flatnonzero(thread == one)
             mine = mine[np.argsort(low[mine], kind="stable")]
             parts = np.flatnonzero(self.thread == one)
@@ -373,7 +373,7 @@ class _Host:
 
     def rows(self) -> tuple[I64, list[Owner]]:
         """The owner of every part of the host's time (-1: none), and the owners."""
-        calls = self.calls
+        calls, length = self.calls, self.calls.length
         keys: dict[tuple[object, ...], int] = {}
         of_part = np.full(len(calls.low), -1, np.int64)
         found: list[Owner] = []
@@ -386,13 +386,15 @@ class _Host:
         lost = np.flatnonzero(self.works & (line < 0))
         nowhere = np.array([where is None for where in self.nodes.where], np.bool_)
         lost = lost[nowhere[calls.node[lost]]]
-        line[lost] = self._line_of_stack[self._stack_before(lost)]
+        before, lines = lines_of_stacks(self._trace, self._stack_before(lost))
+        line[lost] = np.where(before >= 0, before + len(self.lines), -1)
+        self.lines += lines
         nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
             of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
-            within[at] = max(within.get(at, (0, ())), (int(calls.length[parts].sum()), nodes.calls_of(named)))
+            within[at] = max(within.get(at, (0, ())), (int(length[parts].sum()), nodes.calls_of(named)))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
@@ -414,7 +416,7 @@ class _Host:
         for (thread, *_), rows in phases.items():
             time: dict[CodeLine | None, int] = {}
             for parts, where in rows:
-                time[where] = time.get(where, 0) + int(calls.length[parts].sum())
+                time[where] = time.get(where, 0) + int(length[parts].sum())
             large = sum(time.values()) >= _PHASE * self._path.length
             where = max(time, key=lambda line: time[line]) if large else None
             at = number(("launch", "", where, thread)) if large else rest.setdefault(thread, -1)
@@ -422,8 +424,10 @@ class _Host:
                 rest[thread] = at = number(("launch", "", None, thread))
             for parts, _ in rows:
                 of_part[parts] = at
+        order = np.argsort(of_part, kind="stable")
+        bounds = np.searchsorted(of_part[order], np.arange(len(keys) + 1))
         for key, at in keys.items():
-            parts = np.flatnonzero(of_part == at)
+            parts = order[bounds[at] : bounds[at + 1]]
             found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
@@ -435,16 +439,8 @@ class _Host:
 
     def _lines(self) -> I64:
         """The line of the program in the call stack of each part, an index into ``lines``, -1 without one; (parts,)."""
-        stack = self.calls.stack
-        used = np.unique(stack[stack >= 0])
-        of_stack = np.full(len(self._trace.stacks) + 1, -1, np.int64)
-        known: dict[CodeLine, int] = {}
-        for text in used.tolist():
-            told = program_line(self._trace.stacks[text])
-            if told is not None:
-                of_stack[text] = known.setdefault(told, len(known))
-        self.lines, self._line_of_stack = list(known), of_stack
-        return of_stack[stack]
+        line, self.lines = lines_of_stacks(self._trace, self.calls.stack)
+        return line
 
     def _stack_before(self, parts: I64) -> I64:
         """The call stack of the launch or wait after which each of ``parts`` works, -1 without one; (m,)."""
@@ -453,7 +449,7 @@ class _Host:
         begun = np.where(np.append(points.kind, -1)[point] == WAIT_END, point - 1, point)
         time = np.append(points.time, -1)[begun] - (begun == point)
         stack = np.full(len(parts), -1, np.int64)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine, own = np.flatnonzero(self.thread[parts] == one), np.flatnonzero(self.thread == one)
             at = own[np.maximum(np.searchsorted(calls.low[own], time[mine], "right") - 1, 0)]
             there = (calls.low[at] <= time[mine]) & (time[mine] < calls.high[at])
@@ -462,12 +458,13 @@ class _Host:
 
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key
-        items = np.unique(self.calls.item[parts])
-        thread = np.unique(self.thread[parts])
+        items = self.calls.item[parts]
+        items = items if doing == "launch" else np.unique(items)  # one call launches once
+        thread = numbers_in(self.thread[parts])
         change = None
         if doing != "wait":
             cuts = []
-            for one in thread.tolist():
+            for one in thread:
                 mine = parts[self.thread[parts] == one]
                 span = union(self.calls.low[mine], self.calls.high[mine])
                 cuts.append(HostCut(int(self._replay.model.tids[one]), span))
@@ -484,10 +481,14 @@ class _Host:
         sites: dict[int, tuple[str, CodeLine | None]] = {}
         at = np.flatnonzero(self.waits)
         first = np.unique(self.point[at], return_index=True)
-        node_of = dict(zip(first[0].tolist(), self.calls.node[at[first[1]]].tolist(), strict=True))
+        parts = at[first[1]]
+        part_of = dict(zip(first[0].tolist(), parts.tolist(), strict=True))
+        line, lines = lines_of_stacks(self._trace, self.calls.stack)
         for point in begins.tolist():
-            node = node_of.get(point, 0)
-            sites[int(points.item[point])] = self.nodes.site_of(node)
+            part = part_of.get(point, -1)
+            name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
+            told = int(line[part]) if part >= 0 else -1
+            sites[int(points.item[point])] = name, where if told < 0 else lines[told]
         return sites
 
 
@@ -498,17 +499,20 @@ def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
     """``parts`` in groups of equal ``columns`` (of all parts), each with its values."""
     if not len(parts):
         return
-    rows, group = np.unique(np.stack([column[parts] for column in columns], 1), axis=0, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    bounds = np.cumsum(np.bincount(group.reshape(-1)))[:-1]
-    yield from zip(np.split(parts[order], bounds), rows.tolist(), strict=True)
+    key = np.zeros(len(parts), np.int64)
+    for column in columns:  # of one number each: NumPy sorts rows many times as slowly
+        values, place = distinct(column[parts])
+        key = distinct(key * len(values) + place)[1]
+    order = np.argsort(key, kind="stable")
+    groups = np.split(parts[order], np.cumsum(np.bincount(key))[:-1])
+    yield from ((group, [int(column[group[0]]) for column in columns]) for group in groups)
 
 
 def _elementary(*spans: Spans) -> Spans:
     """The union of ``spans``, cut wherever one of them begins or ends."""
     thread, low, high = (np.concatenate(columns) for columns in zip(*spans, strict=True))
     parts: list[Spans] = [(thread[:0], low[:0], high[:0])]
-    for one in np.unique(thread).tolist():
+    for one in numbers_in(thread):
         mine = thread == one
         begin, end = union(low[mine], high[mine])
         bounds = np.unique(np.concatenate((low[mine], high[mine])))
@@ -522,7 +526,7 @@ def _elementary(*spans: Spans) -> Spans:
 def _lies_in(spans: Spans, thread: I64, time: I64) -> Bools:
     """Whether each ``time`` of a ``thread`` lies in one of ``spans``; (n,)."""
     lies = np.zeros(len(time), np.bool_)
-    for one in np.unique(spans[0]).tolist():
+    for one in numbers_in(spans[0]):
         mine, queries = spans[0] == one, thread == one
         lies[queries] = inside(*union(spans[1][mine], spans[2][mine]), time[queries])
     return lies

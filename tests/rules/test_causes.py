@@ -26,7 +26,6 @@ TRIED = (
     "host: checkpoint",
     "host: fetch in one step",
     "own: Level0, sorting",
-    "own: Level0, a late rank, steps that end with a wait",
     "own: decode, tensor parallel, late by little",
     "own: slow transfers now and then",
     "host: an optimizer on the CPU",
