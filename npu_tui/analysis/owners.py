@@ -390,10 +390,11 @@ class _Host:
         line[lost] = np.where(before >= 0, before + len(self.lines), -1)
         self.lines += lines
         nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
+        one_place = _OnePlace()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
-            of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
+            of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
             within[at] = max(within.get(at, (0, ())), (int(length[parts].sum()), nodes.calls_of(named)))
         # Waits, by the operation that waits and its line.
         site = self._sites()
@@ -404,7 +405,7 @@ class _Host:
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
         phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
         for parts, (node, told, thread) in _alike(launching, calls.node, line, self.thread):
-            where, name = nodes.where[node] if told < 0 else self.lines[told], nodes.text[node]
+            where, name = one_place(nodes.where[node] if told < 0 else self.lines[told]), nodes.text[node]
             known = keys.get(("work", name, where), -1) if name else -1
             if known >= 0:
                 of_part[parts] = known
@@ -488,6 +489,20 @@ class _Host:
 
 
 _BASE = re.compile(r".*[/\\]")
+
+
+class _OnePlace:
+    """Gives a line of code one path: frames leave out folders of it that call stacks have."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, str], CodeLine] = {}
+
+    def __call__(self, line: CodeLine | None) -> CodeLine | None:
+        """``line``, or one seen before that is the same with more or fewer folders."""
+        if line is None:
+            return None
+        known = self._known.setdefault((_BASE.sub("", line.file), line.line, line.function), line)
+        return known if known.file.endswith(line.file) or line.file.endswith(known.file) else line
 
 
 def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:

@@ -12,7 +12,7 @@ from npu_tui.analysis.owners import Owner, Owners
 from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.told_path import ToldPath, owner_name, owner_text
+from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, short_call
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.classes import OpClass
@@ -119,7 +119,8 @@ def _forms(trace: Trace, owner: Owner) -> list[str]:
         short = say(f"path.kind.{owner.kind}")
     elif owner.doing == "launch":
         short = say("path.owner.launching")
-    last = short.rpartition(".")[2] if " " not in short else short  # ``__next__`` of torch.utils.data.dataloader
+    last = short if owner.doing != "wait" else short_call(owner.name)
+    last = last.rpartition(".")[2] if " " not in last else last  # ``__next__`` of torch.utils.data.dataloader
     return [drawable(text) for text in dict.fromkeys((whole, short, last or short))]
 
 

@@ -49,9 +49,8 @@ class ToldPath(Struct, frozen=True):
         return None if owner.gain is None else owner.gain / self.count
 
 
-_BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<name>[^> ]+)(?: of .*)?>")
-
-
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (?:(?P<name>[^> ]+)(?: of .*)?| of (?P<type>\S+) object.*)>")
+"""A built-in; some of extensions have no name, ``<built-in method  of PyCapsule object at 0x…>``."""
 _FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
 """Where a module lies; what is left is its name."""
 
@@ -59,7 +58,7 @@ _FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
 def short_call(name: str) -> str:
     """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
     if (match := _BUILT_IN.fullmatch(name)) is not None:
-        return brief(match["name"], 60)
+        return brief(match["name"] or match["type"], 60)
     if (match := FRAME.fullmatch(name)) is not None:
         module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
         return brief(f"{module}.{match['function']}", 60)
@@ -78,7 +77,7 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
     if owner.doing == "device" and owner.kind in ("latency", "device_gap", "unexplained"):
         ending = "_nowhere" * (owner.kind == "unexplained" and not owner.name)
         return message(f"path.owner.{owner.kind}{ending}", name=brief(owner.name))
-    word = "silent" if owner.doing == "work" and not owner.name else owner.doing
+    word = {"work": "silent", "wait": "waiting"}.get(owner.doing, owner.doing) if not owner.name else owner.doing
     words = {"name": short_call(owner.name), "thread": owner.thread}
     if owner.where is None:
         return message(f"path.owner.{word}_nowhere", **words)
@@ -113,7 +112,9 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
         for language in LANGUAGES:
             with speaking(language), labelling(str):
                 name, text = words(owner_name(trace, owner)), words(owner_text(trace, owner))
-            known |= {_plain(each) for each in (name, text, place, f"{name} {place}") if each}
+            for called in {name, short_call(owner.name)} - {""}:  # a wait is known by its call, too
+                known |= {_plain(called), _plain(f"{called} {place}")}
+            known |= {_plain(text), _plain(place)} - {""}
         names.append((owner, known))
     exact = [owner for owner, known in names if wanted in known]
     if exact or len(wanted) < _SHORTEST:

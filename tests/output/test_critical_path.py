@@ -106,6 +106,14 @@ def test_json_adds_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
+def test_owners_are_told_apart(name: str) -> None:
+    for path in said(name):
+        titles = [row["title"] for row in path["owners"] if "…" not in row["title"]]
+        assert len(titles) == len(set(titles))
+        assert all(title == title.strip() and "  " not in title and " at 0x" not in title for title in titles)
+
+
+@pytest.mark.parametrize("name", [*FIXTURES, *REAL])
 def test_sql_is_the_json(name: str) -> None:
     paths = [path for path in said(name) if path["told"]]
     profile = opened(name)
