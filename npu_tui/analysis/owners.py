@@ -80,7 +80,7 @@ class Owner(Struct, frozen=True, eq=False):
 
 
 class Owners(Struct, frozen=True):
-    """A critical path and its owners, the one with the most time first; ``owner`` is that of every stretch.
+    """A critical path and its owners, the one with the most time first; ``owner`` is the index of that of each stretch.
 
     Stretches of the host are cut where their owner changes.
     """
@@ -103,13 +103,15 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
         rows.append(row)
     awake = np.flatnonzero((owner < 0) & (cut.kind == LATENCY))
     owner[awake] = [host.wait_owner.get(item, -1) for item in cut.item[awake].tolist()]
-    known = owner >= 0
-    time = summed(owner[known], (cut.end - cut.start)[known], len(rows)).tolist()
-    count = np.bincount(owner[known], minlength=len(rows)).tolist()
-    calling = np.flatnonzero(known & (cut.kind == HOST))
+    if len(bare := np.flatnonzero(owner < 0)):
+        owner[bare] = len(rows)
+        rows.append(_owner(UNEXPLAINED, "device", ""))
+    time = summed(owner, cut.end - cut.start, len(rows)).tolist()
+    count = np.bincount(owner, minlength=len(rows)).tolist()
+    calling = np.flatnonzero(cut.kind == HOST)
     in_calls = summed(owner[calling], (cut.end - cut.start)[calling], len(rows)).tolist()
     order = [k for k in sorted(range(len(rows)), key=lambda k: -time[k]) if count[k]]
-    place = np.full(len(rows) + 1, -1, np.int64)
+    place = np.full(len(rows), -1, np.int64)
     place[order] = np.arange(len(order))
     told = [
         replace(rows[k], kind="host" if 2 * in_calls[k] > time[k] else rows[k].kind, on_path=time[k], count=count[k])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, rank_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Rows, Sheet, Slices, Span, attributes, coded, columns, labels, numbers, table
+from npu_tui.profile.table import Labels, Rows, Sheet, Span, attributes, coded, columns, labels, numbers, table
+from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.told_path import ToldPath, explaining, owner_name, owner_text
 from npu_tui.strings import words
 from npu_tui.trace.arrays import I64
@@ -53,11 +55,6 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
     lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
     text, code = _names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
 
-    def place(row: int) -> list[Span]:
-        at, slice = int(lane[row]), int(item[row])
-        known = None if at < 0 else at, None if slice < 0 else slice
-        return [Span(int(start[row]), int(end[row]), *known, text[code[row]])]
-
     return Sheet(
         count,
         {
@@ -71,7 +68,6 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
             "owner": numbers(owner + 1),
             "index": numbers(owner),
         },
-        place,
     )
 
 
@@ -109,7 +105,6 @@ CRITICAL_PATH = table(
     critical_path,
     sql="rank device start end duration start_ns kind lane name slice owner",
     json="start end kind lane? name owner=index",
-    panel="start duration kind name lane",
     row="PathStretchRow",
     about="""A stretch of the critical path, on the clock of the host; it begins where the one before ends.
 
@@ -134,8 +129,12 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
         for number, owner in enumerate(path.owners.owners, 1)
     ]
     owners = [owner for _, _, owner, _ in rows]
-    found = profile.findings.findings if rows else ()
-    finding = [explaining(owner, found) for owner in owners]
+
+    @cache
+    def finding() -> Labels:  # the screen shows owners without waiting for findings
+        found = profile.findings.findings if rows else ()
+        return labels([None if (known := explaining(owner, found)) is None else known.id for owner in owners])
+
     return Sheet(
         len(rows),
         {
@@ -163,12 +162,29 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
                 per=lambda row: row[0].unit,
                 count=lambda row: row[0].count,
             ),
-            "finding": labels([None if known is None else known.id for known in finding]),
+            "finding": Labels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
             "where": Rows(lambda: list(map(_where, owners))),
         },
-        lambda row: Slices(len(owners[row].items), lambda: owners[row].items),
+        lambda row: _longest(rows[row][0], rows[row][1] - 1),
         code=lambda row: owners[row].where,
     )
+
+
+def _longest(told: ToldPath, number: int) -> list[Span]:
+    """The longest stretches of an owner, each on the clock of the lane that it is on."""
+    assert told.owners is not None
+    path = told.owners.path
+    own = np.flatnonzero(told.owners.owner == number)
+    spans = []
+    for at in own[first_of_largest((path.end - path.start)[own], _MOST_PLACES)].tolist():
+        shift, item = told.shift(at), int(path.item[at])
+        start, end = int(path.start[at]) + shift, int(path.end[at]) + shift
+        spans.append(Span(start, end, slice=item if item >= 0 else None, marked=False))
+    return spans
+
+
+_MOST_PLACES = 200
+"""Stretches of an owner that a row of the screen leads to."""
 
 
 def _where(owner: Owner) -> object:
@@ -191,7 +207,7 @@ PATH_OWNERS = table(
     "count finding",
     json="number kind doing title name where? thread? rank=peer_rank? count=stretches on_path ratio gain? finding?",
     page="number owner=title kind share=ratio time=on_path each gain finding",
-    panel="number owner=title kind share=ratio time=on_path gain",
+    panel="device share=ratio time=on_path each gain count=stretches kind owner=title",
     row="PathOwnerRow",
     about="""Whose some stretches of the critical path are; ``title`` says it in a few words, ``name`` without its line.
 

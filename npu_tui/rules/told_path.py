@@ -15,7 +15,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owners import Owner, Owners, owners
-from npu_tui.analysis.path import critical_path
+from npu_tui.analysis.path import HOST, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import length_of
@@ -43,6 +43,11 @@ class ToldPath(Struct, frozen=True):
     floor: int = 0
     owners: Owners | None = None
     reason: Message | None = None
+
+    def shift(self, stretch: int) -> int:
+        """How much later than on the path a stretch is on the clock of its own lane, ns."""
+        assert self.owners is not None
+        return 0 if self.owners.path.kind[stretch] == HOST else self.floor
 
     def gain_of(self, owner: Owner) -> float | None:
         """By how much a unit is shorter without ``owner``, ns; None for what one cannot do without."""
@@ -76,7 +81,7 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
         return message("path.owner.rank_of", rank=place, group=brief(trace.lanes[lane].name))
     if owner.doing == "device" and owner.kind in ("latency", "device_gap", "unexplained"):
         ending = "_nowhere" * (owner.kind == "unexplained" and not owner.name)
-        return message(f"path.owner.{owner.kind}{ending}", name=brief(owner.name))
+        return message(f"path.owner.{owner.kind}{ending}", name=brief(owner.name.strip()))
     word = {"work": "silent", "wait": "waiting"}.get(owner.doing, owner.doing) if not owner.name else owner.doing
     words = {"name": short_call(owner.name), "thread": owner.thread}
     if owner.where is None:
