@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
-from pathlib import PurePosixPath
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owners import Owner, Owners, owners
@@ -21,7 +19,7 @@ from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Finding
-from npu_tui.rules.rule import line_of
+from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import intersection, union
@@ -97,11 +95,6 @@ def owner_name(trace: Trace, owner: Owner) -> Message:
     if owner.doing == "launch" and owner.where is not None:
         return message("path.owner.launching")
     return owner_text(trace, replace(owner, where=None))
-
-
-def place_in(line: CodeLine) -> str:
-    """``model.py:31``: the file without its folders."""
-    return f"{PurePosixPath(line.file.replace(chr(92), '/')).name}:{line.line}"
 
 
 def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Owner]:
