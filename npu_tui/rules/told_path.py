@@ -56,16 +56,18 @@ _BUILT_IN = re.compile(r"<built-in (?:function|method) (?:(?P<name>[^> ]+)(?: of
 """A built-in; some of extensions have no name, ``<built-in method  of PyCapsule object at 0x…>``."""
 _FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
 """Where a module lies; what is left is its name."""
+_LONGEST = 80
+"""Characters of a call: ``enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__`` has 61."""
 
 
 def short_call(name: str) -> str:
     """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
     if (match := _BUILT_IN.fullmatch(name)) is not None:
-        return brief(match["name"] or match["type"], 60)
+        return brief(match["name"] or match["type"], _LONGEST)
     if (match := FRAME.fullmatch(name)) is not None:
         module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
-        return brief(f"{module}.{match['function']}", 60)
-    return brief(name.removeprefix("AscendCL@"), 60)
+        return brief(f"{module}.{match['function']}", _LONGEST)
+    return brief(name.removeprefix("AscendCL@"), _LONGEST)
 
 
 def owner_text(trace: Trace, owner: Owner) -> Message:
