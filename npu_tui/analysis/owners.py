@@ -37,7 +37,7 @@ from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, waits_of
 from npu_tui.native.stacks import ROOT
-from npu_tui.trace.arrays import I64, Bools, BySlice, distinct, summed
+from npu_tui.trace.arrays import I64, Bools, BySlice, distinct, numbers_in, summed
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
@@ -193,7 +193,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
         where = _most(told[mine], lines, path.end[stretches] - path.start[stretches])
-        words = {"items": np.unique(path.item[stretches]), "change": change}
+        words = {"items": path.item[stretches], "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
@@ -260,7 +260,7 @@ class _Points(Struct, frozen=True):
     def since(self, thread: I64, time: I64) -> I64:
         """The last point of each ``thread`` at or before ``time``, -1 without one; (m,)."""
         at = np.full(len(time), -1, np.int64)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(self.thread, (one, one + 1)).tolist()
             mine = thread == one
             found = first + np.searchsorted(self.time[first:last], time[mine], "right") - 1
@@ -329,7 +329,7 @@ class _Host:
         high = np.where(in_call, until, self.calls.high[parts])
         launches = np.isin(points.kind, (ENQUEUE, LAUNCH))
         handed = np.zeros(len(parts), np.bool_)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine = self.thread[parts] == one
             others = np.sort(points.time[launches & (points.thread != one)])
             handed[mine] = np.searchsorted(others, high[mine]) > np.searchsorted(others, low[mine], "right")
@@ -353,7 +353,7 @@ class _Host:
         points = self._points
         thread, low, high = (np.concatenate(columns) for columns in zip(pauses, self._on_path(), strict=True))
         near = np.zeros(len(points.time), np.bool_)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(points.thread, (one, one + 1)).tolist()
             edges = np.concatenate((low[thread == one], high[thread == one]))
             near[first:last] = np.isin(points.time[first:last], edges)
@@ -364,7 +364,7 @@ class _Host:
         """The stretch of the path that each part lies in, -1 without one; (parts,)."""
         found = np.full(len(self.calls.low), -1, np.int64)
         thread, low, high = on_path
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             mine = np.flatnonzero(thread == one)
             mine = mine[np.argsort(low[mine], kind="stable")]
             parts = np.flatnonzero(self.thread == one)
@@ -401,7 +401,7 @@ class _Host:
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
-        of_wait = {item: number(("wait", *key)) for item, key in site.items()}
+        of_wait = {item: number(("wait", name, one_place(where))) for item, (name, where) in site.items()}
         of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
         # Launching, by thread and function; short calls of what is work elsewhere belong there.
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
@@ -452,7 +452,7 @@ class _Host:
         begun = np.where(np.append(points.kind, -1)[point] == WAIT_END, point - 1, point)
         time = np.append(points.time, -1)[begun] - (begun == point)
         stack = np.full(len(parts), -1, np.int64)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine, own = np.flatnonzero(self.thread[parts] == one), np.flatnonzero(self.thread == one)
             at = own[np.maximum(np.searchsorted(calls.low[own], time[mine], "right") - 1, 0)]
             there = (calls.low[at] <= time[mine]) & (time[mine] < calls.high[at])
@@ -461,12 +461,13 @@ class _Host:
 
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key
-        items = np.unique(self.calls.item[parts])
-        thread = np.unique(self.thread[parts])
+        items = self.calls.item[parts]
+        items = items if doing == "launch" else np.unique(items)  # one call launches once
+        thread = numbers_in(self.thread[parts])
         change = None
         if doing != "wait":
             cuts = []
-            for one in thread.tolist():
+            for one in thread:
                 mine = parts[self.thread[parts] == one]
                 span = union(self.calls.low[mine], self.calls.high[mine])
                 cuts.append(HostCut(int(self._replay.model.tids[one]), span))
@@ -483,10 +484,14 @@ class _Host:
         sites: dict[int, tuple[str, CodeLine | None]] = {}
         at = np.flatnonzero(self.waits)
         first = np.unique(self.point[at], return_index=True)
-        node_of = dict(zip(first[0].tolist(), self.calls.node[at[first[1]]].tolist(), strict=True))
+        parts = at[first[1]]
+        part_of = dict(zip(first[0].tolist(), parts.tolist(), strict=True))
+        line, lines = lines_of_stacks(self._trace, self.calls.stack)
         for point in begins.tolist():
-            node = node_of.get(point, 0)
-            sites[int(points.item[point])] = self.nodes.site_of(node)
+            part = part_of.get(point, -1)
+            name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
+            told = int(line[part]) if part >= 0 else -1
+            sites[int(points.item[point])] = name, where if told < 0 else lines[told]
         return sites
 
 
@@ -524,7 +529,7 @@ def _elementary(*spans: Spans) -> Spans:
     """The union of ``spans``, cut wherever one of them begins or ends."""
     thread, low, high = (np.concatenate(columns) for columns in zip(*spans, strict=True))
     parts: list[Spans] = [(thread[:0], low[:0], high[:0])]
-    for one in np.unique(thread).tolist():
+    for one in numbers_in(thread):
         mine = thread == one
         begin, end = union(low[mine], high[mine])
         bounds = np.unique(np.concatenate((low[mine], high[mine])))
@@ -538,7 +543,7 @@ def _elementary(*spans: Spans) -> Spans:
 def _lies_in(spans: Spans, thread: I64, time: I64) -> Bools:
     """Whether each ``time`` of a ``thread`` lies in one of ``spans``; (n,)."""
     lies = np.zeros(len(time), np.bool_)
-    for one in np.unique(spans[0]).tolist():
+    for one in numbers_in(spans[0]):
         mine, queries = spans[0] == one, thread == one
         lies[queries] = inside(*union(spans[1][mine], spans[2][mine]), time[queries])
     return lies
