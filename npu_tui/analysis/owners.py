@@ -52,6 +52,9 @@ _LEAST = 0.001
 _PHASE = 0.05
 """A part of a thread's launching that takes this share of the path is told by itself."""
 
+_MOST_CALLS = 200
+"""Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number."""
+
 Doing = Literal["work", "launch", "wait", "device"]
 """What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
 
@@ -391,13 +394,13 @@ class _Host:
         before, lines = lines_of_stacks(self._trace, self._stack_before(lost))
         line[lost] = np.where(before >= 0, before + len(self.lines), -1)
         self.lines += lines
-        nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
+        nodes, within = self.nodes, dict[int, tuple[int, int]]()
         one_place = _OnePlace()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
             of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
-            within[at] = max(within.get(at, (0, ())), (int(length[parts].sum()), nodes.calls_of(named)))
+            within[at] = max(within.get(at, (0, ROOT)), (int(length[parts].sum()), named))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
@@ -431,7 +434,7 @@ class _Host:
         bounds = np.searchsorted(of_part[order], np.arange(len(keys) + 1))
         for key, at in keys.items():
             parts = order[bounds[at] : bounds[at + 1]]
-            found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
+            found.append(replace(self._owner(key, parts), calls=nodes.calls_of(within.get(at, (0, ROOT))[1])))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)
@@ -624,9 +627,9 @@ class _Nodes:
         return "" if self._launches[named] else self.text[named], self.where[named]
 
     def calls_of(self, node: int) -> tuple[str, ...]:
-        """``node`` and the calls around it, innermost first."""
-        calls = []
-        while node > 0:
+        """``node`` and the calls around it, innermost first, at most ``_MOST_CALLS``."""
+        calls: list[str] = []
+        while node != ROOT and len(calls) < _MOST_CALLS:
             calls.append(self.text[node])
             node = self.above[node]
         return tuple(calls)

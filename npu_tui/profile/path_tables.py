@@ -31,7 +31,7 @@ from npu_tui.profile.table import (
     table,
 )
 from npu_tui.rules.inputs import first_of_largest
-from npu_tui.rules.told_path import ToldPath, explaining, owner_name, owner_text
+from npu_tui.rules.told_path import ToldPath, explained, owner_name, owner_text
 from npu_tui.strings import words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message
@@ -148,7 +148,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
     @cache
     def finding() -> Labels:  # the screen shows owners without waiting for findings
         found = profile.findings.findings if rows else ()
-        return labels([None if (known := explaining(owner, found)) is None else known.id for owner in owners])
+        return labels([None if known is None else known.id for known in explained(owners, found)])
 
     return Sheet(
         len(rows),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from msgspec import Struct
@@ -16,7 +16,7 @@ from npu_tui.analysis.owners import Owner, Owners, owners
 from npu_tui.analysis.path import HOST, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import length_of
+from npu_tui.rules.inputs import Span, length_of
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of, place_in
@@ -136,31 +136,39 @@ _COVERED = 0.8
 """A change with more than this share of the host's time of an owner is about that owner."""
 
 
-def explaining(owner: Owner, findings: Iterable[Finding]) -> Finding | None:
-    """The first of ``findings`` that does without all that ``owner`` is; None without one."""
-    own = owner.change
-    if own is None or own.is_empty:
-        return None
-    changes = ((finding, finding.remedy.change) for finding in findings if finding.remedy is not None)
-    return next((finding for finding, change in changes if _contains(change, own)), None)
+def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Finding | None]:
+    """The first of ``findings`` that does without all that each owner is; None without one."""
+    covers = [(finding, _Cover(finding.remedy.change)) for finding in findings if finding.remedy is not None]
+    return [
+        None if own is None or own.is_empty else next((each for each, cover in covers if cover.contains(own)), None)
+        for own in (owner.change for owner in owners)
+    ]
 
 
-def _contains(change: Change, own: Change) -> bool:
-    """Whether ``change`` does what ``own`` does; of work of the host, most of it."""
-    if not (own.waits <= change.waits and own.in_time <= change.in_time):
-        return False
-    cut = [cut.items for cut in change.tasks if cut.keep < 1]
-    every = np.concatenate(cut) if cut else np.zeros(0, np.int64)
-    if not all(np.isin(task.items, every).all() for task in own.tasks):
-        return False
-    held = total = 0
-    for mine in own.host:
-        spans = [cut.span for cut in change.host if cut.keep < 1 and cut.thread in (mine.thread, ANY_THREAD)]
-        start, end = ([span[side] for span in spans] or [np.zeros(0, np.int64)] for side in (0, 1))
-        theirs = union(np.concatenate(start), np.concatenate(end))
-        held += length_of(intersection(*mine.span, *theirs))
-        total += length_of(mine.span)
-    return held > _COVERED * total or not total
+class _Cover:
+    """What a change does without."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        cut = [cut.items for cut in change.tasks if cut.keep < 1]
+        self._tasks = np.concatenate(cut) if cut else np.zeros(0, np.int64)
+        self._of_thread = cache(self._host_of)
+
+    def contains(self, own: Change) -> bool:
+        """Whether all of ``own`` is part of it; of work of the host, most."""
+        if not (own.waits <= self._change.waits and own.in_time <= self._change.in_time):
+            return False
+        if not all(np.isin(task.items, self._tasks).all() for task in own.tasks):
+            return False
+        held = sum(length_of(intersection(*mine.span, *self._of_thread(mine.thread))) for mine in own.host)
+        total = sum(length_of(mine.span) for mine in own.host)
+        return held > _COVERED * total or not total
+
+    def _host_of(self, thread: int) -> Span:
+        """The time of a host thread."""
+        cuts = [cut.span for cut in self._change.host if cut.keep < 1 and cut.thread in (thread, ANY_THREAD)]
+        start, end = ([span[side] for span in cuts] or [np.zeros(0, np.int64)] for side in (0, 1))
+        return union(np.concatenate(start), np.concatenate(end))
 
 
 def _untold(facts: Facts) -> Message | None:
