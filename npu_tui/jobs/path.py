@@ -214,7 +214,10 @@ def _late(rank: int) -> JobOwner:
 
 
 def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[JobOwner]) -> _Rows:
-    """All stretches by time, without overlaps; what the clocks of two ranks leave open between them is unexplained."""
+    """All stretches by time, without overlaps; gaps that the clocks of two ranks leave between them have an owner too.
+
+    It is added to ``owners``.
+    """
     start, end, kind, item, thread, section, owner = (
         np.concatenate([getattr(row, name) for row in rows]) for name in _Rows.__struct_fields__
     )
@@ -230,24 +233,13 @@ def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[Job
     if len(gap):
         none = np.full(len(gap), -1, np.int64)
         of_section = columns[3][np.minimum(gap, len(start) - 1)]
-        filled = none + UNEXPLAINED + 1, none, none, of_section, none
+        filled = np.full(len(gap), UNEXPLAINED), none, none, of_section, np.full(len(gap), len(owners))
+        text = message("job.path.clocks")
+        owners.append(JobOwner(None, "unexplained", text, text))
         columns = [np.concatenate(both) for both in zip(columns, filled, strict=True)]
         start, end = np.append(start, ends[gap]), np.append(end, begins[gap])
     by_time = np.argsort(start, kind="stable")
-    told = _Rows(start[by_time], end[by_time], *(column[by_time] for column in columns))
-    return _named(told, sections, owners)
-
-
-def _named(rows: _Rows, sections: Sequence[Section], owners: list[JobOwner]) -> _Rows:
-    """``rows`` in which every stretch has an owner: what has none is not explained."""
-    bare = np.flatnonzero(rows.owner < 0)
-    if not len(bare):
-        return rows
-    owner = rows.owner.copy()
-    owner[bare] = len(owners)
-    text = message("job.path.clocks")
-    owners.append(JobOwner(None, "unexplained", text, text))
-    return replace(rows, owner=owner)
+    return _Rows(start[by_time], end[by_time], *(column[by_time] for column in columns))
 
 
 def _summed(

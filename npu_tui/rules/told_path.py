@@ -171,13 +171,11 @@ class _Cover:
         return union(np.concatenate(start), np.concatenate(end))
 
 
-def _untold(facts: Facts) -> Message | None:
-    """Why the path of the run of ``facts`` is not told; None where it is."""
+def untold(facts: Facts) -> Message:
+    """Why the path of a run whose replay is not trusted is not told."""
     every = facts.inputs.replay_of(facts.part)
     if every is None:
         return message("path.no_launches")
-    if facts.replay is not None:
-        return None
     if every.error > CLOSE_ENOUGH:
         return message("path.not_close", error=every.error, most=CLOSE_ENOUGH)
     return message("path.not_linked", share=every.model.linked)
@@ -190,7 +188,7 @@ def run_path(facts: Facts) -> ToldPath:
         return told_path(facts)  # the same, which the findings ask for too
     tell = partial(ToldPath, facts.part.device, "run", 1)
     if facts.replay is None:
-        return tell(reason=_untold(facts))
+        return tell(reason=untold(facts))
     path, floor = critical_path(facts.replay), facts.replay.model.floor
     return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, lambda _: NO_CHANGE))
 
@@ -229,5 +227,5 @@ def told_path(facts: Facts) -> ToldPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
     tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
     if facts.replay is None:
-        return tell(reason=_untold(facts))
+        return tell(reason=untold(facts))
     return tell(floor=facts.replay.model.floor, owners=path_owners(facts))
