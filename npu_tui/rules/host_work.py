@@ -128,7 +128,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
         severity_of(facts.limits, share),
         message("finding.work.title", time=time, **words),
         message("finding.work.detail", time=owner.on_path / facts.count, unit=facts.unit),
-        facts.longest(owner.items, lambda item: message("finding.work.place")),
+        facts.longest(facts.outermost(owner.items), lambda item: message("finding.work.place")),
         removes=removes,
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),

@@ -93,9 +93,8 @@ def test_the_starving_range(level1: Sample) -> None:
     assert profiler.step_after_ns is None
     assert found["DTYPE"].hidden
     assert found["MEM.BW"].hidden
-    assert found["COMM.EXPOSED"].severity == "high"
-    assert found["COMM.LONGOP"].part_of == "COMM.STRAGGLER"
-    assert "aclnn" not in words(found["COMM.LONGOP"].title)
+    assert found["COMM.EXPOSED"].part_of == "COMM.STRAGGLER"
+    assert "COMM.LONGOP" not in found  # waits are no transfers
 
 
 def test_level0_cannot_tell_who_is_late(real: Sample) -> None:
