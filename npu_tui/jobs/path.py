@@ -258,7 +258,7 @@ def _summed(
     held: dict[int | None, int] = {}
     for owner in told:
         held[owner.rank] = held.get(owner.rank, 0) + owner.on_path
-    recorded = {owner.rank for owner in told if owner.kind != "late_rank"}
+    recorded = {owner.rank for owner in told if owner.kind != "late_rank" and owner.rank is not None}
     ranks = [RankShare(rank, length, rank in recorded) for rank, length in held.items()]
     ranks.sort(key=lambda share: -share.on_path)
     place = np.full(len(owners), -1, np.int64)

@@ -109,7 +109,7 @@ def _gain_words(path: ShownPath, owner: Owner) -> str:
     """What removing an owner gains of a unit."""
     gain = path.told.gain_of(owner)
     if gain is None:
-        return say("path.no_gain")
+        return say("path.no_gain" if owner.change is None else "path.little")
     return say("path.gain", gain=round(gain), unit=say(f"finding.unit.{path.told.unit}"))
 
 
