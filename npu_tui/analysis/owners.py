@@ -85,12 +85,14 @@ class Owner(Struct, frozen=True, eq=False):
 class Owners(Struct, frozen=True):
     """A critical path and its owners, the one with the most time first; ``owner`` is the index of that of each stretch.
 
-    Stretches of the host are cut where their owner changes.
+    Stretches of the host are cut where their owner changes. ``waits`` are all places where the host waits for the
+    device, also off the path.
     """
 
     path: Path
     owner: I64
     owners: tuple[Owner, ...]
+    waits: tuple[Owner, ...] = ()
 
 
 def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change]) -> Owners:
@@ -128,7 +130,7 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
         else row
         for row in told
     ]
-    return Owners(cut, place[owner], tuple(told))
+    return Owners(cut, place[owner], tuple(told), tuple(row for row in rows if row.doing == "wait"))
 
 
 def _cut(path: Path, host: _Host, of_part: I64) -> tuple[Path, I64]:

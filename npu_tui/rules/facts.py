@@ -510,12 +510,14 @@ class Facts(TraceSlices):
 
     @once
     def collectives(self) -> Collectives:
-        """The collectives of this device that start in the window."""
+        """The collectives of this device that start in the window, or in a range of time those that lie in it in part."""
         collectives = self.inputs.collectives()
         if self.part.slices is None:
             return collectives.taken(np.zeros(0, np.int64))
         item = collectives.item
-        return collectives.taken(self.part.slices.collective[item] & self.window.holds(self.trace.slices.start[item]))
+        start, end = self.trace.slices.start[item], self.trace.slices.end[item]
+        there = self.window.holds(start) if self.whole_steps else (start < self.window.end) & (end > self.window.start)
+        return collectives.taken(self.part.slices.collective[item] & there)
 
     @once
     def time_by_type(self) -> dict[str, int]:

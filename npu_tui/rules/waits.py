@@ -66,6 +66,8 @@ _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
 _MOST_LINES = 3
+_MOST_SITES = 10
+"""Places where the host waits that are replayed, those first at which it is blocked for longest."""
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -143,11 +145,12 @@ def sync_host(facts: Facts) -> Draft | None:
 
 
 def _sites(facts: Facts, change: Change) -> list[Owner]:
-    """The owners of the waits that ``change`` takes out, on the path, the one that the run gains most without first."""
+    """The places of the waits that ``change`` takes out, the one that the run gains most without first."""
     told = path_owners(facts)
-    waits = [owner for owner in (() if told is None else told.owners) if owner.doing == "wait"]
-    taken = [owner for owner in waits if owner.change is not None and owner.change.waits & change.waits]
-    return sorted(taken, key=lambda owner: -(owner.gain or 0))
+    taken = [owner for owner in (() if told is None else told.waits) if change.waits.intersection(owner.items.tolist())]
+    taken.sort(key=lambda owner: -int(facts.length(owner.items).sum()))
+    taken = taken[:_MOST_SITES]
+    return sorted(taken, key=lambda owner: -(facts.freed(owner.change or NO_CHANGE) or 0))
 
 
 def _copies(facts: Facts, waits: I64) -> bool:
