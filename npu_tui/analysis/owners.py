@@ -52,6 +52,9 @@ _LEAST = 0.001
 _PHASE = 0.05
 """A part of a thread's launching that takes this share of the path is told by itself."""
 
+_MOST_CALLS = 200
+"""Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number."""
+
 Doing = Literal["work", "launch", "wait", "device"]
 """What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
 
@@ -80,7 +83,7 @@ class Owner(Struct, frozen=True, eq=False):
 
 
 class Owners(Struct, frozen=True):
-    """A critical path and its owners, the one with the most time first; ``owner`` is that of every stretch.
+    """A critical path and its owners, the one with the most time first; ``owner`` is the index of that of each stretch.
 
     Stretches of the host are cut where their owner changes. ``waits`` are all places where the host waits for the
     device, also off the path.
@@ -105,13 +108,15 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
         rows.append(row)
     awake = np.flatnonzero((owner < 0) & (cut.kind == LATENCY))
     owner[awake] = [host.wait_owner.get(item, -1) for item in cut.item[awake].tolist()]
-    known = owner >= 0
-    time = summed(owner[known], (cut.end - cut.start)[known], len(rows)).tolist()
-    count = np.bincount(owner[known], minlength=len(rows)).tolist()
-    calling = np.flatnonzero(known & (cut.kind == HOST))
+    if len(bare := np.flatnonzero(owner < 0)):
+        owner[bare] = len(rows)
+        rows.append(_owner(UNEXPLAINED, "device", ""))
+    time = summed(owner, cut.end - cut.start, len(rows)).tolist()
+    count = np.bincount(owner, minlength=len(rows)).tolist()
+    calling = np.flatnonzero(cut.kind == HOST)
     in_calls = summed(owner[calling], (cut.end - cut.start)[calling], len(rows)).tolist()
     order = [k for k in sorted(range(len(rows)), key=lambda k: -time[k]) if count[k]]
-    place = np.full(len(rows) + 1, -1, np.int64)
+    place = np.full(len(rows), -1, np.int64)
     place[order] = np.arange(len(order))
     told = [
         replace(rows[k], kind="host" if 2 * in_calls[k] > time[k] else rows[k].kind, on_path=time[k], count=count[k])
@@ -391,22 +396,23 @@ class _Host:
         before, lines = lines_of_stacks(self._trace, self._stack_before(lost))
         line[lost] = np.where(before >= 0, before + len(self.lines), -1)
         self.lines += lines
-        nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
+        nodes, within = self.nodes, dict[int, tuple[int, int]]()
+        one_place = _OnePlace()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
-            of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
-            within[at] = max(within.get(at, (0, ())), (int(length[parts].sum()), nodes.calls_of(named)))
+            of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
+            within[at] = max(within.get(at, (0, ROOT)), (int(length[parts].sum()), named))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
-        of_wait = {item: number(("wait", *key)) for item, key in site.items()}
+        of_wait = {item: number(("wait", name, one_place(where))) for item, (name, where) in site.items()}
         of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
         # Launching, by thread and function; short calls of what is work elsewhere belong there.
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
         phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
         for parts, (node, told, thread) in _alike(launching, calls.node, line, self.thread):
-            where, name = nodes.where[node] if told < 0 else self.lines[told], nodes.text[node]
+            where, name = one_place(nodes.where[node] if told < 0 else self.lines[told]), nodes.text[node]
             known = keys.get(("work", name, where), -1) if name else -1
             if known >= 0:
                 of_part[parts] = known
@@ -430,7 +436,7 @@ class _Host:
         bounds = np.searchsorted(of_part[order], np.arange(len(keys) + 1))
         for key, at in keys.items():
             parts = order[bounds[at] : bounds[at + 1]]
-            found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
+            found.append(replace(self._owner(key, parts), calls=nodes.calls_of(within.get(at, (0, ROOT))[1])))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)
@@ -495,6 +501,20 @@ class _Host:
 
 
 _BASE = re.compile(r".*[/\\]")
+
+
+class _OnePlace:
+    """Gives a line of code one path: frames leave out folders of it that call stacks have."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, str], CodeLine] = {}
+
+    def __call__(self, line: CodeLine | None) -> CodeLine | None:
+        """``line``, or one seen before that is the same with more or fewer folders."""
+        if line is None:
+            return None
+        known = self._known.setdefault((_BASE.sub("", line.file), line.line, line.function), line)
+        return known if known.file.endswith(line.file) or line.file.endswith(known.file) else line
 
 
 def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
@@ -609,9 +629,9 @@ class _Nodes:
         return "" if self._launches[named] else self.text[named], self.where[named]
 
     def calls_of(self, node: int) -> tuple[str, ...]:
-        """``node`` and the calls around it, innermost first."""
-        calls = []
-        while node > 0:
+        """``node`` and the calls around it, innermost first, at most ``_MOST_CALLS``."""
+        calls: list[str] = []
+        while node != ROOT and len(calls) < _MOST_CALLS:
             calls.append(self.text[node])
             node = self.above[node]
         return tuple(calls)

@@ -19,9 +19,8 @@ OWN = -2
 ROOT = 0
 """The node of what is in no call."""
 _FULL = -1
-_DEEPEST = 1 << 16
-"""How many slices of a thread may be open at once: Python's recursion ends at 1,000."""
 _NODES = 1 << 12
+"""Nodes that there is room for at first."""
 
 
 class Stretches(Struct, frozen=True):
@@ -84,12 +83,13 @@ def innermost(
         found: list[I64] = []
         for thread in threads:
             lanes = np.ascontiguousarray(thread.lanes.copy())
-            room = len(thread.bounds) + 2 * int((lanes[:, 1] - lanes[:, 0]).sum())
-            parts, opened = np.empty((room, 6), np.int64), np.empty((_DEEPEST, 3), np.int64)
+            slices = int((lanes[:, 1] - lanes[:, 0]).sum())
+            room = len(thread.bounds) + 2 * slices
+            parts, opened = np.empty((room, 6), np.int64), np.empty((slices, 3), np.int64)
             count = compiled.innermost(
                 lanes, len(lanes), start, end, name, stack, len(start), clear, len(clear), stack_node,
                 len(stack_node), np.ascontiguousarray(thread.bounds), len(thread.bounds), tree, nodes, slots,
-                len(slots), used, opened, _DEEPEST, parts, room, thread.chained,
+                len(slots), used, opened, slices, parts, room, thread.chained,
             )  # fmt: skip
             if count == _FULL:
                 break
