@@ -35,6 +35,9 @@ OWN: dict[str, Cause] = {
     "own: decode, tensor parallel, two late": Cause(
         (troubled(_TENSOR, late_peer=1, late_too=3, late_peer_ns=900_000),), _ON_TIME, ("COMM.STRAGGLER",)
     ),
+    "own: decode, tensor parallel, late by little": Cause(
+        (troubled(_TENSOR, late_peer=3, late_peer_ns=200_000),), _ON_TIME, ("COMM.STRAGGLER",)
+    ),
     "own: decode, tensor parallel, Python between": Cause(
         (troubled(_TENSOR, between_ns=2_500_000),), untroubled(between_ns=0), ("HOST.WORK",)
     ),
@@ -204,6 +207,17 @@ OWN: dict[str, Cause] = {
         (troubled(replace(JOB, layers=5, gradient_bytes=24_000_000), slow_link=2, link_slower=12),),
         untroubled(slow_link=None),
         ("COMM.LINK",),
+    ),
+    "own: slow transfers now and then": Cause(
+        (troubled(replace(JOB, layers=5, gradient_bytes=12_000_000), slow_once=30),),
+        untroubled(slow_once=1),
+        ("COMM.LONGOP",),
+    ),
+    "own: decode, tensor parallel, slow transfers now and then": Cause(
+        (troubled(replace(_TENSOR, token_bytes=400_000), slow_once=30),),
+        untroubled(slow_once=1),
+        ("COMM.LONGOP",),
+        others=("COMM.EXPOSED",),
     ),
     "own: a slow link of eight, reductions that block": Cause(
         (

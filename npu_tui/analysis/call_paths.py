@@ -13,7 +13,7 @@ from npu_tui.analysis.code_lines import stack_of, user_lines
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.native.stacks import OWN, Stretches, innermost
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I32, I64, numbers_in
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
@@ -49,7 +49,7 @@ def call_paths(trace: Trace, thread: I64, low: I64, high: I64) -> CallPaths:
     chains, stack_node, texts = _chains(trace)
     threads: list[Stretches] = []
     members: list[I64] = []
-    for one in np.unique(thread).tolist():
+    for one in numbers_in(thread):
         mine = np.flatnonzero(thread == one)
         mine = mine[np.argsort(low[mine], kind="stable")]
         bounds = np.stack((low[mine], high[mine]), 1)

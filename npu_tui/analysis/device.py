@@ -56,6 +56,8 @@ _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"}
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """Part of the names of AI CPU kernels; older writers record no task type for them."""
 _EVENTS = ("EVENT", "PLACE_HOLDER")
+_OF_COLLECTIVES = re.compile(r"Ai(?:cpu|v)Kernel$|^aiv_(?:all|reduce|broadcast)")
+"""Kernels that move the data of a collective: msprof does not count them as computing."""
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
@@ -145,10 +147,12 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
         compute[span] &= ~copy[span]
     exchanging = _on_lanes(trace, [lane for lane in hardware if lane in collective_streams(trace)])
     copy &= ~exchanging
+    moving = compute & _kinds(trace.names, lambda name: _OF_COLLECTIVES.search(name) is not None)[slices.name]
+    compute &= ~moving
     if groups:
         return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
     event = _kinds(trace.names, lambda name: name.startswith(_EVENTS))
-    return DeviceSlices(device, compute & ~exchanging, exchanging & ~event[slices.name], copy)
+    return DeviceSlices(device, compute & ~exchanging, moving | (exchanging & ~event[slices.name]), copy)
 
 
 def _on_lanes(trace: Trace, lanes: list[int]) -> Bools:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.trace.arrays import I64, in_groups, summed
+from npu_tui.trace.arrays import I64, Bools, in_groups, summed
 from npu_tui.trace.model import Trace
 
 UNKNOWN = -1
 """The rank of an unknown peer."""
 TOGETHER_NS = 300_000
 """Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
-_NOTABLE = 0.05
-"""An arrival within this share of a collective is part of it: every rank needs time to get ready."""
-_HARDLY = 0.1
+HARDLY = 0.1
 """Share of the waiting that may remain unexplained."""
+_SIGMAS = 3.0
+"""Ranks of equal speed are last no more often than this many standard deviations above their turn: once in 700 jobs."""
 _FILLS = 0.9
 """A first receive is not late if the filling of the pipeline explains this share of its wait."""
 AS_LATE = 0.5
@@ -52,22 +53,78 @@ def place_of(peer: int) -> tuple[int, int]:
     return (-1, UNKNOWN) if peer == UNKNOWN else (group - 1, rank)
 
 
-def late_arrivals(arrivals: Arrivals, elapsed: I64, fill: I64) -> Arrivals:
-    """The arrivals that collectives of ``elapsed`` ns waited for, beyond the ``fill`` of a pipeline; (count,) each."""
-    least = np.maximum(_NOTABLE * elapsed, fill / _FILLS)
-    late = arrivals.taken(arrivals.after > least[arrivals.owner])
-    return Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
+class Lateness(Struct, frozen=True):
+    """Who is waited for: the ``late`` ranks, of all ``arrivals`` that collectives wait for.
+
+    Ranks in time run the same code as this one and move with it: ``others`` is when the last of them came, ns after
+    this rank, 0 where none came later; (count,). All arrivals but those of a pipeline that fills are ``seen``.
+    """
+
+    seen: Arrivals
+    arrivals: Arrivals
+    late: frozenset[int]
+    others: I64
+
+    def beyond_chance(self, ranks: Collection[int]) -> bool:
+        """Whether one of ``ranks`` is last more often than if all ranks took turns."""
+        known = np.array([*ranks], np.int64)
+        return bool(_beyond_chance(self.seen, lambda rank: np.isin(rank, known).astype(np.int64), 2)[1])
+
+    def behind(self) -> list[list[tuple[int, int]]]:
+        """The late ranks of each collective that came after those in time: rank, and ns after this one; (count,)."""
+        mine = self.arrivals.taken(self.arrivals.of(self.late))
+        behind: list[list[tuple[int, int]]] = [[] for _ in range(mine.count)]
+        for owner, rank, after in zip(mine.owner.tolist(), mine.rank.tolist(), mine.after.tolist(), strict=True):
+            behind[owner].append((rank, after))
+        return behind
 
 
-def late_ranks(arrivals: Arrivals) -> frozenset[int]:
-    """The late ranks: the fewest ranks that explain nearly all waiting, and all that are about as late as they are."""
+def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None) -> Lateness:
+    """Who is late at collectives of ``elapsed`` ns, beyond the ``fill`` of a pipeline; (count,) each.
+
+    Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
+    """
+    late = seen.taken(seen.after > (fill / _FILLS)[seen.owner])
+    arrivals = Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
+    if guessed is not None and guessed.any():
+        known, alone = arrivals.taken(guessed[arrivals.owner] == 0), np.flatnonzero(guessed)
+        owner = np.concatenate((known.owner, alone))
+        rank = np.concatenate((known.rank, np.full(len(alone), UNKNOWN)))
+        after = np.concatenate((known.after, guessed[alone]))
+        arrivals = Arrivals(late.count, owner, rank, after).taken(np.argsort(owner, kind="stable"))
+    # Whoever passes messages on comes after those it gets them from, late or not.
+    seen = seen.taken(fill[seen.owner] == 0)
+    every = np.unique(seen.rank)
+    often = every[_beyond_chance(seen, lambda rank: np.searchsorted(every, rank), len(every))]
+    ranks = late_ranks(arrivals, frozenset(often.tolist()))
+    return Lateness(seen, arrivals, ranks, arrivals.taken(~arrivals.of(ranks)).latest())
+
+
+def _beyond_chance(seen: Arrivals, code_of: Callable[[I64], I64], codes: int) -> Bools:
+    """Which sets of ranks are last more often than by chance, by which ranks of equal speed take turns; (codes,).
+
+    ``code_of`` gives the set of each rank.
+    """
+    cells, count = np.unique(seen.owner * codes + code_of(seen.rank), return_counts=True)
+    chance = count / np.bincount(seen.owner, minlength=seen.count)[cells // codes]
+    expected = np.bincount(cells % codes, chance, codes)
+    spread = np.sqrt(np.bincount(cells % codes, chance * (1.0 - chance), codes))
+    beyond: Bools = np.bincount(code_of(seen.last().rank), minlength=codes) > expected + _SIGMAS * spread
+    return beyond
+
+
+def late_ranks(arrivals: Arrivals, often: frozenset[int] = frozenset()) -> frozenset[int]:
+    """The late ranks: the fewest ranks that explain nearly all waiting, and all that are about as late as they are.
+
+    Those that are ``often`` last are late however little it is.
+    """
     late: set[int] = set()
     waited = left = int(arrivals.latest().sum())
-    while left > _HARDLY * waited:
+    while left > HARDLY * waited:
         last = arrivals.taken(~arrivals.of(frozenset(late))).last()
         left = int(last.after.sum())
-        behind = last.taken(last.after > TOGETHER_NS)
-        if not len(behind.rank) or left <= _HARDLY * waited:
+        behind = last.taken((last.after > TOGETHER_NS) | last.of(often))
+        if not len(behind.rank) or left <= HARDLY * waited:
             break
         ranks, code = np.unique(behind.rank, return_inverse=True)
         sums = summed(code, behind.after, len(ranks))

@@ -84,8 +84,6 @@ def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
 Intervals = tuple[I64, I64]
 
 _NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-_COMMUNICATION_KERNELS = ("AicpuKernel", "AivKernel")
-"""Suffixes of the names of kernels that communicate; msprof does not count them as Computing."""
 _ROUNDING_NS = 2
 """How far rounding may move the edges of a Free slice against those of other slices."""
 _GRID_NS = 1000
@@ -186,9 +184,7 @@ def computed_lanes(trace: Trace, device: DeviceSlices) -> OverlapLanes:
     Free holds copies as msprof's does. On a GPU it does not: there it is what TraceLens calls idle.
     """
     start, end = trace.slices.start, trace.slices.end
-    exchanging = np.array([name.endswith(_COMMUNICATION_KERNELS) for name in trace.names] + [False])
-    compute = device.compute & ~exchanging[trace.slices.name]
-    computing = union(start[compute], end[compute])
+    computing = union(start[device.compute], end[device.compute])
     communication = union(start[device.collective], end[device.collective])
     busy = union(np.concatenate((computing[0], communication[0])), np.concatenate((computing[1], communication[1])))
     copies = _NO_INTERVALS

@@ -37,7 +37,7 @@ from npu_tui.analysis.replay import Change, HostCut, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, waits_of
 from npu_tui.native.stacks import ROOT
-from npu_tui.trace.arrays import I64, Bools, BySlice, distinct, summed
+from npu_tui.trace.arrays import I64, Bools, BySlice, distinct, numbers_in, summed
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import Trace
@@ -51,6 +51,9 @@ _LEAST = 0.001
 """Share of the path from which an owner's gain is worth a run of the model."""
 _PHASE = 0.05
 """A part of a thread's launching that takes this share of the path is told by itself."""
+
+_MOST_CALLS = 200
+"""Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number."""
 
 Doing = Literal["work", "launch", "wait", "device"]
 """What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
@@ -80,14 +83,16 @@ class Owner(Struct, frozen=True, eq=False):
 
 
 class Owners(Struct, frozen=True):
-    """A critical path and its owners, the one with the most time first; ``owner`` is that of every stretch.
+    """A critical path and its owners, the one with the most time first; ``owner`` is the index of that of each stretch.
 
-    Stretches of the host are cut where their owner changes.
+    Stretches of the host are cut where their owner changes. ``waits`` are all places where the host waits for the
+    device, also off the path.
     """
 
     path: Path
     owner: I64
     owners: tuple[Owner, ...]
+    waits: tuple[Owner, ...] = ()
 
 
 def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change]) -> Owners:
@@ -103,13 +108,15 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
         rows.append(row)
     awake = np.flatnonzero((owner < 0) & (cut.kind == LATENCY))
     owner[awake] = [host.wait_owner.get(item, -1) for item in cut.item[awake].tolist()]
-    known = owner >= 0
-    time = summed(owner[known], (cut.end - cut.start)[known], len(rows)).tolist()
-    count = np.bincount(owner[known], minlength=len(rows)).tolist()
-    calling = np.flatnonzero(known & (cut.kind == HOST))
+    if len(bare := np.flatnonzero(owner < 0)):
+        owner[bare] = len(rows)
+        rows.append(_owner(UNEXPLAINED, "device", ""))
+    time = summed(owner, cut.end - cut.start, len(rows)).tolist()
+    count = np.bincount(owner, minlength=len(rows)).tolist()
+    calling = np.flatnonzero(cut.kind == HOST)
     in_calls = summed(owner[calling], (cut.end - cut.start)[calling], len(rows)).tolist()
     order = [k for k in sorted(range(len(rows)), key=lambda k: -time[k]) if count[k]]
-    place = np.full(len(rows) + 1, -1, np.int64)
+    place = np.full(len(rows), -1, np.int64)
     place[order] = np.arange(len(order))
     told = [
         replace(rows[k], kind="host" if 2 * in_calls[k] > time[k] else rows[k].kind, on_path=time[k], count=count[k])
@@ -123,7 +130,7 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
         else row
         for row in told
     ]
-    return Owners(cut, place[owner], tuple(told))
+    return Owners(cut, place[owner], tuple(told), tuple(row for row in rows if row.doing == "wait"))
 
 
 def _cut(path: Path, host: _Host, of_part: I64) -> tuple[Path, I64]:
@@ -191,7 +198,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
         where = _most(told[mine], lines, path.end[stretches] - path.start[stretches])
-        words = {"items": np.unique(path.item[stretches]), "change": change}
+        words = {"items": path.item[stretches], "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
     for peer in np.unique(path.peer[late]).tolist():
@@ -258,7 +265,7 @@ class _Points(Struct, frozen=True):
     def since(self, thread: I64, time: I64) -> I64:
         """The last point of each ``thread`` at or before ``time``, -1 without one; (m,)."""
         at = np.full(len(time), -1, np.int64)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(self.thread, (one, one + 1)).tolist()
             mine = thread == one
             found = first + np.searchsorted(self.time[first:last], time[mine], "right") - 1
@@ -327,7 +334,7 @@ class _Host:
         high = np.where(in_call, until, self.calls.high[parts])
         launches = np.isin(points.kind, (ENQUEUE, LAUNCH))
         handed = np.zeros(len(parts), np.bool_)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine = self.thread[parts] == one
             others = np.sort(points.time[launches & (points.thread != one)])
             handed[mine] = np.searchsorted(others, high[mine]) > np.searchsorted(others, low[mine], "right")
@@ -351,7 +358,7 @@ class _Host:
         points = self._points
         thread, low, high = (np.concatenate(columns) for columns in zip(pauses, self._on_path(), strict=True))
         near = np.zeros(len(points.time), np.bool_)
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             first, last = np.searchsorted(points.thread, (one, one + 1)).tolist()
             edges = np.concatenate((low[thread == one], high[thread == one]))
             near[first:last] = np.isin(points.time[first:last], edges)
@@ -362,7 +369,7 @@ class _Host:
         """The stretch of the path that each part lies in, -1 without one; (parts,)."""
         found = np.full(len(self.calls.low), -1, np.int64)
         thread, low, high = on_path
-        for one in np.unique(thread).tolist():
+        for one in numbers_in(thread):
             mine = np.flatnonzero(thread == one)
             mine = mine[np.argsort(low[mine], kind="stable")]
             parts = np.flatnonzero(self.thread == one)
@@ -389,22 +396,23 @@ class _Host:
         before, lines = lines_of_stacks(self._trace, self._stack_before(lost))
         line[lost] = np.where(before >= 0, before + len(self.lines), -1)
         self.lines += lines
-        nodes, within = self.nodes, dict[int, tuple[int, tuple[str, ...]]]()
+        nodes, within = self.nodes, dict[int, tuple[int, int]]()
+        one_place = _OnePlace()
         for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
             named = nodes.named(node)
             name, where = nodes.work_of(named)
-            of_part[parts] = at = number(("work", name, where if told < 0 else self.lines[told]))
-            within[at] = max(within.get(at, (0, ())), (int(length[parts].sum()), nodes.calls_of(named)))
+            of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
+            within[at] = max(within.get(at, (0, ROOT)), (int(length[parts].sum()), named))
         # Waits, by the operation that waits and its line.
         site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
-        of_wait = {item: number(("wait", *key)) for item, key in site.items()}
+        of_wait = {item: number(("wait", name, one_place(where))) for item, (name, where) in site.items()}
         of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
         # Launching, by thread and function; short calls of what is work elsewhere belong there.
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
         phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
         for parts, (node, told, thread) in _alike(launching, calls.node, line, self.thread):
-            where, name = nodes.where[node] if told < 0 else self.lines[told], nodes.text[node]
+            where, name = one_place(nodes.where[node] if told < 0 else self.lines[told]), nodes.text[node]
             known = keys.get(("work", name, where), -1) if name else -1
             if known >= 0:
                 of_part[parts] = known
@@ -428,7 +436,7 @@ class _Host:
         bounds = np.searchsorted(of_part[order], np.arange(len(keys) + 1))
         for key, at in keys.items():
             parts = order[bounds[at] : bounds[at + 1]]
-            found.append(replace(self._owner(key, parts), calls=within.get(at, (0, ()))[1]))
+            found.append(replace(self._owner(key, parts), calls=nodes.calls_of(within.get(at, (0, ROOT))[1])))
         waits: dict[int, list[int]] = {}
         for item, at in of_wait.items():
             waits.setdefault(at, []).append(item)
@@ -449,7 +457,7 @@ class _Host:
         begun = np.where(np.append(points.kind, -1)[point] == WAIT_END, point - 1, point)
         time = np.append(points.time, -1)[begun] - (begun == point)
         stack = np.full(len(parts), -1, np.int64)
-        for one in np.unique(self.thread[parts]).tolist():
+        for one in numbers_in(self.thread[parts]):
             mine, own = np.flatnonzero(self.thread[parts] == one), np.flatnonzero(self.thread == one)
             at = own[np.maximum(np.searchsorted(calls.low[own], time[mine], "right") - 1, 0)]
             there = (calls.low[at] <= time[mine]) & (time[mine] < calls.high[at])
@@ -458,12 +466,13 @@ class _Host:
 
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key
-        items = np.unique(self.calls.item[parts])
-        thread = np.unique(self.thread[parts])
+        items = self.calls.item[parts]
+        items = items if doing == "launch" else np.unique(items)  # one call launches once
+        thread = numbers_in(self.thread[parts])
         change = None
         if doing != "wait":
             cuts = []
-            for one in thread.tolist():
+            for one in thread:
                 mine = parts[self.thread[parts] == one]
                 span = union(self.calls.low[mine], self.calls.high[mine])
                 cuts.append(HostCut(int(self._replay.model.tids[one]), span))
@@ -480,14 +489,32 @@ class _Host:
         sites: dict[int, tuple[str, CodeLine | None]] = {}
         at = np.flatnonzero(self.waits)
         first = np.unique(self.point[at], return_index=True)
-        node_of = dict(zip(first[0].tolist(), self.calls.node[at[first[1]]].tolist(), strict=True))
+        parts = at[first[1]]
+        part_of = dict(zip(first[0].tolist(), parts.tolist(), strict=True))
+        line, lines = lines_of_stacks(self._trace, self.calls.stack)
         for point in begins.tolist():
-            node = node_of.get(point, 0)
-            sites[int(points.item[point])] = self.nodes.site_of(node)
+            part = part_of.get(point, -1)
+            name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
+            told = int(line[part]) if part >= 0 else -1
+            sites[int(points.item[point])] = name, where if told < 0 else lines[told]
         return sites
 
 
 _BASE = re.compile(r".*[/\\]")
+
+
+class _OnePlace:
+    """Gives a line of code one path: frames leave out folders of it that call stacks have."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, str], CodeLine] = {}
+
+    def __call__(self, line: CodeLine | None) -> CodeLine | None:
+        """``line``, or one seen before that is the same with more or fewer folders."""
+        if line is None:
+            return None
+        known = self._known.setdefault((_BASE.sub("", line.file), line.line, line.function), line)
+        return known if known.file.endswith(line.file) or line.file.endswith(known.file) else line
 
 
 def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
@@ -507,7 +534,7 @@ def _elementary(*spans: Spans) -> Spans:
     """The union of ``spans``, cut wherever one of them begins or ends."""
     thread, low, high = (np.concatenate(columns) for columns in zip(*spans, strict=True))
     parts: list[Spans] = [(thread[:0], low[:0], high[:0])]
-    for one in np.unique(thread).tolist():
+    for one in numbers_in(thread):
         mine = thread == one
         begin, end = union(low[mine], high[mine])
         bounds = np.unique(np.concatenate((low[mine], high[mine])))
@@ -521,7 +548,7 @@ def _elementary(*spans: Spans) -> Spans:
 def _lies_in(spans: Spans, thread: I64, time: I64) -> Bools:
     """Whether each ``time`` of a ``thread`` lies in one of ``spans``; (n,)."""
     lies = np.zeros(len(time), np.bool_)
-    for one in np.unique(spans[0]).tolist():
+    for one in numbers_in(spans[0]):
         mine, queries = spans[0] == one, thread == one
         lies[queries] = inside(*union(spans[1][mine], spans[2][mine]), time[queries])
     return lies
@@ -602,9 +629,9 @@ class _Nodes:
         return "" if self._launches[named] else self.text[named], self.where[named]
 
     def calls_of(self, node: int) -> tuple[str, ...]:
-        """``node`` and the calls around it, innermost first."""
-        calls = []
-        while node > 0:
+        """``node`` and the calls around it, innermost first, at most ``_MOST_CALLS``."""
+        calls: list[str] = []
+        while node != ROOT and len(calls) < _MOST_CALLS:
             calls.append(self.text[node])
             node = self.above[node]
         return tuple(calls)

@@ -63,6 +63,8 @@ class Path(Struct, frozen=True):
 
     def within(self, start: int, end: int) -> Path:
         """The path from ``start`` to ``end``, ns: stretches that cross these are cut there."""
+        if not len(self) or (start <= self.start[0] and end >= self.end[-1]):
+            return self
         inside = self.taken((self.end > start) & (self.start < end))
         low, high = np.maximum(inside.start, start), np.minimum(inside.end, end)
         return Path(low, high, inside.kind, inside.item, inside.thread, inside.low + low - inside.start, inside.peer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,10 +13,10 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.lateness import (
     AS_LATE,
     SIBLINGS,
+    TOGETHER_NS,
     UNKNOWN,
     fill_of,
-    late_arrivals,
-    late_ranks,
+    lateness,
     peers_seen,
     unknown_waits,
 )
@@ -293,20 +293,12 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     seen, elapsed = _seen(collectives, tasks.item[chosen]), tasks.end[chosen] - tasks.start[chosen]
     fill = fill_of(fills, tasks.item[chosen])
     items = tasks.item[chosen].tolist()
-    arrivals = _with_guessed(late_arrivals(seen, elapsed, fill), items, guessed)
-    late = late_ranks(arrivals)
+    waits = lateness(seen, elapsed, fill, fill_of(guessed, tasks.item[chosen]))
+    arrivals, late, others = waits.arrivals, waits.late, waits.others
     previous = previous_same(trace.slices.lane[tasks.item[chosen]])
     before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
     follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
-    is_late = arrivals.of(late)
-    behind: dict[int, list[tuple[int, int]]] = {}
-    arrivals_of_late = arrivals.taken(is_late)
-    for owner, rank, after in zip(
-        arrivals_of_late.owner.tolist(), arrivals_of_late.rank.tolist(), arrivals_of_late.after.tolist(), strict=True
-    ):
-        behind.setdefault(owner, []).append((rank, after))
-    on_time = arrivals.taken(~is_late)
-    others = on_time.latest()
+    on_time = arrivals.taken(~arrivals.of(late))
     last = on_time.taken(on_time.after > 0).last()
     other = np.full(arrivals.count, UNKNOWN)
     other[last.owner] = last.rank
@@ -326,7 +318,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
         for item, peers, waited, task, before_it, other, filling, transfer, last_other in zip(
             items,
             _peers(seen),
-            (behind.get(k, ()) for k in range(len(items))),
+            waits.behind(),
             *(column.tolist() for column in columns),
             strict=True,
         )
@@ -358,26 +350,20 @@ def _peers(seen: Arrivals) -> list[frozenset[int]]:
     return [known[key] for key in keys]
 
 
-def _with_guessed(arrivals: Arrivals, items: Sequence[int], guessed: Mapping[int, int]) -> Arrivals:
-    """``arrivals`` in which slices with a ``guessed`` wait have one arrival of an unknown rank."""
-    owners = np.array([k for k, item in enumerate(items) if item in guessed], np.int64)
-    if not len(owners):
-        return arrivals
-    others = arrivals.taken(~np.isin(arrivals.owner, owners))
-    owner = np.concatenate((others.owner, owners))
-    rank = np.concatenate((others.rank, np.full(len(owners), UNKNOWN)))
-    after = np.concatenate((others.after, np.array([guessed[items[k]] for k in owners.tolist()], np.int64)))
-    return Arrivals(arrivals.count, owner, rank, after).taken(np.argsort(owner, kind="stable"))
-
-
 def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
-    """The ``late`` ranks that are equally late at every collective, whatever this rank did ``before`` it (ns)."""
+    """The ``late`` ranks that are equally late at every collective, whatever this rank did ``before`` it (ns).
+
+    So are those that are hardly late: they run the same code.
+    """
     ranks = set()
     for rank in late - {UNKNOWN}:
         arrivals_of_rank = arrivals.taken(arrivals.rank == rank)
-        lateness = arrivals_of_rank.after
-        if len(lateness) < SIBLINGS or lateness.min() < AS_LATE * float(np.median(lateness)):
+        after = arrivals_of_rank.after
+        if int(after.max(initial=0)) <= TOGETHER_NS:
+            ranks.add(rank)
             continue
-        if float(np.std(lateness)) < _STEADY * float(np.std(before[arrivals_of_rank.owner])):
+        if len(after) < SIBLINGS or after.min() < AS_LATE * float(np.median(after)):
+            continue
+        if float(np.std(after)) < _STEADY * float(np.std(before[arrivals_of_rank.owner])):
             ranks.add(rank)
     return ranks

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meeting
-from npu_tui.analysis.replay_host import DEQUEUE, WAIT_BEGIN, WAIT_END, HostPoints
+from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
 _WAKE_NS = 200_000
@@ -201,6 +201,29 @@ def wait_edges(
     before = points.before[wait_ends[waited]]  # such as the end of a step, which may be that of the wait
     length = until[waited] - np.maximum(begun[waited], np.where(before >= 0, points.time[before], 0))
     points.rest[wait_ends[waited]] = np.minimum(length, np.maximum(after[waited], _CALL_NS))
+    of_wait = wait_ends[waited], last_task[waited], begun[waited]
+    _steps_within(builder, points, tasks, host_node, end_node, done, *of_wait)
+
+
+def _steps_within(
+    builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32, done: I64,
+    ends: I64, task: I64, begun: I64,
+) -> None:  # fmt: skip
+    """Adds the steps that end or begin in a wait, ns before its end by rounding: they wait for its ``task`` as well."""
+    marks = points.before[ends]
+    while len(marks):
+        inner = (marks >= 0) & (points.kind[marks] == MARK)
+        inner &= (points.time[marks] > begun) & (points.time[marks] >= done[task])
+        marks, ends, task, begun = marks[inner], ends[inner], task[inner], begun[inner]
+        builder.add(
+            end_node[task],
+            host_node[marks],
+            points.time[marks] - done[task],
+            task=np.where(tasks.kind[task] == KERNEL, task, -1),
+            wait=points.item[ends],
+        )
+        points.until[marks], points.rest[marks] = begun, 0
+        marks = points.before[marks]
 
 
 def device_edges(

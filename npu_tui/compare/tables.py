@@ -13,6 +13,7 @@ from npu_tui.analysis.path import PathKind
 from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
+from npu_tui.profile.path_tables import place_row
 from npu_tui.profile.table import Column, Sheet, columns, from_tuples, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
@@ -156,9 +157,8 @@ def owners(comparison: Comparison) -> Sheet:
 
 
 def _owner(row: OwnerChange) -> tuple[Any, ...]:
-    owner, line = row.known, row.known.where
-    place = None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
-    return owner.kind, owner.doing, words(owner.name), place, row.base_ns, row.new_ns, row.delta, row.exact
+    owner, times = row.known, (row.base_ns, row.new_ns, row.delta, row.exact)
+    return owner.kind, owner.doing, words(owner.name), place_row(owner.where), *times
 
 
 OWNERS = table(

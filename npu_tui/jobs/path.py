@@ -14,15 +14,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN
-from npu_tui.analysis.owners import Doing, Owner
+from npu_tui.analysis.owners import Doing
 from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, PathKind
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only
 from npu_tui.jobs.kept import summaries_in
 from npu_tui.jobs.path_walk import JobWalk, Section, concatenated, rank_of
 from npu_tui.jobs.rank_walk import RankWalk
-from npu_tui.rules.told_path import owner_text
+from npu_tui.rules.told_path import owner_name, owner_text
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import of_trace
@@ -32,20 +33,21 @@ from npu_tui.trace.text import brief
 class JobOwner(Struct, frozen=True):
     """Whose some stretches are: ``on_path`` ns in ``count`` stretches of ``rank``, None where no task names it.
 
-    The fields are those of ``Owner``; ``text`` says what it is. ``gain`` is by how much the run is shorter without it,
-    ns: at no collective by more than the rank came after the second. None: nothing that one could do without.
+    The fields are those of ``Owner``; ``text`` says what it is, ``name`` without its line. ``gain`` is by how much the
+    run is shorter without it, ns: at no collective by more than the rank came after the second. None: nothing that one
+    could do without.
     """
 
     rank: int | None
     kind: PathKind
-    doing: Doing
-    name: str
-    where: tuple[str, int, str | None] | None
-    thread: int
-    on_path: int
-    count: int
-    gain: int | None
     text: Message
+    name: Message
+    doing: Doing = "device"
+    where: CodeLine | None = None
+    thread: int = -1
+    on_path: int = 0
+    count: int = 0
+    gain: int | None = None
 
 
 class RankShare(Struct, frozen=True):
@@ -179,9 +181,15 @@ def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owner
     own = path.taken(path.kind != LATE_RANK)
     if len(own):
         judged = walk.owners(own)
-        numbers = np.where(judged.owner >= 0, judged.owner + len(owners), -1)
+        numbers = judged.owner + len(owners)
         trace = walk.facts.trace
-        owners += [_owner(walk.rank, owner, owner_text(trace, owner)) for owner in judged.owners]
+        owners += [
+            JobOwner(
+                walk.rank, owner.kind, owner_text(trace, owner), owner_name(trace, owner), owner.doing, owner.where,
+                owner.thread, gain=owner.gain,
+            )
+            for owner in judged.owners
+        ]  # fmt: skip
         found.append((judged.path, numbers))
     for peer in np.unique(absent.peer).tolist():
         stretches = absent.taken(absent.peer == peer)
@@ -199,21 +207,17 @@ def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owner
     return rows
 
 
-def _owner(rank: int, owner: Owner, text: Message) -> JobOwner:
-    where = None if owner.where is None else (owner.where.file, owner.where.line, owner.where.function)
-    return JobOwner(rank, owner.kind, owner.doing, owner.name, where, owner.thread, 0, 0, owner.gain, text)
-
-
 def _late(rank: int) -> JobOwner:
     """A rank that holds the path and cannot be walked."""
-    if rank == UNKNOWN:
-        return JobOwner(None, "late_rank", "device", "", None, -1, 0, 0, None, message("path.owner.rank_unknown"))
-    text = message("job.path.absent", rank=rank)
-    return JobOwner(rank, "late_rank", "device", "", None, -1, 0, 0, None, text)
+    text = message("path.owner.rank_unknown") if rank == UNKNOWN else message("job.path.absent", rank=rank)
+    return JobOwner(None if rank == UNKNOWN else rank, "late_rank", text, text)
 
 
 def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[JobOwner]) -> _Rows:
-    """All stretches by time, without overlaps; what the clocks of two ranks leave open between them is unexplained."""
+    """All stretches by time, without overlaps; gaps that the clocks of two ranks leave between them have an owner too.
+
+    It is added to ``owners``.
+    """
     start, end, kind, item, thread, section, owner = (
         np.concatenate([getattr(row, name) for row in rows]) for name in _Rows.__struct_fields__
     )
@@ -229,24 +233,13 @@ def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[Job
     if len(gap):
         none = np.full(len(gap), -1, np.int64)
         of_section = columns[3][np.minimum(gap, len(start) - 1)]
-        filled = none + UNEXPLAINED + 1, none, none, of_section, none
+        filled = np.full(len(gap), UNEXPLAINED), none, none, of_section, np.full(len(gap), len(owners))
+        text = message("job.path.clocks")
+        owners.append(JobOwner(None, "unexplained", text, text))
         columns = [np.concatenate(both) for both in zip(columns, filled, strict=True)]
         start, end = np.append(start, ends[gap]), np.append(end, begins[gap])
     by_time = np.argsort(start, kind="stable")
-    told = _Rows(start[by_time], end[by_time], *(column[by_time] for column in columns))
-    return _named(told, sections, owners)
-
-
-def _named(rows: _Rows, sections: Sequence[Section], owners: list[JobOwner]) -> _Rows:
-    """``rows`` in which every stretch has an owner: what has none is not explained."""
-    bare = np.flatnonzero(rows.owner < 0)
-    if not len(bare):
-        return rows
-    owner = rows.owner.copy()
-    owner[bare] = len(owners)
-    text = message("job.path.clocks")
-    owners.append(JobOwner(None, "unexplained", "device", "", None, -1, 0, 0, None, text))
-    return replace(rows, owner=owner)
+    return _Rows(start[by_time], end[by_time], *(column[by_time] for column in columns))
 
 
 def _summed(
@@ -265,7 +258,7 @@ def _summed(
     held: dict[int | None, int] = {}
     for owner in told:
         held[owner.rank] = held.get(owner.rank, 0) + owner.on_path
-    recorded = {owner.rank for owner in told if owner.kind != "late_rank"}
+    recorded = {owner.rank for owner in told if owner.kind != "late_rank" and owner.rank is not None}
     ranks = [RankShare(rank, length, rank in recorded) for rank, length in held.items()]
     ranks.sort(key=lambda share: -share.on_path)
     place = np.full(len(owners), -1, np.int64)

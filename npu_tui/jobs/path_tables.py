@@ -5,30 +5,25 @@ Times are in us as in the other tables of a job. ``make`` of a table takes the j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from npu_tui.analysis.path import PathKind
 from npu_tui.profile.finding_tables import PlaceRow
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
+from npu_tui.profile.path_tables import OWN, owner_columns
+from npu_tui.profile.table import Sheet, attributes, columns, from_tuples, numbers, table, us
 from npu_tui.strings import words
-from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # as in the other tables of a job
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.path import JobPath
 
-_OWN: dict[str, Column] = {
-    **columns("label", "", "word", "kind", "path.kind"),
-    **columns("label", "", "word", "doing finding"),
-    **columns("label", "", "name", "title name lane"),
-    **columns("label", "", "word", "per", "finding.unit"),
-    **columns("whole", "", "id", "owner index thread"),
-    **columns("whole", "", "count", "count stretches"),
+_OWN = {
+    **OWN,
     **columns("real", "µs", "time", "start end duration on_path gain"),
     **columns("flag", "", "word", "recorded"),
-    **columns("rows", "", "word", "where"),
 }
 _table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
 
@@ -44,24 +39,19 @@ def _path_of(job: Job, path: JobPath | None) -> JobPath:
 def owners(job: Job, path: JobPath | None = None) -> Sheet:
     """Whose the ``path`` of ``job`` is, most time first."""
     told = _path_of(job, path)
-    rows: list[Sequence[Any]] = []
-    for number, owner in enumerate(told.owners, 1):
-        file, line, function = owner.where or (None, None, None)
-        where = None if file is None else PlaceRow(printable(file), line, function and printable(function))
-        gain = told.gain_of(owner)
-        rows.append(
-            (
-                number, owner.rank, owner.kind, owner.doing, words(owner.text), printable(owner.name), where,
-                file and printable(file), line, function and printable(function),
-                None if owner.thread < 0 else owner.thread, owner.count, us(owner.on_path),
-                owner.on_path / told.length, None if gain is None else us(gain), told.unit, told.count, None,
-            )
-        )  # fmt: skip
-    return _sheet(
+    rows = told.owners
+    about = owner_columns([(owner, owner.text, owner.name) for owner in rows])
+    figures = attributes(
         rows,
-        "number rank kind doing title name where file line function thread stretches on_path ratio gain per count "
-        "finding",
+        "rank",
+        _OWN,
+        on_path=lambda owner: us(owner.on_path),
+        ratio=lambda owner: owner.on_path / told.length,
+        gain=lambda owner: us(told.gain_of(owner)),
+        per=lambda owner: told.unit,
+        count=lambda owner: told.count,
     )
+    return Sheet(len(rows), {"number": numbers(np.arange(1, len(rows) + 1)), **about, **figures})
 
 
 JOB_OWNERS = _table(

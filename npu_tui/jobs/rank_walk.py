@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.analysis.experts import exchanging
 from npu_tui.analysis.owners import Owners, owners
 from npu_tui.analysis.path import Path, Paths, Reach
-from npu_tui.analysis.replay import CLOSE_ENOUGH, Replay
+from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import COLLECTIVE, DeviceTasks
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import Clock
@@ -24,6 +24,7 @@ from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.judged import within
+from npu_tui.rules.told_path import untold
 from npu_tui.trace.message import Message, message
 
 _SAME_CALL = 2_000
@@ -107,16 +108,15 @@ def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None =
             return whole.clock_jump
         chosen = None if step is None else select_step(whole.steps, step)
         measured = whole if chosen is None else whole.part(chosen)
+        reasons = []
         for facts in measured.facts:
-            if facts.has("overlap") and (replay := facts.inputs.replay_of(facts.part)) is not None:
+            if facts.has("overlap"):
                 if facts.replay is not None:
-                    return RankWalk(place, profile, clock, facts, replay)
-                if replay.error > CLOSE_ENOUGH:
-                    return message("path.not_close", error=replay.error, most=CLOSE_ENOUGH)
-                return message("path.not_linked", share=replay.model.linked)
+                    return RankWalk(place, profile, clock, facts, facts.replay)
+                reasons.append(untold(facts))
     except InputError as error:
         return error.message
-    return message("path.no_launches")
+    return reasons[0] if reasons else message("path.no_launches")
 
 
 def _source_of(profile: RankProfile) -> Source:

@@ -19,9 +19,8 @@ OWN = -2
 ROOT = 0
 """The node of what is in no call."""
 _FULL = -1
-_DEEPEST = 1 << 16
-"""How many slices of a thread may be open at once: Python's recursion ends at 1,000."""
 _NODES = 1 << 12
+"""Nodes that there is room for at first."""
 
 
 class Stretches(Struct, frozen=True):
@@ -81,28 +80,31 @@ def innermost(
         used = np.array([1 + len(chains)])
         # Nodes of the chains are not looked up: no name of a slice is one of theirs.
         slots = np.zeros(2 * nodes, np.int32)
-        found = [np.zeros((0, 7), np.int64)]
-        for number, thread in enumerate(threads):
+        found: list[I64] = []
+        for thread in threads:
             lanes = np.ascontiguousarray(thread.lanes.copy())
-            room = len(thread.bounds) + 2 * int((lanes[:, 1] - lanes[:, 0]).sum())
-            parts, opened = np.empty((room, 6), np.int64), np.empty((_DEEPEST, 3), np.int64)
+            slices = int((lanes[:, 1] - lanes[:, 0]).sum())
+            room = len(thread.bounds) + 2 * slices
+            parts, opened = np.empty((room, 6), np.int64), np.empty((slices, 3), np.int64)
             count = compiled.innermost(
                 lanes, len(lanes), start, end, name, stack, len(start), clear, len(clear), stack_node,
                 len(stack_node), np.ascontiguousarray(thread.bounds), len(thread.bounds), tree, nodes, slots,
-                len(slots), used, opened, _DEEPEST, parts, room, thread.chained,
+                len(slots), used, opened, slices, parts, room, thread.chained,
             )  # fmt: skip
             if count == _FULL:
                 break
-            found.append(np.append(parts[:count], np.full((count, 1), number), axis=1))
+            found.append(parts[:count])
         else:
-            return _parts(np.concatenate(found), tree[: used[0]])
+            return _parts(found, tree[: used[0]])
         nodes *= 4
 
 
-def _parts(rows: I64, tree: I32) -> Parts:
-    low, high, item, node, stretch, stack, thread = (np.ascontiguousarray(column) for column in rows.T)
-    above, name = tree.T.astype(np.int64)
-    return Parts(low, high, item, node, stretch, stack, thread, above, name)
+def _parts(found: list[I64], tree: I32) -> Parts:
+    """The parts of each thread, (m, 6), as columns."""
+    none = np.zeros((0, 6), np.int64)
+    columns = [np.concatenate([none[:, at], *(rows[:, at] for rows in found)]) for at in range(6)]
+    columns.append(np.repeat(np.arange(len(found)), [len(rows) for rows in found]))
+    return Parts(*columns, *tree.T.astype(np.int64))
 
 
 def slow_innermost(
@@ -118,8 +120,9 @@ def slow_innermost(
     """``innermost`` without the library."""
     tree: list[tuple[int, int]] = [(-1, -1), *map(tuple, chains.tolist())]
     nodes: dict[tuple[int, int], int] = {}
-    rows: list[tuple[int, ...]] = []
-    for number, thread in enumerate(threads):
+    found: list[I64] = []
+    for thread in threads:
+        rows: list[tuple[int, ...]] = []
         items = np.concatenate([np.arange(*lane) for lane in thread.lanes.tolist()] or [np.zeros(0, np.int64)])
         order = items[np.lexsort((-end[items], start[items]))].tolist()
         opened: list[tuple[int, int, int]] = []
@@ -149,6 +152,7 @@ def slow_innermost(
                     continue
                 item = opened[-1][0] if opened else -1
                 stop = min(filter(None, (until, begin, int(end[item]) if item >= 0 else None)))
-                rows.append((now, stop, item, node, piece, known, number))
+                rows.append((now, stop, item, node, piece, known))
                 now = stop
-    return _parts(np.array(rows, np.int64).reshape(-1, 7), np.array(tree, np.int32))
+        found.append(np.array(rows, np.int64).reshape(-1, 6))
+    return _parts(found, np.array(tree, np.int32))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from npu_tui.compare import tables
@@ -26,9 +24,10 @@ from npu_tui.output.document import (
     Proof,
     Table,
 )
-from npu_tui.output.rendered import finding_cells, made_table, rendered, time_cell
+from npu_tui.output.rendered import finding_cells, first_owners, made_table, rendered, sum_row, time_cell
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.profile.table import Record
+from npu_tui.rules.rule import place_in
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
 
@@ -224,28 +223,15 @@ def _groups(report: schema.Compared) -> Table:
     )
 
 
-_OWNERS = 8
-"""Owners that are named; the others are one row."""
-
-
 def _owners(report: schema.Compared) -> Table:
     """Whose the step is on both sides, the largest difference first; the rows sum to that of the step."""
-    rows = list(report.owners)
-    if len(rows) > _OWNERS + 1:
-        rest = rows[_OWNERS:]
-        sums = {name: sum(getattr(row, name) for row in rest) for name in ("base_us", "new_us", "delta_us")}
-        title = say("report.path.more", count=len(rest))
-        rows = [*rows[:_OWNERS], structs.replace(rest[0], kind="", name=title, where=None, **sums)]
-    if rows:
-        sums = {name: sum(getattr(row, name) for row in rows) for name in ("base_us", "new_us", "delta_us")}
-        rows.append(structs.replace(rows[0], kind="", name=say("table.total"), where=None, **sums))
+    rows = first_owners(report.owners, sums := "base_us new_us delta_us", "where")
+    rows += [sum_row(rows, say("table.total"), sums, "where")] if rows else []
 
     def called(row: schema.OwnerDelta) -> Cell:
-        line = row.where
-        if line is None:
+        if row.where is None:
             return Cell(row.name, name=True)
-        place = PurePosixPath(line.file.replace(chr(92), "/")).name
-        return Cell(say("compare.owners.place", name=row.name, file=place, line=line.line), name=True)
+        return Cell(say("compare.owners.place", name=row.name, place=place_in(row.where)), name=True)
 
     table = rendered(tables.OWNERS, rows, owner=called, change=lambda row: change_cell(row.delta_us))
     return replace(table, sortable=False)

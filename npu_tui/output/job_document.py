@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 
 import numpy as np
-from msgspec import structs
 from msgspec.structs import replace
 
 from npu_tui.jobs import tables
@@ -21,7 +20,7 @@ from npu_tui.load.roles import replica_of
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import ClockRow, JobPathPart, JobReport, RankRow
-from npu_tui.output.rendered import rendered, time_cell
+from npu_tui.output.rendered import first_owners, rendered, time_cell
 from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.text import share_text
@@ -133,20 +132,9 @@ def _waited(row: Record) -> Cell:
     return time_cell(row.waited_us) if row.waits_for or row.waits_us is None else Cell("")
 
 
-_OWNERS = 8
-"""Owners that a page names; the others are one row."""
-
-
 def _owners(path: JobPathPart) -> Table:
     """Whose the path of the job is, by rank: those with most time, the others in one row, so that they add up."""
-    rows: list[Record] = list(path.owners)
-    if len(rows) > _OWNERS + 1:
-        rest = rows[_OWNERS:]
-        others = {
-            "rank": None, "title": say("job.path.others", count=len(rest)), "gain_us": None, "kind": "",
-            "on_path_us": sum(row.on_path_us for row in rest), "ratio": sum(row.ratio for row in rest),
-        }  # fmt: skip
-        rows = [*rows[:_OWNERS], structs.replace(rest[0], **others)]
+    rows = first_owners(path.owners, "on_path_us ratio", "rank gain_us")
     table = rendered(JOB_OWNERS, rows, "job_owners", True, rank=_holder)
     return replace(table, sortable=False)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Field, Record
@@ -67,6 +69,28 @@ def made_table(id: str, columns: str, rows: list[list[Cell]], title: str = "") -
         tuple(names[at].endswith("#") for at in shown),
         [[row[at] for at in shown] for row in rows],
     )
+
+
+OWNERS = 8
+"""Owners of a critical path that a page names; the others are one row."""
+
+
+def first_owners(rows: Sequence[Record], sums: str, blank: str) -> list[Record]:
+    """The first ``rows`` and all others in one, so that they add up: the figures ``sums`` do, what is ``blank`` is not.
+
+    Whose a row is stands in ``title``, or where there is none in ``name``.
+    """
+    if len(rows) <= OWNERS + 1:
+        return list(rows)
+    rest = rows[OWNERS:]
+    return [*rows[:OWNERS], sum_row(rest, say("report.path.more", count=len(rest)), sums, blank)]
+
+
+def sum_row(rows: Sequence[Record], title: str, sums: str, blank: str) -> Record:
+    """One row called ``title`` with the sums of ``rows``."""
+    added = {name: sum(getattr(row, name) for row in rows) for name in sums.split()}
+    called = "title" if hasattr(rows[0], "title") else "name"
+    return replace(rows[0], kind="", **{called: title}, **dict.fromkeys(blank.split()), **added)
 
 
 def finding_cells(number: int, severity: str) -> list[Cell]:

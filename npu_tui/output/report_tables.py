@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import median
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
-from npu_tui.output.rendered import finding_cells, made_table, name_cell, rendered, time_cell
+from npu_tui.output.rendered import finding_cells, first_owners, made_table, name_cell, rendered, time_cell
 from npu_tui.output.report_schema import (
     ALONE,
     CodeLineRow,
@@ -300,30 +300,18 @@ def ranges_table(ranges: list[RangeRow]) -> Table:
     )
 
 
-_OWNERS = 8
-"""Owners that a page names; the others are one row."""
-
-
 def owners_table(path: CriticalPathPart) -> Table:
     """Whose ``path`` is: those with most time, and all others in one row, so that they add up to all of it."""
-    rows: list[Record] = list(path.owners)
-    if len(rows) > _OWNERS + 1:
-        rest = rows[_OWNERS:]
-        time = sum(row.on_path_us for row in rest)
-        title = say("report.path.more", count=len(rest))
-        blank = {"kind": "", "title": title, "gain_us": None, "finding": None}
-        share = max(1 - sum(row.ratio for row in rows[:_OWNERS]), 0.0)
-        rows = [*rows[:_OWNERS], structs.replace(rest[0], on_path_us=time, ratio=share, number=0, **blank)]
+    rows = first_owners(path.owners, "on_path_us ratio", "number gain_us finding")
     several = path.count if path.count is not None and path.count > 1 else 0
     table = rendered(
         PATH_OWNERS,
         rows,
         "path_owners",
         True,
-        number=lambda row: Cell(str(row.number) if row.number else "", row.number or None),
+        number=lambda row: Cell("" if row.number is None else str(row.number), row.number),
         owner=lambda row: Cell(row.title, name=True),
         each=lambda row: time_cell(row.on_path_us / several) if several else Cell(""),
-        gain=lambda row: Cell("") if row.gain_us is None else time_cell(row.gain_us),
     )
     return replace(table, sortable=False)
 

@@ -21,7 +21,8 @@ from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
-from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called, place_in
+from npu_tui.rules.rule import place_in
+from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called
 from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +12,7 @@ from npu_tui.analysis.owners import Owner, Owners
 from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.told_path import ToldPath, owner_name, owner_text
+from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, short_call
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.classes import OpClass
@@ -26,11 +26,12 @@ from npu_tui.view.scene import Chart, StepFunction
 _OF_HOST = ("python", "cann")
 
 
-class NamedPath(Struct, eq=False, dict=True):
-    """A critical path of ``trace`` with names for its owners; ``told.reason`` says why there is none."""
+class ShownPath(Struct, eq=False):
+    """A critical path with its ``lane``, None where it is not told; ``longest`` has the stretches by length."""
 
-    trace: Trace
     told: ToldPath
+    lane: PathLane | None = None
+    longest: I64 = np.zeros(0, np.int64)
 
     @property
     def found(self) -> Owners:
@@ -48,26 +49,14 @@ class NamedPath(Struct, eq=False, dict=True):
         """How long the path is, ns."""
         return self.found.path.length
 
-    @cached_property
-    def names(self) -> list[str]:
-        """Whose stretches are, in words: every owner, then what to say of nobody."""
-        owners = [words(owner_text(self.trace, owner)) for owner in self.found.owners]
-        return [*map(drawable, owners), say("path.owner.unexplained_nowhere")]
+    def owner_name(self, number: int) -> str:
+        """What owner ``number`` is called."""
+        assert self.lane is not None
+        return self.lane.names[number].partition("\n")[0]
 
     def name(self, stretch: int) -> str:
         """Whose a stretch is, in words."""
-        return self.names[int(self.found.owner[stretch])]
-
-    def shift(self, stretch: int) -> int:
-        """How much later than on the lane a stretch is in the lane of its slice, ns."""
-        return 0 if self.found.path.kind[stretch] == HOST else self.told.floor
-
-
-class ShownPath(NamedPath, eq=False):
-    """The same with its ``lane``, None where it is not told; ``longest`` has the stretches by length."""
-
-    lane: PathLane | None = None
-    longest: I64 = np.zeros(0, np.int64)
+        return self.owner_name(int(self.found.owner[stretch]))
 
 
 def shown_paths(profile: Profile) -> list[ShownPath]:
@@ -96,19 +85,18 @@ def _nothing(trace: Trace) -> StepFunction:
 def _shown(profile: Profile, told: ToldPath) -> ShownPath:
     found, trace = told.owners, profile.trace
     if found is None or not len(found.path):
-        return ShownPath(trace, told)
+        return ShownPath(told)
     path = found.path
     longest = np.argsort(path.start - path.end, kind="stable")
-    owner = np.where(found.owner < 0, len(found.owners), found.owner).astype(np.int32)
-    names = [*("\n".join(_forms(trace, owner)) for owner in found.owners), say("path.owner.unexplained_nowhere")]
+    names = ["\n".join(_forms(trace, owner)) for owner in found.owners]
     tids = next(
         (replay.model.tids for part, replay in profile.replays if part.device == told.device and replay is not None),
         np.zeros(0, np.int64),
     )
     marks, item = _marks(trace, path, tids, told.floor)
     rows = make_rows(np.array([0, len(path)], np.int64), item, path.start, path.end)
-    lane = PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path))
-    return ShownPath(trace, told, lane, longest)
+    owner = found.owner.astype(np.int32)
+    return ShownPath(told, PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path)), longest)
 
 
 def _forms(trace: Trace, owner: Owner) -> list[str]:
@@ -119,14 +107,15 @@ def _forms(trace: Trace, owner: Owner) -> list[str]:
         short = say(f"path.kind.{owner.kind}")
     elif owner.doing == "launch":
         short = say("path.owner.launching")
-    last = short.rpartition(".")[2] if " " not in short else short  # ``__next__`` of torch.utils.data.dataloader
+    last = short if owner.doing != "wait" else short_call(owner.name)
+    last = last.rpartition(".")[2] if " " not in last else last  # ``__next__`` of torch.utils.data.dataloader
     return [drawable(text) for text in dict.fromkeys((whole, short, last or short))]
 
 
 def _classes(trace: Trace, found: Owners) -> I8:
     """How each stretch is drawn: work as such, launching as what fills queues, all waiting as waits."""
     path = found.path
-    launches = np.array([*(owner.doing == "launch" for owner in found.owners), False])[found.owner]
+    launches = np.array([owner.doing == "launch" for owner in found.owners])[found.owner]
     item = np.maximum(path.item, 0)
     kernel = trace.slices.op_class[item] if len(trace.slices) else np.zeros(len(item), np.int8)
     classes = np.select(

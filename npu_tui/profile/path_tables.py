@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN as NOBODY
 from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.owners import Owner
@@ -14,23 +17,37 @@ from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, rank_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Rows, Sheet, Slices, Span, attributes, coded, columns, labels, numbers, table
-from npu_tui.rules.told_path import ToldPath, explaining, owner_name, owner_text
+from npu_tui.profile.table import (
+    Column,
+    Data,
+    Labels,
+    Sheet,
+    Span,
+    attributes,
+    coded,
+    columns,
+    labels,
+    numbers,
+    table,
+)
+from npu_tui.rules.inputs import first_of_largest
+from npu_tui.rules.told_path import ToldPath, explained, owner_name, owner_text
 from npu_tui.strings import words
 from npu_tui.trace.arrays import I64
+from npu_tui.trace.message import Message
 from npu_tui.trace.text import printable
 
-_OWN = {
+OWN: dict[str, Column] = {
     **columns("label", "", "word", "kind", "path.kind"),
     **columns("label", "", "word", "doing finding"),
-    **columns("label", "", "name", "title name"),
+    **columns("label", "", "name", "title name lane"),
     **columns("label", "", "word", "per", "finding.unit"),
     **columns("whole", "", "id", "owner index thread"),
     **columns("whole", "", "count", "count stretches"),
-    **columns("whole", "ns", "time", "on_path"),
-    **columns("real", "ns", "time", "each"),
     **columns("rows", "", "word", "where"),
 }
+"""The columns of all tables about critical paths."""
+_OWN = {**OWN, **columns("whole", "ns", "time", "on_path"), **columns("real", "ns", "time", "each")}
 
 
 def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sheet:
@@ -53,11 +70,6 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
     lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
     text, code = _names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
 
-    def place(row: int) -> list[Span]:
-        at, slice = int(lane[row]), int(item[row])
-        known = None if at < 0 else at, None if slice < 0 else slice
-        return [Span(int(start[row]), int(end[row]), *known, text[code[row]])]
-
     return Sheet(
         count,
         {
@@ -71,7 +83,6 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
             "owner": numbers(owner + 1),
             "index": numbers(owner),
         },
-        place,
     )
 
 
@@ -109,7 +120,6 @@ CRITICAL_PATH = table(
     critical_path,
     sql="rank device start end duration start_ns kind lane name slice owner",
     json="start end kind lane? name owner=index",
-    panel="start duration kind name lane",
     row="PathStretchRow",
     about="""A stretch of the critical path, on the clock of the host; it begins where the one before ends.
 
@@ -134,8 +144,12 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
         for number, owner in enumerate(path.owners.owners, 1)
     ]
     owners = [owner for _, _, owner, _ in rows]
-    found = profile.findings.findings if rows else ()
-    finding = [explaining(owner, found) for owner in owners]
+
+    @cache
+    def finding() -> Labels:  # the screen shows owners without waiting for findings
+        found = profile.findings.findings if rows else ()
+        return labels([None if known is None else known.id for known in explained(owners, found)])
+
     return Sheet(
         len(rows),
         {
@@ -143,36 +157,63 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
             "device": numbers(np.array([_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
             "number": numbers(np.array([number for _, number, *_ in rows], np.int64)),
             "ratio": numbers(np.array([owner.on_path / max(length, 1) for *_, owner, length in rows], np.float64)),
+            **owner_columns([(owner, owner_text(trace, owner), owner_name(trace, owner)) for owner in owners]),
             **attributes(
                 [(path, owner) for path, _, owner, _ in rows],
                 "",
                 _OWN,
-                kind=lambda row: row[1].kind,
-                doing=lambda row: row[1].doing,
-                title=lambda row: words(owner_text(trace, row[1])),
-                name=lambda row: words(owner_name(trace, row[1])),
-                file=lambda row: None if row[1].where is None else row[1].where.file,
-                line=lambda row: None if row[1].where is None else row[1].where.line,
-                function=lambda row: None if row[1].where is None else row[1].where.function,
-                thread=lambda row: None if row[1].thread < 0 else row[1].thread,
                 peer_rank=lambda row: _rank_of(row[1]),
-                stretches=lambda row: row[1].count,
                 on_path=lambda row: row[1].on_path,
                 each=lambda row: row[1].on_path / row[0].count,
                 gain=lambda row: None if (gain := row[0].gain_of(row[1])) is None else round(gain),
                 per=lambda row: row[0].unit,
                 count=lambda row: row[0].count,
             ),
-            "finding": labels([None if known is None else known.id for known in finding]),
-            "where": Rows(lambda: list(map(_where, owners))),
+            "finding": Labels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
         },
-        lambda row: Slices(len(owners[row].items), lambda: owners[row].items),
+        lambda row: _longest(rows[row][0], rows[row][1] - 1),
         code=lambda row: owners[row].where,
     )
 
 
-def _where(owner: Owner) -> object:
-    line = owner.where
+def _longest(told: ToldPath, number: int) -> list[Span]:
+    """The longest stretches of an owner, each on the clock of the lane that it is on."""
+    assert told.owners is not None
+    path = told.owners.path
+    own = np.flatnonzero(told.owners.owner == number)
+    spans = []
+    for at in own[first_of_largest((path.end - path.start)[own], _MOST_PLACES)].tolist():
+        shift, item = told.shift(at), int(path.item[at])
+        start, end = int(path.start[at]) + shift, int(path.end[at]) + shift
+        spans.append(Span(start, end, slice=item if item >= 0 else None, marked=False))
+    return spans
+
+
+_MOST_PLACES = 200
+"""Stretches of an owner that a row of the screen leads to."""
+
+
+def owner_columns(rows: Sequence[tuple[Any, Message, Message]]) -> dict[str, Data]:
+    """The columns that tell what owners are, each with its text and name: an ``Owner`` or the ``JobOwner`` of a job."""
+    return attributes(
+        rows,
+        "",
+        OWN,
+        kind=lambda row: row[0].kind,
+        doing=lambda row: row[0].doing,
+        title=lambda row: words(row[1]),
+        name=lambda row: words(row[2]),
+        file=lambda row: row[0].where and row[0].where.file,
+        line=lambda row: row[0].where and row[0].where.line,
+        function=lambda row: row[0].where and row[0].where.function,
+        where=lambda row: place_row(row[0].where),
+        thread=lambda row: None if row[0].thread < 0 else row[0].thread,
+        stretches=lambda row: row[0].count,
+    )
+
+
+def place_row(line: CodeLine | None) -> Any:
+    """A line of code in JSON."""
     return None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
 
 
@@ -191,7 +232,7 @@ PATH_OWNERS = table(
     "count finding",
     json="number kind doing title name where? thread? rank=peer_rank? count=stretches on_path ratio gain? finding?",
     page="number owner=title kind share=ratio time=on_path each gain finding",
-    panel="number owner=title kind share=ratio time=on_path gain",
+    panel="device share=ratio time=on_path each gain count=stretches kind owner=title",
     row="PathOwnerRow",
     about="""Whose some stretches of the critical path are; ``title`` says it in a few words, ``name`` without its line.
 

@@ -456,7 +456,8 @@ class Profile(Parted):
             self.steps,
             planes=lambda: communication_args(self.trace).planes,
             copies=lambda: copies_of(self.trace),
-            collectives=lambda: self.collectives,
+            # A range may begin in a collective.
+            collectives=lambda: (self if self.step is not None else self.whole).collectives,
             hosts=lambda: self.host_operators,
             all_kernels=lambda: self.all_kernels,
             memory=lambda: self.memory,

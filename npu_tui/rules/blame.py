@@ -6,10 +6,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
-from npu_tui.analysis.code_lines import CodeLine, stack_of, user_lines
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
-from npu_tui.analysis.launches import enqueue_slices, operation_of
+from npu_tui.analysis.launches import enqueue_slices
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
@@ -169,77 +168,6 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     return [row for row in rows if row.time >= _LEAST_BLAME * length_of(span)]
 
 
-class SyncSite(Struct, frozen=True):
-    """Lines of one function below which the host waits for the device again and again.
-
-    ``tasks`` launches of these lines run ``device`` ns on the device, which waits ``lost`` ns for them.
-    """
-
-    file: str
-    function: str
-    lines: tuple[int, ...]
-    tasks: int
-    device: int
-    lost: int
-    span: Span
-
-
-@once_per_device
-def sync_site(facts: Facts) -> SyncSite | None:
-    """The lines with waiting operations below them whose launches cost more than they compute.
-
-    The lines are those of the innermost user function that every launch and every wait comes from, the training loop.
-    None without call stacks, without such lines, or where they launch most of the job, as the only line of a trainer.
-    """
-    operations = sync_operations(facts)
-    if facts.launches is None or not len(operations):
-        return None
-    launched_by = stack_of(facts.trace, operation_of(facts.trace, facts.target))
-    waiting = stack_of(facts.trace, operations)
-    occurring = np.zeros(len(facts.trace.stacks) + 1, np.bool_)
-    occurring[launched_by] = occurring[waiting] = True
-    frames = {number: user_lines(facts.trace.stacks[number]) for number in np.flatnonzero(occurring[:-1]).tolist()}
-    frames = {number: lines for number, lines in frames.items() if lines}
-    loop = _shared_function(list(frames.values()))
-    if loop is None:
-        return None
-    line_of = {number: _line_in(lines, loop) for number, lines in frames.items()}
-    waits_at = {line_of[number] for number in waiting.tolist() if number in line_of}
-    line_of_stack = np.full(len(facts.trace.stacks) + 1, -1, np.int64)  # the last one is that of no stack
-    line_of_stack[list(line_of)] = list(line_of.values())
-    row_line = line_of_stack[launched_by]
-    length = facts.length(facts.target)
-    chosen = []
-    for line in sorted(waits_at):
-        launched = row_line == line
-        if launched.any() and facts.launches.lost[launched].sum() > length[launched].sum():
-            chosen.append(line)
-    launched = np.isin(row_line, chosen)
-    if not chosen or np.count_nonzero(launched) > _MOST_OF_THE_JOB * len(launched):
-        return None
-    return SyncSite(
-        loop[0],
-        loop[1],
-        tuple(chosen),
-        int(launched.sum()),
-        int(length[launched].sum()),
-        round(float(facts.launches.lost[launched].sum())),
-        facts.lost_span(launched),
-    )
-
-
-def _shared_function(stacks: list[list[CodeLine]]) -> Function | None:
-    """The innermost function that all ``stacks`` (innermost frame first) have in common."""
-    if not stacks:
-        return None
-    shared = set.intersection(*({(line.file, line.function) for line in lines} for lines in stacks))
-    return next(((line.file, line.function) for line in stacks[0] if (line.file, line.function) in shared), None)
-
-
-def _line_in(lines: list[CodeLine], function: Function) -> int:
-    return next(line.line for line in lines if (line.file, line.function) == function)
-
-
 def fetches(facts: Facts) -> I64:
     """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
     items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
@@ -255,15 +183,14 @@ def dry(facts: Facts) -> Drains:
     return between_kernels(facts.trace, facts.drains, pairs.unlinked[pairs.graph < 0])
 
 
-def sync_span(facts: Facts, site: SyncSite | None) -> Span:
-    """When the device starved because the host had waited for it: by line of code, and by the cause of its drains.
+def sync_span(facts: Facts) -> Span:
+    """When the device starved because the host had waited for it: by the cause of its drains.
 
     What a slow fetch after the wait adds is not the wait's fault.
     """
     waited = facts.drains.of("sync")
     drained = both(facts.lost, (waited.start.astype(np.int64), waited.end.astype(np.int64)))
-    span = together(drained, site.span) if site is not None else drained
-    return without(span, facts.on_device(facts.span_of(fetches(facts))))
+    return without(drained, facts.on_device(facts.span_of(fetches(facts))))
 
 
 _WOKEN_NS = 100_000

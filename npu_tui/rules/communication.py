@@ -10,53 +10,49 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.lateness import UNKNOWN, peer_at, peers_seen
+from npu_tui.analysis.lateness import UNKNOWN, peers_seen
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, largest, length_of, without
+from npu_tui.rules.host_work import cost_of
+from npu_tui.rules.inputs import Span, both, largest, length_of, without
 from npu_tui.rules.late_ranks import (
-    STRAGGLER_MS,
     Late,
     fill_span,
-    fills,
-    inside_window,
     is_uneven,
     late,
-    number_of,
+    moving,
     numbers_of,
-    unknown_span,
+    waiting,
 )
-from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
 from npu_tui.trace.arrays import I64, in_groups
-from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.message import Message, Said, message
 
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
 """Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
 
 EXPOSED_SHARE = Threshold("exposed_share", 0.1)
-EXPOSED_SHARE_HIGH = Threshold("exposed_share_high", 0.3)
-LATE_PEER_SHARE = Threshold("late_peer_share", 0.5)
 
 
 def exposed(facts: Facts) -> Draft | None:
     """Communication that no computing hides."""
-    limits, sums = facts.limits, facts.sums
+    sums = facts.sums
     share = facts.share(sums.not_overlapped)
-    if share <= limits[EXPOSED_SHARE]:
+    if share <= facts.limits[EXPOSED_SHARE]:
         return None
     known = bool(facts.collectives.has_arrivals.any())
     lateness = late(facts)
-    waiting = lateness.span if lateness is not None else NOTHING if known else unknown_span(facts)
-    waited = length_of(waiting)
-    mostly_late = waited >= limits[LATE_PEER_SHARE] * sums.not_overlapped
-    severity: Severity = "high" if share > limits[EXPOSED_SHARE_HIGH] else "medium"
+    waited = length_of(waiting(facts))
     filling = fill_span(facts)
-    if facts.share(sums.not_overlapped - length_of(filling)) <= limits[EXPOSED_SHARE]:
+    rest = moving(facts)
+    mostly_late = 2 * waited >= sums.not_overlapped
+    severity = severity_of(facts.limits, facts.share(length_of(rest if known else facts.exposed)))
+    if facts.share(sums.not_overlapped - length_of(filling)) <= facts.limits[EXPOSED_SHARE]:
         severity = "info"
     words = {"time": sums.not_overlapped, "share": share}
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
@@ -75,8 +71,7 @@ def exposed(facts: Facts) -> Draft | None:
     if late_ones := unsplit(facts):
         parts.append(message("finding.exposed.unsplit", count=late_ones[0].buckets))
     items = facts.collectives.item
-    rest = without(without(facts.exposed, waiting), filling)
-    cuts = shortened(facts, _hideable(facts, rest), waiting)
+    cuts = shortened(facts, _hideable(facts, rest))
     again = reduced_again(facts)
     if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
@@ -121,6 +116,7 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
 }
 """What hides or saves communication, by what it is for."""
 _NOTABLE = 0.2
+"""Share of the exposed time from which what a part of it is for gets advice of its own: a line of five at most."""
 _MANY, _SHORT_NS = 20, 150_000
 """Collectives in a step that may be merged, and how long one is shorter than its launch on the host and its start."""
 
@@ -162,7 +158,7 @@ def _unexplained(facts: Facts, known: bool, share: float, transfers: int) -> tup
 
     It is no riddle where most of it is ``transfers`` (ns): then nothing is computed that could hide them.
     """
-    if known and transfers >= facts.limits[LATE_PEER_SHARE] * facts.sums.not_overlapped:
+    if known and 2 * transfers >= facts.sums.not_overlapped:
         return message("finding.exposed.verdict_transfers", share=share, total=facts.total, time=transfers), ()
     why, recording = _unknown(facts, known)
     words = {"share": share, "total": facts.total, "why": why}
@@ -176,7 +172,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
         items = np.flatnonzero(device.collective)
         items = items[(slices.start[items] < start) & (slices.end[items] > start)]
         cut = length_of(both(facts.exposed, facts.span_of(items)))
-        if len(items) and cut >= facts.limits[LATE_PEER_SHARE] * facts.sums.not_overlapped:
+        if len(items) and 2 * cut >= facts.sums.not_overlapped:
             longest = int(items[np.argmax(slices.end[items])])
             words = {"name": facts.name_of(longest, 40), "time": start - int(slices.start[longest])}
             return message("finding.exposed.unexplained.before", **words), "widen_range"
@@ -189,10 +185,10 @@ _FRACTIONS = 4096
 """Parts of a transfer that are told apart when it is hidden."""
 
 
-def shortened(facts: Facts, hidden: I64, waiting: Span) -> tuple[TaskCut, ...]:
-    """The collectives shorter by what is ``hidden`` of each, ns, beside what each is ``waiting``."""
+def shortened(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
+    """The collectives shorter by what is ``hidden`` of each, ns, beside what each waits."""
     slices, items = facts.trace.slices, facts.collectives.item
-    moved = facts.length(items) - covered_within(*waiting, slices.start[items], slices.end[items])
+    moved = facts.length(items) - covered_within(*waiting(facts), slices.start[items], slices.end[items])
     kept = np.rint(_FRACTIONS * (1.0 - hidden / np.maximum(moved, 1))).clip(0, _FRACTIONS)
     return tuple(
         TaskCut(items[kept == fraction], fraction / _FRACTIONS)
@@ -250,83 +246,49 @@ def _exposed_of(facts: Facts, item: int) -> int:
     return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
 
 
-LONG_OP_FACTOR = Threshold("long_op_factor", 5.0)
-LONG_OP_SHARE = Threshold("long_op_share", 0.2)
+LONG_OP_FACTOR = Threshold("long_op_factor", 2.0)
 
 
 def long_op(facts: Facts) -> Draft | None:
-    """A collective that takes far longer than the others of its type, or a large part of the step."""
-    limits = facts.limits
+    """Collectives that move their data far more slowly than their equals once all ranks are there."""
     every = facts.collectives
-    chosen = np.flatnonzero(~np.isin(every.item, np.array([*fills(facts)], np.int64)))
-    size, _ = every.moved.sums(len(every))
-    key = every.type[chosen] * (len(_CLASSES) + 1) + np.searchsorted(_CLASSES, size[chosen], "right")
-    places: list[int] = []
-    for members in in_groups(key):
-        rows = chosen[members]
-        elapsed = every.elapsed[rows]
-        outlier = (elapsed >= limits[LONG_OP_FACTOR] * float(np.median(elapsed))) & (len(rows) >= 3)
-        # The part of a collective in the window costs more to compute than its length, which is never shorter.
-        large = elapsed / facts.total >= limits[LONG_OP_SHARE] if facts.total else np.zeros(len(rows), np.bool_)
-        for at in np.flatnonzero(large).tolist():
-            large[at] = facts.share(_inside(facts, int(every.item[rows[at]]))) >= limits[LONG_OP_SHARE]
-        places += rows[(outlier & (elapsed >= limits[STRAGGLER_MS] * 1e6)) | large].tolist()
-    if not places:
+    arrived, (size, _) = peers_seen(every).latest(), every.moved.sums(len(every))
+    own = np.where(every.has_arrivals, np.maximum(every.elapsed - arrived, 0), 0)
+    kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
+    usual = own.copy()
+    for equal in in_groups(kind * (len(_CLASSES) + 1) + np.searchsorted(_CLASSES, size, "right")):
+        usual[equal] = int(np.median(own[equal]))
+    longer = np.where(own > facts.limits[LONG_OP_FACTOR] * usual, own - usual, 0)
+    slow = np.flatnonzero(longer)
+    if not len(slow):
         return None
-    longest = every.at(np.array(places))
-    worst = max(longest, key=lambda row: row.elapsed)
-    removes = both(_idle_waits(facts, longest), facts.exposed)
-    share = facts.share(length_of(removes))
-    timing = worst.timing
-    words = {"time": worst.elapsed, "share": facts.share(_inside(facts, worst.item))}
-    parts = [message("finding.long.detail", name=facts.name_of(worst.item), **words)]
-    if timing is not None:
-        spent = {"wait": timing.wait, "transit": timing.transit, "idle": timing.idle}
-        parts.append(message("finding.long.timing", speed=_speed(worst), **spent))
-        if timing.transit < 0.1 * worst.elapsed:
-            parts.append(message("finding.long.not_bandwidth"))
-    waits = worst.longest_wait is not None and worst.peer is not None
-    came = peers_seen(every.taken(np.array(sorted(places))))
-    ranks = set(came.rank[came.after > 0].tolist())
-    if worst.unseen > (worst.longest_wait or 0) / 2:
-        parts.append(message("finding.long.unseen", wait=worst.unseen))
-    elif worst.peer is not None:
-        group = int(every.group[every.item == worst.item][0])
-        rank = number_of(facts, peer_at(group, worst.peer))
-        parts.append(message("finding.long.peer", rank=rank, wait=worst.longest_wait or 0))
+    begin = facts.trace.slices.start[every.item] + arrived
+    removes = both(union(begin[slow], (begin + longer)[slow]), facts.exposed)
+    change = Change(tasks=shortened(facts, longer))
+    share = facts.share(cost_of(facts, change, removes))
+    if share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    slow = slow[np.argsort(-longer[slow], kind="stable")]
+    (worst,) = every.at(slow[:1])
+    words = {"name": facts.name_of(worst.item, 40), "count": len(slow), "speed": _speed(worst)}
+    words |= {"time": int(own[slow[0]]), "usual": int(usual[slow[0]])}
     return Draft(
-        severity_of(facts.limits, share) if timing is not None else "medium",
-        message("finding.long.title", name=facts.name_of(worst.item, 40), **words),
-        sentences(*parts),
+        severity_of(facts.limits, share),
+        message("finding.long.title", **words),
+        message("finding.long.detail", **words),
         tuple(
-            facts.place(collective.item, message("finding.long.place", time=collective.elapsed))
-            for collective in sorted(longest, key=lambda collective: -collective.elapsed)[:10]
+            facts.place(int(every.item[at]), message("finding.long.place", time=int(own[at])))
+            for at in slow[:10].tolist()
         ),
-        advise("check_peer") if waits else advise("level1"),
-        removes if timing is not None else both(facts.span_of(every.item[places]), facts.exposed),
-        change=Change(in_time=frozenset(ranks) if ranks else frozenset({UNKNOWN}), at=inside_window(facts)),
-        confidence="high" if timing is not None else "low",
+        removes=removes,
+        change=change,
     )
 
 
-def _inside(facts: Facts, item: int) -> int:
-    """How much of a collective lies in the window, ns."""
-    return length_of(facts.cut(facts.span_of(np.array([item]))))
-
-
-def _idle_waits(facts: Facts, collectives: list[Collective]) -> Span:
-    """From the start of each collective to the last arrival of a peer."""
-    slices = facts.trace.slices
-    start = np.array([int(slices.start[row.item]) for row in collectives], np.int64)
-    waits = np.array([max([after for _, after in row.arrivals or []], default=0) for row in collectives], np.int64)
-    waits += np.array([row.unseen for row in collectives], np.int64)
-    return start, start + np.maximum(waits, 0)
-
-
-def _speed(collective: Collective) -> Message:
-    time = sum(link.transfer for link in collective.traffic or [])
-    size = sum(link.size for link in collective.traffic or [])
-    return message("finding.speed", speed=size / time) if time else message("finding.unknown")
+def _speed(collective: Collective) -> Said:
+    traffic = collective.traffic or []
+    time = sum(link.transfer for link in traffic)
+    return message("finding.speed", speed=sum(link.size for link in traffic) / time) if time else ""
 
 
 _EVERYWHERE = (
@@ -341,7 +303,7 @@ RULES: tuple[Rule, ...] = (
         cls="communication",
         inputs=("device", "overlap"),
         check=exposed,
-        thresholds=(EXPOSED_SHARE, EXPOSED_SHARE_HIGH, LATE_PEER_SHARE),
+        thresholds=(EXPOSED_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=(*_EVERYWHERE, "mc2"),
         gpu=(*_EVERYWHERE, "record_ranks"),
         pages=(pages.DDP, pages.ANALYZE),
@@ -358,10 +320,11 @@ RULES: tuple[Rule, ...] = (
         cls="communication",
         inputs=("device", "overlap"),
         check=long_op,
-        thresholds=(LONG_OP_FACTOR, LONG_OP_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("check_peer", "level1"),
+        thresholds=(LONG_OP_FACTOR, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("slow_link", "slow_then"),
         pages=(pages.SLOW_RANK, pages.ANALYZE),
         sources=("MindStudio Insight walk-through 1-59",),
-        words=("wait",),
+        reach="cause",
+        replayed=True,
     ),
 )

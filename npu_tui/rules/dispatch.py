@@ -20,7 +20,6 @@ from npu_tui.rules.blame import (
     LINKS_FEWEST,
     SYNC_BLOCKING,
     SYNC_SHARE,
-    SyncSite,
     blamed_calls,
     compile_calls,
     dry,
@@ -28,7 +27,6 @@ from npu_tui.rules.blame import (
     launch_blocking,
     queue_is_off,
     starving,
-    sync_site,
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
@@ -43,7 +41,6 @@ from npu_tui.rules.rule import (
     Unexplained,
     advise,
     line_of,
-    lines_of,
     sentences,
     severity_of,
     stretches,
@@ -128,13 +125,12 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     short = place.end - place.start < _TELLING * place.start
     where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
     compiling = both(starving(facts, compile_calls(facts)), removes)
-    site = sync_site(facts)
     return Draft(
         severity,
         message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
-        _vertical_detail(facts, place, removes, site, starved_there, links),
+        _vertical_detail(facts, place, removes, starved_there, links),
         _vertical_evidence(facts, place),
-        _vertical_advice(facts, removes, compiling, site),
+        _vertical_advice(facts, removes, compiling),
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
         verdict=message(
@@ -153,9 +149,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     )
 
 
-def _vertical_detail(
-    facts: Facts, place: _Starvation, removes: Span, site: SyncSite | None, starved: int, links: int
-) -> Message:
+def _vertical_detail(facts: Facts, place: _Starvation, removes: Span, starved: int, links: int) -> Message:
     parts: list[Said] = [message("finding.vertical.starved", starved=starved, links=links)]
     idle = facts.dequeue_idle
     stage = blamed_stage(facts)
@@ -166,11 +160,6 @@ def _vertical_detail(
     if lines := _worst_lines(facts):
         named = [message("finding.vertical.line", line=line_of(code), lost=lost) for code, lost in lines]
         parts.append(message("finding.vertical.lines", lines=named))
-    if site is not None:
-        place_of_site = lines_of(site.file, site.lines)
-        parts.append(
-            message("finding.vertical.site", place=place_of_site, lost=site.lost, device=site.device, chip=facts.chip)
-        )
     side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
     if side >= facts.limits[SEVERITY_MEDIUM] * (place.end - place.start):
         parts.append(message("finding.vertical.side", time=side))
@@ -222,11 +211,9 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     return tuple(evidence)
 
 
-def _vertical_advice(facts: Facts, removes: Span, compiling: Span, site: SyncSite | None) -> tuple[Message, ...]:
+def _vertical_advice(facts: Facts, removes: Span, compiling: Span) -> tuple[Message, ...]:
     advice = []
     least = facts.limits[SYNC_SHARE] * facts.total
-    if site is not None and (gain := length_of(both(site.span, removes))) >= least:
-        advice.append(message("finding.advice.metrics", gain=gain / facts.count))
     freed = facts.freed(facts.without_calls(compile_calls(facts))) if len(compiling[0]) else 0
     if (gain := length_of(compiling) if freed is None else min(length_of(compiling), freed)) >= least:
         advice.append(message("finding.advice.jit_compile_gain", gain=gain / facts.count))

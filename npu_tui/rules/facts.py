@@ -46,7 +46,9 @@ class Facts(TraceSlices):
     """One device of a trace within a window, ns.
 
     ``whole_steps`` is True for one step or all of them, False for a range of time. First steps that take far longer
-    than the others are ``warm_up``; the window of the whole trace begins after them.
+    than the others are ``warm_up``; the window of the whole trace begins after them. ``first_meeting`` is a collective
+    (-1: none) that a run without steps begins with and that outlasts all the rest: ranks begin to record at different
+    times, and what this one waits there says nothing of the job.
     """
 
     def __init__(self, part: DevicePart, inputs: Inputs) -> None:
@@ -64,6 +66,18 @@ class Facts(TraceSlices):
             self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
             if self.warm_up:
                 self.window = Window(_window_of(self.warm_up[-1]).end, EVERYTHING.end, whole=True)
+        self.first_meeting = self._first_meeting() if self.is_whole and not self._are_numbered else -1
+        if self.first_meeting >= 0:
+            self.window = Window(int(inputs.trace.slices.end[self.first_meeting]), EVERYTHING.end, whole=True)
+
+    def _first_meeting(self) -> int:
+        device, slices = self.part.slices, self.trace.slices
+        busy = np.flatnonzero(device.busy) if device is not None else np.zeros(0, np.int64)
+        if device is None or not len(busy):
+            return -1
+        first = int(busy[np.argmin(slices.start[busy])])
+        met, rest = int(slices.end[first] - slices.start[first]), int(slices.end[busy].max() - slices.end[first])
+        return first if device.collective[first] and met > rest > 0 else -1
 
     @property
     def is_whole(self) -> bool:
@@ -496,12 +510,14 @@ class Facts(TraceSlices):
 
     @once
     def collectives(self) -> Collectives:
-        """The collectives of this device that start in the window."""
+        """The collectives of this device that start in the window, or in a range of time those that lie in it in part."""
         collectives = self.inputs.collectives()
         if self.part.slices is None:
             return collectives.taken(np.zeros(0, np.int64))
         item = collectives.item
-        return collectives.taken(self.part.slices.collective[item] & self.window.holds(self.trace.slices.start[item]))
+        start, end = self.trace.slices.start[item], self.trace.slices.end[item]
+        there = self.window.holds(start) if self.whole_steps else (start < self.window.end) & (end > self.window.start)
+        return collectives.taken(self.part.slices.collective[item] & there)
 
     @once
     def time_by_type(self) -> dict[str, int]:

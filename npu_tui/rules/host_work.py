@@ -34,7 +34,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.engine_names import phase_of
-from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
 
 HOST_WORK_SHARE = Threshold("host_work_share", 0.03)
@@ -121,19 +121,30 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     share = facts.share(cost)
     if share < facts.limits[HOST_WORK_SHARE]:
         return None
-    words = {"where": owner_text(facts.trace, owner), "time": cost}
-    per = {"time": owner.on_path / facts.count, "unit": facts.unit}
+    words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
+    time, late = cost / facts.count, _late_behind(facts, removes)
+    behind: Said = message("finding.work.late", count=late) if late else ""
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.work.title", **words),
-        message("finding.work.detail", rows=[message("finding.work.row", what=words["where"], **per)]),
-        facts.longest(owner.items, lambda item: message("finding.work.place")),
+        message("finding.work.title", time=time, **words),
+        message("finding.work.detail", time=owner.on_path / facts.count, unit=facts.unit),
+        facts.longest(facts.outermost(owner.items), lambda item: message("finding.work.place")),
         removes=removes,
         code_lines=() if owner.where is None else (owner.where,),
-        verdict=message("finding.work.verdict", **words),
+        verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
         change=change,
         reach=_reach(facts),
     )
+
+
+def _late_behind(facts: Facts, span: Span) -> int:
+    """How many starved launches the idle device waited for in ``span``."""
+    launches = facts.asked
+    if launches is None:
+        return 0
+    starved = launches.starved
+    ready = launches.ready[starved].astype(np.float64)
+    return int(touches(*span, ready, ready + launches.lost[starved]).sum())
 
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
@@ -155,7 +166,7 @@ def pauses(facts: Facts) -> Draft | None:
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
     if longest_ns < facts.limits[PAUSE_MS] * 1e6 and (
-        owners[0].calls or _after_waits(facts, silent) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
+        owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
     ):
         return None
     copied = _copying(facts, removes)
@@ -187,10 +198,13 @@ def pauses(facts: Facts) -> Draft | None:
     )
 
 
-def _after_waits(facts: Facts, silent: Span) -> bool:
-    """Whether most of ``silent`` begins as a wait ends: what the program does with what it has read back."""
+@once_per_device
+def reads_back(facts: Facts) -> bool:
+    """Whether most of what nothing records begins as a wait ends: what the program does with what it has read back."""
     ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
-    start, end = silent
+    start, end = silent = unrecorded(facts)
+    if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
+        return False
     after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
     follows = (after >= 0) & (after <= _WOKEN_NS)
     return 2 * int((end - start)[follows].sum()) > length_of(silent)
@@ -263,6 +277,5 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-07", "MindStudio Insight walk-through 1-51"),
         reach="cause",
         replayed=True,
-        totals=("work.title",),
     ),
 )

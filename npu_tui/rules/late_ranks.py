@@ -6,61 +6,75 @@ its groups are known, else places in the group: ``peers_seen`` numbers both, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, ranks_of_group
 from npu_tui.analysis.lateness import (
+    HARDLY,
+    TOGETHER_NS,
     UNKNOWN,
     fill_of,
-    late_arrivals,
-    late_ranks,
+    lateness,
     peers_seen,
     place_of,
     unknown_waits,
 )
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of
+from npu_tui.rules.inputs import NOTHING, Span, both, length_of, without
+from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
-STRAGGLER_SHARE = Threshold("straggler_share", 0.5)
-STRAGGLER_MS = Threshold("straggler_ms", 1.0)
-
-_MANY_RANKS = 3
-"""From this many late ranks on they take turns, where none is late in most cases."""
 _IN_MOST_CASES = 0.5
-_HARDLY = 0.1
-"""Share of the waiting that those who are named may leave."""
-_NEGLIGIBLE = 0.01
+"""More than half of the waiting: what holds for it is said of all."""
+_OF_EQUALS = 1.5
+"""Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight."""
 _MOST_PRICED = 4
-"""Late ranks whose gains are told one after the other."""
+"""Late ranks whose gains are told one after the other: more do not fit into a line."""
 
 
 class Case(Struct, frozen=True):
-    """A collective at which only late ranks were missing: ``peer`` came last, ``excess`` ns after all in time.
+    """A collective at which only late ranks were missing once the others were ``there``, ns after its start.
 
-    ``late`` are all late ones that came after those in time, the last one first.
+    ``late`` are those that came after that and when, the last one first.
     """
 
     collective: Collective
-    peer: int
-    excess: int
-    late: tuple[int, ...]
+    there: int
+    late: tuple[tuple[int, int], ...]
+
+    @property
+    def peer(self) -> int:
+        """Who came last."""
+        return self.late[0][0]
+
+    @property
+    def last(self) -> int:
+        """When the last one came, ns after the start."""
+        return self.late[0][1]
+
+    @property
+    def excess(self) -> int:
+        """How much later the last one came than all in time, ns."""
+        return self.last - self.there
 
     @property
     def shown(self) -> int:
         """How long this rank waited for the last one, ns; for an unknown one after all that it sees."""
         return self.collective.unseen if self.peer == UNKNOWN else self.excess
+
+    def until(self, in_time: Collection[int]) -> int:
+        """When the last one comes with some of the late ranks ``in_time``, ns after the start."""
+        return max((after for peer, after in self.late if peer not in in_time), default=self.there)
 
 
 class Late(Struct, frozen=True):
@@ -69,7 +83,8 @@ class Late(Struct, frozen=True):
     The first few of them, those ``named``, explain nearly all waiting: with them in time the others hardly count.
     ``span`` is the exposed time in which nobody else was missing. With ``wandering`` none of them is late in most
     cases, with ``neighbours`` this rank sees only the ranks beside it, with ``stages`` they are those beside it in a
-    pipeline: then, and with an UNKNOWN peer in front, it is open who is late.
+    pipeline: then, and with an UNKNOWN peer in front, it is open who is late. ``by_chance`` those named may come last
+    as often as they do.
     """
 
     peers: tuple[int, ...]
@@ -79,6 +94,7 @@ class Late(Struct, frozen=True):
     wandering: bool
     neighbours: bool
     stages: bool = False
+    by_chance: bool = False
 
     @property
     def visible(self) -> tuple[int, ...]:
@@ -89,57 +105,52 @@ class Late(Struct, frozen=True):
 @once_per_device
 def late(facts: Facts) -> Late | None:
     """Who is late; None where no task names a peer or nobody is."""
-    slices, collectives = facts.trace.slices, facts.collectives
+    collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
-    seen = peers_seen(collectives)
-    arrivals = late_arrivals(seen, collectives.elapsed, fill)
-    peers = late_ranks(arrivals)
-    others = np.maximum(seen.taken(~seen.of(peers)).latest(), fill)
-    behind = arrivals.taken(arrivals.of(peers) & (arrivals.after > others[arrivals.owner]))
-    last = arrivals.last()
-    last = last.taken(last.of(peers) & (last.after > others[last.owner]))
-    if not len(last.rank):
+    waits = lateness(peers_seen(collectives), collectives.elapsed, fill)
+    there = np.maximum(waits.others, fill).tolist()
+    found = {
+        owner: tuple(sorted(behind, key=lambda row: (-row[1], row[0])))
+        for owner, behind in enumerate(waits.behind())
+        if max((after for _, after in behind), default=0) > there[owner]
+    }
+    if not found:
         return None
-    begin = slices.start[collectives.item[last.owner]]
-    low, high = begin + others[last.owner], begin + last.after
-    after: dict[int, list[tuple[int, int]]] = {}
-    for owner, peer, time in zip(behind.owner.tolist(), behind.rank.tolist(), behind.after.tolist(), strict=True):
-        after.setdefault(owner, []).append((-time, peer))
-    cases = [
-        Case(row, peer, excess, tuple(other for _, other in sorted(after[owner])))
-        for row, peer, excess, owner in zip(
-            collectives.at(last.owner), last.rank.tolist(), (high - low).tolist(), last.owner.tolist(), strict=True
-        )
-    ]
-    waited: dict[int, int] = {}
+    rows = collectives.at(np.array([*found], np.int64))
+    cases = [Case(row, there[owner], found[owner]) for row, owner in zip(rows, found, strict=True)]
+    waited, lateness_of = dict.fromkeys(waits.late, 0), dict.fromkeys(waits.late, 0)
     for case in cases:
-        waited[case.peer] = waited.get(case.peer, 0) + case.excess
-    lateness = {peer: int(arrivals.after[arrivals.rank == peer].sum()) for peer in peers}
-    order = tuple(sorted(peers, key=lambda peer: (-waited.get(peer, 0), -lateness[peer], peer)))
+        waited[case.peer] += case.excess
+        for peer, after in case.late:
+            lateness_of[peer] += after
+    order = tuple(sorted(waits.late, key=lambda peer: (-waited[peer], -lateness_of[peer], peer)))
     total = sum(waited.values())
+
+    def mostly(chosen: Callable[[Case], bool]) -> bool:
+        return sum(case.excess for case in cases if chosen(case)) > _IN_MOST_CASES * total
+
+    named = next(
+        order[:count]
+        for count in range(1, len(order) + 1)
+        if sum(case.until(order[:count]) - case.there for case in cases) <= HARDLY * total
+    )
     return Late(
         order,
-        _named(cases, order),
+        named,
         tuple(cases),
-        both((low, high), facts.exposed),
-        len(order) >= _MANY_RANKS and waited.get(order[0], 0) < _IN_MOST_CASES * total,
-        sum(case.excess for case in cases if case.collective.neighbours_only) > _IN_MOST_CASES * total,
-        sum(case.excess for case in cases if case.collective.item in fills(facts)) > _IN_MOST_CASES * total,
+        both(_waiting(facts, cases), facts.exposed),
+        waited[order[0]] < _IN_MOST_CASES * total,
+        mostly(lambda case: case.collective.neighbours_only),
+        mostly(lambda case: case.collective.item in fills(facts)),
+        not waits.beyond_chance(named),
     )
 
 
-def _named(cases: Sequence[Case], order: tuple[int, ...]) -> tuple[int, ...]:
-    """The first of the late peers without whom hardly any of the waiting is left."""
-    total = sum(case.excess for case in cases)
-    for count in range(1, len(order)):
-        some, left = frozenset(order[:count]), 0
-        for case in cases:
-            after = _after(case)
-            there = max(time for _, time in after) - case.excess
-            left += max((time for peer, time in after if peer not in some), default=there) - there
-        if left <= _HARDLY * total:
-            return order[:count]
-    return order
+def _waiting(facts: Facts, cases: Sequence[Case], in_time: Collection[int] | None = None) -> Span:
+    """When this rank waits for late ranks: those ``in_time``, by default all."""
+    start = facts.trace.slices.start[[case.collective.item for case in cases]]
+    low = [case.there if in_time is None else case.until(in_time) for case in cases]
+    return start + np.array(low, np.int64), start + np.array([case.last for case in cases], np.int64)
 
 
 @once_per_device
@@ -150,19 +161,28 @@ def fills(facts: Facts) -> dict[int, int]:
 
 def fill_span(facts: Facts) -> Span:
     """The exposed time in which a pipeline fills and drains."""
-    filling = fills(facts)
-    start = facts.trace.slices.start[list(filling)].astype(np.int64)
-    return both((start, start + np.array(list(filling.values()), np.int64)), facts.exposed)
+    return _exposed(facts, fills(facts))
 
 
-def unknown_span(facts: Facts) -> Span:
-    """The exposed time in which collectives of unknown arrivals waited, by what their siblings take."""
-    waits = unknown_waits(facts.trace, facts.collectives)
-    if not waits:
-        return NOTHING
-    start = facts.trace.slices.start[list(waits)]
-    span = both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
-    return span if length_of(span) else NOTHING
+@once_per_device
+def waiting(facts: Facts) -> Span:
+    """The exposed time in which this rank waits for late ranks; without any arrival by what equal collectives take."""
+    if (lateness := late(facts)) is not None:
+        return lateness.span
+    known = facts.collectives.has_arrivals.any()
+    return NOTHING if known else _exposed(facts, unknown_waits(facts.trace, facts.collectives))
+
+
+@once_per_device
+def moving(facts: Facts) -> Span:
+    """The exposed time that is none of waiting, for a rank or for a pipeline that fills."""
+    return without(without(facts.exposed, waiting(facts)), fill_span(facts))
+
+
+def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
+    """The exposed time of ``waits``: ns at the start of each slice."""
+    start = facts.trace.slices.start[list(waits)].astype(np.int64)
+    return both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
 
 
 def number_of(facts: Facts, peer: int) -> int | Message:
@@ -195,22 +215,15 @@ def _group(facts: Facts, lane: int) -> str:
 
 def straggler(facts: Facts) -> Draft | None:
     """Ranks that everybody waits for."""
-    limits, lateness = facts.limits, late(facts)
+    lateness = late(facts)
     if lateness is None:
         return None
-    worst = max(lateness.cases, key=lambda case: case.excess)
-    longest = worst.collective.longest_wait or 0
     gain = length_of(lateness.span)
     share = facts.share(gain)
-    single = longest >= limits[STRAGGLER_SHARE] * worst.collective.elapsed and longest >= limits[STRAGGLER_MS] * 1e6
-    # Ranks that take turns by little do not wait for a late one.
-    usual = float(np.median([case.excess for case in lateness.cases]))
-    least_of_many = limits[SEVERITY_HIGH] if usual >= limits[STRAGGLER_MS] * 1e6 else 2 * limits[SEVERITY_HIGH]
-    least = {1: limits[SEVERITY_MEDIUM], 2: limits[SEVERITY_HIGH]}.get(len(lateness.named), least_of_many)
-    enough = share >= least or (single and len(lateness.named) < _MANY_RANKS and share >= limits[SEVERITY_MEDIUM])
-    enough |= single and len(lateness.named) == 1
-    if gain < limits[STRAGGLER_MS] * 1e6 or not enough:
+    least = _OF_EQUALS * facts.limits[SEVERITY_HIGH] if lateness.by_chance else facts.limits[SEVERITY_MEDIUM]
+    if share < least:
         return None
+    worst = max(lateness.cases, key=lambda case: case.excess)
     collectives = facts.collectives
     came = peers_seen(collectives)
     unseen = lateness.peers[0] == UNKNOWN
@@ -218,7 +231,7 @@ def straggler(facts: Facts) -> Draft | None:
         transfer = sum(case.collective.elapsed - case.excess for case in lateness.cases)
     else:
         transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
-    parts = [_worst(facts, worst, longest), *_again(facts, lateness, worst)]
+    parts = [_worst(facts, worst), *_again(facts, lateness, worst)]
     if len(lateness.visible) > 1 and not (lateness.wandering or lateness.neighbours or lateness.stages):
         parts += _in_order(facts, lateness)
     if filled := sum(fills(facts).values()):
@@ -251,13 +264,14 @@ def straggler(facts: Facts) -> Draft | None:
         _arrivals(facts, lateness),
         tuple(advice),
         lateness.span,
-        change=Change(in_time=frozenset(lateness.peers), at=inside_window(facts)),
+        change=Change(in_time=frozenset(lateness.peers)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
         verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
     )
 
 
 _NEARLY_ALL = 0.8
+"""Share of the waiting at exchanges of tokens from which the experts are uneven: other collectives inherit the rest."""
 
 
 @once_per_device
@@ -281,22 +295,20 @@ def is_uneven(facts: Facts, lateness: Late) -> bool:
     return sum(waited.values()) >= least and (lateness.wandering or max(waited.values()) >= least)
 
 
-def _worst(facts: Facts, worst: Case, longest: int) -> Message:
+def _worst(facts: Facts, worst: Case) -> Message:
     """Who was waited for longest, at which collective, and who was there already."""
     begin, name = int(facts.trace.slices.start[worst.collective.item]), facts.name_of(worst.collective.item)
     arrivals = worst.collective.arrivals or []
     if worst.peer == UNKNOWN:
         there = begin + max((after for _, after in arrivals), default=0)
         return message("finding.straggler.unseen", name=name, there=there, excess=worst.shown)
-    places = {place_of(peer)[1] for peer in worst.late}
+    places = {place_of(peer)[1] for peer, _ in worst.late}
     in_time = [arrival for arrival in arrivals if arrival[0] not in places] or arrivals[:1]
     ranks = [rank for rank, _ in in_time]
     named = message("finding.ranks", ranks=runs_of(ranks)) if len(ranks) > 1 else message("finding.rank", rank=ranks[0])
     there = begin + max(after for _, after in in_time)
-    return message(
-        "finding.straggler.worst",
-        name=name, others=named, there=there, rank=number_of(facts, worst.peer), excess=worst.excess, wait=longest,
-    )  # fmt: skip
+    words = {"rank": number_of(facts, worst.peer), "excess": worst.excess, "wait": worst.collective.longest_wait or 0}
+    return message("finding.straggler.worst", name=name, others=named, there=there, **words)
 
 
 def _files_of(facts: Facts, peer: int) -> Message:
@@ -323,22 +335,16 @@ def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
     ]
 
 
-def inside_window(facts: Facts) -> frozenset[int]:
-    """The collectives that the finding is about: not those of a warm-up step."""
-    item = facts.collectives.item
-    start = facts.trace.slices.start[item]
-    return frozenset(item[(start >= facts.window.start) & (start < facts.window.end)].tolist())
-
-
 def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
-    again = [case for case in lateness.cases if case is not worst and case.excess >= _NEGLIGIBLE * worst.excess]
+    others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
+    others = [case for case in others if case.excess > TOGETHER_NS] or others
+    again = sorted(others[:5], key=lateness.cases.index)
     if not again:
         return []
     if len({case.peer for case in lateness.cases}) == 1:
         named = [
-            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown)
-            for case in again[:5]
+            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown) for case in again
         ]
         return [message("finding.straggler.again", cases=named)]
     rows = []
@@ -359,7 +365,9 @@ def _in_order(facts: Facts, lateness: Late) -> list[Message]:
     """How much later the last rank comes than the one before, and what the first few save, one after the other."""
     first, second = lateness.visible[:2]
     parts = []
-    ahead = [lead for case in lateness.cases if (lead := _lead(facts, case, first, second)) is not None]
+    ahead = [
+        case.last - case.late[1][1] for case in lateness.cases if [peer for peer, _ in case.late[:2]] == [first, second]
+    ]
     if ahead:
         numbers = {"rank": number_of(facts, first), "other": number_of(facts, second)}
         parts.append(message("finding.straggler.lead", time=float(np.median(ahead)), **numbers))
@@ -376,36 +384,11 @@ def _in_order(facts: Facts, lateness: Late) -> list[Message]:
     return [*parts, message("finding.straggler.in_order", rows=rows)]
 
 
-def _lead(facts: Facts, case: Case, first: int, second: int) -> int | None:
-    """How much later ``first`` came than ``second``, ns; None where they were not the last two in this order."""
-    if case.late[:2] != (first, second):
-        return None
-    after = dict(case.collective.arrivals or [])
-    return after[place_of(first)[1]] - after[place_of(second)[1]]
-
-
 def _gain(facts: Facts, lateness: Late, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
-        return facts.replay.gain(Change(in_time=some, at=inside_window(facts)))
-    start, low, high = facts.trace.slices.start, [], []
-    for case in lateness.cases:
-        after = dict(_after(case))
-        last = max(after.values())
-        rest = max((time for peer, time in after.items() if peer not in some), default=last - case.excess)
-        begun = int(start[case.collective.item])
-        low.append(begun + max(rest, last - case.excess))
-        high.append(begun + last)
-    return length_of(both((np.array(low, np.int64), np.array(high, np.int64)), facts.exposed))
-
-
-def _after(case: Case) -> list[tuple[int, int]]:
-    """When each late rank of ``case`` came, ns after the start."""
-    after = dict(case.collective.arrivals or [])
-    latest = max(after.values(), default=0)
-    return [
-        (peer, latest + case.collective.unseen if peer == UNKNOWN else after[place_of(peer)[1]]) for peer in case.late
-    ]
+        return facts.replay.gain(within(facts, Change(in_time=some)))
+    return length_of(both(_waiting(facts, lateness.cases, some), facts.exposed))
 
 
 def _short(facts: Facts, collective: Collective) -> str:
@@ -428,13 +411,10 @@ def _speeds(facts: Facts) -> Said:
 def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
     """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
     slices = facts.trace.slices
-    most = max(case.excess for case in lateness.cases)
     rows = []
     for case in sorted(lateness.cases, key=lambda case: -case.excess)[:10]:
-        if case.excess < _NEGLIGIBLE * most:
-            continue
         collective = case.collective
-        last = int(slices.start[collective.item]) + max(time for _, time in _after(case))
+        last = int(slices.start[collective.item]) + case.last
         order = sorted(collective.arrivals or [], key=lambda row: row[1])
         ranks = [message("finding.straggler.arrival", rank=rank, after=after) for rank, after in order]
         name = facts.name_of(collective.item)
@@ -442,7 +422,7 @@ def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
         if case.peer == UNKNOWN:
             note = message("finding.straggler.place_unseen", **words)
         else:
-            missing = [number_of(facts, peer) for peer in case.late if peer in lateness.visible]
+            missing = [number_of(facts, peer) for peer, _ in case.late if peer in lateness.visible]
             missing = missing or [number_of(facts, case.peer)]
             note = message("finding.straggler.place", ranks=missing, **words)
         rows.append(Evidence(last - case.shown, last, int(slices.lane[collective.item]), name, note, collective.item))
@@ -455,7 +435,7 @@ RULES: tuple[Rule, ...] = (
         cls="communication",
         inputs=("device", "overlap", "planes"),
         check=straggler,
-        thresholds=(STRAGGLER_SHARE, STRAGGLER_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("check_peer", "uneven_work", "no_tuning", "experts_tokens", "experts_balance", "experts_placement"),
         pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
         sources=("msprof-analyze slow rank", "MindStudio Insight walk-through 1-59", "operator tuning guide 0-31"),

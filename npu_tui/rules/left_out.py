@@ -19,6 +19,9 @@ def left_out(facts: Facts) -> list[Message]:
     parts = []
     if facts.warm_up:
         parts.append(_warm_up(facts))
+    if (first := facts.first_meeting) >= 0:
+        time = int(facts.length(np.array([first])).sum())
+        parts.append(message("finding.left_out.meeting", name=facts.name_of(first, 40), time=time))
     if len(facts.unasked[0]):
         time = length_of(facts.unasked)
         may = "_may" * (max(item for *_, item in facts.waits_for_requests) < 0)

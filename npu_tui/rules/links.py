@@ -8,27 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.collectives import TrafficColumns, ranks_of_group
+from npu_tui.analysis.collectives import ranks_of_group
 from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.lateness import peer_at
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened
-from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, without
-from npu_tui.rules.late_ranks import fill_span, late, number_of
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import Span, both, length_of
+from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
-from npu_tui.trace.args import PlaneArgs
-from npu_tui.trace.arrays import F64, I64, Bools, distinct, in_groups
+from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 
@@ -36,9 +34,10 @@ _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "RO
 """What moves the data over each type of link; traces name the link, the rules the transport."""
 
 
-@lru_cache(64)
-def _transport(link_type: str) -> str | None:
-    return _TRANSPORT.get(link_type.partition("_")[0].upper()) if link_type != ON_CHIP else None
+def _served(links: Sequence[str]) -> npt.NDArray[np.str_]:
+    """What moves the data over each of ``links``, and over the one of code -1; empty where that is not known."""
+    types = [link.partition("_")[0].upper() if link != ON_CHIP else "" for link in links]
+    return np.array([*(_TRANSPORT.get(kind, "") for kind in types), ""])
 
 
 ALIGNMENT_BYTES = Threshold("alignment_bytes", 512)
@@ -56,38 +55,36 @@ _FEWEST_TRANSFERS, _FEWEST_PEERS = 4, 3
 
 
 class _Transfers(Struct, frozen=True):
-    """Large transfers with other ranks: of the collective ``owner`` with the ``peer`` of a ``group`` (its lane); (n,).
+    """What tasks of planes move over links: of the collective ``owner`` with the ``peer`` of a group; (n,) each.
 
-    ``kind`` is equal for the same group and type of link, ``usual`` the median speed in its collective, bytes/ns.
+    ``kind`` is equal for the same group and type of link.
     """
 
+    item: I64
     owner: I64
-    group: I64
     peer: I64
     kind: I64
+    size: I64
     time: I64
-    end: I64
-    speed: F64
-    usual: F64
+    link: I64
+
+    def taken(self, chosen: Bools) -> _Transfers:
+        return _Transfers(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
 
 
-def _transfers(facts: Facts) -> _Transfers | None:
-    slices, every, planes = facts.trace.slices, facts.collectives.item, facts.inputs.planes()
-    chosen = (planes.target_rank >= 0) & (planes.target_rank != planes.source_rank) & (planes.size >= _LARGE)
-    chosen &= planes.over(lambda name: _transport(name) is not None)
-    if not len(every) or not chosen.any():
-        return None
+@once_per_device
+def _transfers(facts: Facts) -> _Transfers:
+    """All of them in the window, by task."""
+    every, planes = facts.collectives.item, facts.inputs.planes()
     owner, _, item = owned_tasks(facts.trace, every)
-    rows = np.searchsorted(planes.item, item)
-    owner, rows = owner[chosen[rows]], rows[chosen[rows]]
-    group = slices.lane[every[owner]].astype(np.int64)
-    time = np.maximum(facts.length(planes.item[rows]), 1)
-    speed = planes.size[rows] / time
-    _, code = distinct(owner * len(planes.links) + planes.link[rows])
-    count = np.bincount(code)
-    usual = speed[np.lexsort((speed, code))][np.cumsum(count) - count + count // 2][code]
-    kind, peer = group * len(planes.links) + planes.link[rows], planes.target_rank[rows].astype(np.int64)
-    return _Transfers(owner, group, peer, kind, time, slices.end[planes.item[rows]], speed, usual)
+    item, first = np.unique(item, return_index=True)
+    row, owner = np.searchsorted(planes.item, item), owner[first]
+    moving = (planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0))[row]
+    row, owner, item = row[moving], owner[moving], item[moving]
+    peer = np.where(planes.target_rank[row] != planes.source_rank[row], planes.target_rank[row], -1).astype(np.int64)
+    kind = facts.trace.slices.lane[every[owner]].astype(np.int64) * len(planes.links) + planes.link[row]
+    time = np.maximum(facts.length(item), 1)
+    return _Transfers(item, owner, peer, kind, planes.size[row], time, planes.link[row].astype(np.int64))
 
 
 class SlowLink(Struct, frozen=True):
@@ -105,38 +102,41 @@ class SlowLink(Struct, frozen=True):
 
 def slow_links(facts: Facts) -> list[SlowLink]:
     """The links that are slower than the others of their kind in the same group, the one that costs most first."""
-    every, moved = facts.collectives, _transfers(facts)
-    if moved is None:
-        return []
-    below = moved.speed < _SLOWER * moved.usual
+    every, slices, moved = facts.collectives, facts.trace.slices, _transfers(facts)
+    names = facts.inputs.planes().links
+    moved = moved.taken((moved.peer >= 0) & (moved.size >= _LARGE) & (_served(names) != "")[moved.link])
+    speed, end = moved.size / moved.time, slices.end[moved.item]
+    usual = speed.copy()
+    for alike in in_groups(moved.owner * len(names) + moved.link):
+        usual[alike] = np.sort(speed[alike])[len(alike) // 2]
+    below = speed < _SLOWER * usual
     links = in_groups(moved.kind * (int(moved.peer.max(initial=0)) + 1) + moved.peer)
     peers = Counter(int(moved.kind[members[0]]) for members in links)
     links = [members for members in links if peers[int(moved.kind[members[0]])] >= _FEWEST_PEERS]
     slow = [members for members in links if len(members) >= _FEWEST_TRANSFERS and below[members].mean() >= _MOSTLY]
     others = np.ones(len(moved.owner), np.bool_)
     others[[row for members in slow for row in members.tolist()]] = False
-    in_time = facts.trace.slices.start[every.item].copy()
-    np.maximum.at(in_time, moved.owner[others], moved.end[others])
+    in_time = slices.start[every.item].copy()
+    np.maximum.at(in_time, moved.owner[others], end[others])
     found = []
     for members in slow:
         owner, last, excess = moved.owner[members], in_time.copy(), np.zeros(len(every))
-        np.maximum.at(last, owner, moved.end[members])
-        longer = 1.0 - moved.speed[members] / moved.usual[members]
-        np.add.at(excess, owner, moved.time[members] * longer.clip(0.0))
+        np.maximum.at(last, owner, end[members])
+        np.add.at(excess, owner, moved.time[members] * (1.0 - speed[members] / usual[members]).clip(0.0))
         saved = np.minimum(excess.astype(np.int64), last - in_time)
-        lane, place = int(moved.group[members[0]]), int(moved.peer[members[0]])
+        lane, place = int(slices.lane[every.item[owner[0]]]), int(moved.peer[members[0]])
         ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
         peer = peer_at(int(every.group[owner[0]]), ranks[place] if place < len(ranks) else place)
-        usual = float(np.median(moved.speed[others & (moved.kind == moved.kind[members[0]])]))
+        of_others = float(np.median(speed[others & (moved.kind == moved.kind[members[0]])]))
         owner = np.unique(owner)
-        own = float(np.median(moved.speed[members]))
-        found.append(SlowLink(number_of(facts, peer), own, usual, owner, saved[owner]))
+        own = float(np.median(speed[members]))
+        found.append(SlowLink(number_of(facts, peer), own, of_others, owner, saved[owner]))
     return sorted(found, key=lambda each: -int(each.saved.sum()))
 
 
 def link(facts: Facts) -> Draft | None:
     """Transfers that the link serves badly: unaligned, small, in contention, or sent again."""
-    limits, planes = facts.limits, facts.inputs.planes()
+    limits = facts.limits
     problems: list[tuple[Severity, Message, Message, list[int]]] = []
     slow = slow_links(facts)
     removes, change = _without_slow(facts, slow)
@@ -146,26 +146,33 @@ def link(facts: Facts) -> Draft | None:
         severity = severity_of(facts.limits, facts.share(length_of(removes))) if words["time"] else "info"
         items = facts.collectives.item[each.owner].tolist()
         problems.append((severity, text, message("finding.advice.slow_link"), items))
-    # What is slow for one link gains nothing by other sizes.
-    slower = np.array([item for *_, items in problems for item in items], np.int64)
-    unaligned, share = _unaligned(facts)
-    matters = _slows(facts, np.array(unaligned, np.int64), slower)
-    if unaligned and (matters or not slow):
-        severity = "info" if not matters else "low" if share < 0.2 else "medium"
+    # Fast transfers need no other sizes, and what is slow for one link gains nothing by them.
+    moved, items, speed = _transfers(facts), facts.collectives.item, _sdma_speeds(facts)
+    others = np.ones(len(items), np.bool_)
+    others[[row for each in slow for row in each.owner.tolist()]] = False
+    slowly = others & ~(speed >= limits[CONTENTION_GB_S])
+    odd = moved.taken((moved.size > limits[ALIGNMENT_BYTES]) & (moved.size % limits[ALIGNMENT_BYTES] != 0))
+    unaligned = np.unique(odd.owner)
+    matters = _matters(facts, items[unaligned[slowly[unaligned]]])
+    if len(unaligned) and (matters or not slow):
+        _, time = facts.collectives.moved.sums(len(items))
+        share = int(time[unaligned].sum()) / max(int(time.sum()), 1)
+        severity = "low" if matters else "info"  # what it would gain is not known
         text = message("finding.link.unaligned", count=len(unaligned), bytes=limits[ALIGNMENT_BYTES], share=share)
-        problems.append((severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), unaligned))
+        problems.append(
+            (severity, text, message("finding.advice.align", bytes=limits[ALIGNMENT_BYTES]), items[unaligned].tolist())
+        )
     for kind, most in (("SDMA", limits[SMALL_PACKET_SDMA_MB]), ("RDMA", limits[SMALL_PACKET_RDMA_MB])):
-        carried = _carried_by(kind, planes) & (planes.size > 0)
-        small = carried & (planes.size < most * 1e6)
-        many = carried.any() and small.sum() > limits[SMALL_PACKET_SHARE] * carried.sum()
-        if many and _slows(facts, planes.item[small], slower):
-            text = message("finding.link.small", kind=kind, share=float(small.sum() / carried.sum()), most=most)
-            items = planes.item[small].tolist()
-            problems.append(("low", text, message("finding.advice.larger_packets"), items))
-    contended = np.setdiff1d(_contended(facts), slower).tolist()
-    if contended and _matters(facts, np.array(contended)):
+        carried = moved.taken((_served(facts.inputs.planes().links) == kind)[moved.link])
+        small = carried.taken(carried.size < most * 1e6)
+        share = len(small.item) / max(len(carried.item), 1)
+        if share > limits[SMALL_PACKET_SHARE] and _matters(facts, small.item[slowly[small.owner]]):
+            text = message("finding.link.small", kind=kind, share=share, most=most)
+            problems.append(("low", text, message("finding.advice.larger_packets"), small.item.tolist()))
+    contended = _beside_products(facts, items[others & (speed < limits[CONTENTION_GB_S])])
+    if len(contended) and _matters(facts, contended):
         text = message("finding.link.contention", count=len(contended), speed=limits[CONTENTION_GB_S])
-        problems.append(("low", text, message("finding.advice.contention"), contended))
+        problems.append(("low", text, message("finding.advice.contention"), contended.tolist()))
     if again := _sent_again(facts):
         text = message("finding.link.again", count=len(again))
         problems.append(("high", text, message("finding.advice.rdma"), again))
@@ -189,10 +196,9 @@ def _without_slow(facts: Facts, slow: Sequence[SlowLink]) -> tuple[Span, Change]
     saved = np.zeros(len(every), np.int64)
     for each in slow:
         saved[each.owner] = np.maximum(saved[each.owner], each.saved)
-    lateness = late(facts)
     end = facts.trace.slices.end[every.item]
     removes = both(facts.exposed, union(end - saved, end))
-    return removes, Change(tasks=shortened(facts, saved, lateness.span if lateness is not None else NOTHING))
+    return removes, Change(tasks=shortened(facts, saved))
 
 
 def draft_of_links(
@@ -222,69 +228,37 @@ def draft_of_links(
 
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, not for a rank or a pipeline, long enough to mention it."""
-    lateness = late(facts)
-    slow = without(without(facts.exposed, lateness.span if lateness is not None else NOTHING), fill_span(facts))
-    return facts.share(length_of(both(slow, facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
-
-
-def _slows(facts: Facts, items: I64, other: I64) -> bool:
-    """Whether these transfers, but for ``other`` collectives, matter and are slow: fast ones need no other sizes."""
-    slow = np.setdiff1d(facts.collectives.item[~(_sdma_speeds(facts) >= facts.limits[CONTENTION_GB_S])], other)
-    starts = facts.trace.slices.start[items]
-    return _matters(facts, items[inside(facts.span_of(slow), starts)])
+    return facts.share(length_of(both(moving(facts), facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
 def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:
     """What each collective moves over SDMA in a nanosecond, GB/s; not-a-number where that is nothing; (n,)."""
     moved = facts.collectives.moved
-    size, time = moved.sums(len(facts.collectives), _carried_by("SDMA", moved) & (moved.transfer != 0))
+    size, time = moved.sums(
+        len(facts.collectives), (_served(moved.links) == "SDMA")[moved.link] & (moved.transfer != 0)
+    )
     speeds: npt.NDArray[np.float64] = np.where(time != 0, size / np.where(time, time, 1), np.nan)
     return speeds
-
-
-def _unaligned(facts: Facts) -> tuple[list[int], float]:
-    """Collectives with transfers off the alignment, and their share of the time of all transfers."""
-    planes = facts.inputs.planes()
-    size = facts.limits[ALIGNMENT_BYTES]
-    moving = planes.over(lambda name: name not in (ON_CHIP, "", "INVALID_TYPE")) & (planes.size > 0)
-    odd = moving & (planes.size > size) & (planes.size % size != 0)
-    if not odd.any():
-        return [], 0.0
-    starts = np.sort(facts.trace.slices.start[planes.item[odd]])
-    items = facts.collectives.item
-    _, moved = facts.collectives.moved.sums(len(items))
-    begin, end = facts.trace.slices.start[items], facts.trace.slices.end[items]
-    inside = np.searchsorted(starts, end) > np.searchsorted(starts, begin)
-    total = int(moved.sum())
-    unaligned: list[int] = items[inside].tolist()
-    return unaligned, int(moved[inside].sum()) / total if total else 0.0
-
-
-def _carried_by(transport: str, moved: TrafficColumns | PlaneArgs) -> Bools:
-    """Which rows of ``moved`` went over links that ``transport`` serves."""
-    return np.array([_transport(link) == transport for link in moved.links], np.bool_)[moved.link]
 
 
 def _sent_again(facts: Facts) -> list[int]:
     """Collectives in which RDMA took as long as it waits before it sends again."""
     every, least = facts.collectives, facts.limits[RETRANSMISSION_MS] * 1e6
-    long = _carried_by("RDMA", every.moved) & (every.moved.transfer >= least)
+    long = (_served(every.moved.links) == "RDMA")[every.moved.link] & (every.moved.transfer >= least)
     again = np.zeros(len(every), np.bool_)
     again[every.moved.owner[long]] = True
     collectives: list[int] = every.item[again & (every.elapsed >= least)].tolist()
     return collectives
 
 
-def _contended(facts: Facts) -> list[int]:
-    """Slow SDMA collectives during which a matrix multiplication ran."""
+def _beside_products(facts: Facts, items: I64) -> I64:
+    """Those of ``items`` during which a matrix multiplication ran."""
     types, code = facts.kernel_types
     wanted = np.array(["matmul" in name.lower() for name in types] + [False])
     products: I64 = facts.kernels[wanted[code]] if len(facts.kernels) else facts.kernels
-    start, end = facts.trace.slices.start[products], facts.trace.slices.end[products]
-    items = facts.collectives.item[_sdma_speeds(facts) < facts.limits[CONTENTION_GB_S]]
-    low, high = facts.trace.slices.start[items], facts.trace.slices.end[items]
-    contended: list[int] = items[touches(start, end, low.astype(np.float64), high.astype(np.float64))].tolist()
-    return contended
+    start, end = facts.trace.slices.start, facts.trace.slices.end
+    low, high = start[items].astype(np.float64), end[items].astype(np.float64)
+    return items[touches(start[products], end[products], low, high)]
 
 
 RULES: tuple[Rule, ...] = (

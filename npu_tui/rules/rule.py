@@ -131,10 +131,15 @@ def advise(*keys: str) -> tuple[Message, ...]:
 
 def line_of(code: CodeLine) -> Said:
     """A line of code: ``main.py:354 in train()``; a frame of the module itself has no function."""
-    place = f"{_file(code.file)}:{code.line}"
+    place = brief(place_in(code))
     if not code.function or code.function.startswith("<"):
-        return brief(place)
-    return message("finding.place", place=brief(place), function=brief(code.function))
+        return place
+    return message("finding.place", place=place, function=brief(code.function))
+
+
+def place_in(code: CodeLine) -> str:
+    """``main.py:354``: the file without its folders."""
+    return f"{_file(code.file)}:{code.line}"
 
 
 def lines_of(file: str, lines: Sequence[int]) -> Message:

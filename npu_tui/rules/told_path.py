@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
-from pathlib import PurePosixPath
+from functools import cache, partial
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owners import Owner, Owners, owners
-from npu_tui.analysis.path import critical_path
+from npu_tui.analysis.path import HOST, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import length_of
+from npu_tui.rules.inputs import Span, length_of
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Finding
-from npu_tui.rules.rule import line_of
+from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import intersection, union
@@ -44,26 +42,32 @@ class ToldPath(Struct, frozen=True):
     owners: Owners | None = None
     reason: Message | None = None
 
+    def shift(self, stretch: int) -> int:
+        """How much later than on the path a stretch is on the clock of its own lane, ns."""
+        assert self.owners is not None
+        return 0 if self.owners.path.kind[stretch] == HOST else self.floor
+
     def gain_of(self, owner: Owner) -> float | None:
         """By how much a unit is shorter without ``owner``, ns; None for what one cannot do without."""
         return None if owner.gain is None else owner.gain / self.count
 
 
-_BUILT_IN = re.compile(r"<built-in (?:function|method) (?P<name>[^> ]+)(?: of .*)?>")
-
-
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (?:(?P<name>[^> ]+)(?: of .*)?| of (?P<type>\S+) object.*)>")
+"""A built-in; some of extensions have no name, ``<built-in method  of PyCapsule object at 0x…>``."""
 _FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
 """Where a module lies; what is left is its name."""
+_LONGEST = 80
+"""Characters of a call: ``enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__`` has 61."""
 
 
 def short_call(name: str) -> str:
     """``tolist`` of ``<built-in method tolist of …>``, ``torch.serialization.save`` of a frame; others as they are."""
     if (match := _BUILT_IN.fullmatch(name)) is not None:
-        return brief(match["name"], 60)
+        return brief(match["name"] or match["type"], _LONGEST)
     if (match := FRAME.fullmatch(name)) is not None:
         module = _FOLDER.sub("", match["file"]).removesuffix(".py").replace("/", ".")
-        return brief(f"{module}.{match['function']}", 60)
-    return brief(name.removeprefix("AscendCL@"), 60)
+        return brief(f"{module}.{match['function']}", _LONGEST)
+    return brief(name.removeprefix("AscendCL@"), _LONGEST)
 
 
 def owner_text(trace: Trace, owner: Owner) -> Message:
@@ -77,8 +81,8 @@ def owner_text(trace: Trace, owner: Owner) -> Message:
         return message("path.owner.rank_of", rank=place, group=brief(trace.lanes[lane].name))
     if owner.doing == "device" and owner.kind in ("latency", "device_gap", "unexplained"):
         ending = "_nowhere" * (owner.kind == "unexplained" and not owner.name)
-        return message(f"path.owner.{owner.kind}{ending}", name=brief(owner.name))
-    word = "silent" if owner.doing == "work" and not owner.name else owner.doing
+        return message(f"path.owner.{owner.kind}{ending}", name=brief(owner.name.strip()))
+    word = {"work": "silent", "wait": "waiting"}.get(owner.doing, owner.doing) if not owner.name else owner.doing
     words = {"name": short_call(owner.name), "thread": owner.thread}
     if owner.where is None:
         return message(f"path.owner.{word}_nowhere", **words)
@@ -95,11 +99,6 @@ def owner_name(trace: Trace, owner: Owner) -> Message:
     return owner_text(trace, replace(owner, where=None))
 
 
-def place_in(line: CodeLine) -> str:
-    """``model.py:31``: the file without its folders."""
-    return f"{PurePosixPath(line.file.replace(chr(92), '/')).name}:{line.line}"
-
-
 def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Owner]:
     """The owners that ``typed`` means: by number from 1, by the whole text, name or line, else by parts of it."""
     if typed.isdecimal():
@@ -113,7 +112,9 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
         for language in LANGUAGES:
             with speaking(language), labelling(str):
                 name, text = words(owner_name(trace, owner)), words(owner_text(trace, owner))
-            known |= {_plain(each) for each in (name, text, place, f"{name} {place}") if each}
+            for called in {name, short_call(owner.name)} - {""}:  # a wait is known by its call, too
+                known |= {_plain(called), _plain(f"{called} {place}")}
+            known |= {_plain(text), _plain(place)} - {""}
         names.append((owner, known))
     exact = [owner for owner, known in names if wanted in known]
     if exact or len(wanted) < _SHORTEST:
@@ -135,40 +136,46 @@ _COVERED = 0.8
 """A change with more than this share of the host's time of an owner is about that owner."""
 
 
-def explaining(owner: Owner, findings: Iterable[Finding]) -> Finding | None:
-    """The first of ``findings`` that does without all that ``owner`` is; None without one."""
-    own = owner.change
-    if own is None or own.is_empty:
-        return None
-    changes = ((finding, finding.remedy.change) for finding in findings if finding.remedy is not None)
-    return next((finding for finding, change in changes if _contains(change, own)), None)
+def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Finding | None]:
+    """The first of ``findings`` that does without all that each owner is; None without one."""
+    covers = [(finding, _Cover(finding.remedy.change)) for finding in findings if finding.remedy is not None]
+    return [
+        None if own is None or own.is_empty else next((each for each, cover in covers if cover.contains(own)), None)
+        for own in (owner.change for owner in owners)
+    ]
 
 
-def _contains(change: Change, own: Change) -> bool:
-    """Whether ``change`` does what ``own`` does; of work of the host, most of it."""
-    if not (own.waits <= change.waits and own.in_time <= change.in_time):
-        return False
-    cut = [cut.items for cut in change.tasks if cut.keep < 1]
-    every = np.concatenate(cut) if cut else np.zeros(0, np.int64)
-    if not all(np.isin(task.items, every).all() for task in own.tasks):
-        return False
-    held = total = 0
-    for mine in own.host:
-        spans = [cut.span for cut in change.host if cut.keep < 1 and cut.thread in (mine.thread, ANY_THREAD)]
-        start, end = ([span[side] for span in spans] or [np.zeros(0, np.int64)] for side in (0, 1))
-        theirs = union(np.concatenate(start), np.concatenate(end))
-        held += length_of(intersection(*mine.span, *theirs))
-        total += length_of(mine.span)
-    return held > _COVERED * total or not total
+class _Cover:
+    """What a change does without."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        cut = [cut.items for cut in change.tasks if cut.keep < 1]
+        self._tasks = np.concatenate(cut) if cut else np.zeros(0, np.int64)
+        self._of_thread = cache(self._host_of)
+
+    def contains(self, own: Change) -> bool:
+        """Whether all of ``own`` is part of it; of work of the host, most."""
+        if not (own.waits <= self._change.waits and own.in_time <= self._change.in_time):
+            return False
+        if not all(np.isin(task.items, self._tasks).all() for task in own.tasks):
+            return False
+        held = sum(length_of(intersection(*mine.span, *self._of_thread(mine.thread))) for mine in own.host)
+        total = sum(length_of(mine.span) for mine in own.host)
+        return held > _COVERED * total or not total
+
+    def _host_of(self, thread: int) -> Span:
+        """The time of a host thread."""
+        cuts = [cut.span for cut in self._change.host if cut.keep < 1 and cut.thread in (thread, ANY_THREAD)]
+        start, end = ([span[side] for span in cuts] or [np.zeros(0, np.int64)] for side in (0, 1))
+        return union(np.concatenate(start), np.concatenate(end))
 
 
-def _untold(facts: Facts) -> Message | None:
-    """Why the path of the run of ``facts`` is not told; None where it is."""
+def untold(facts: Facts) -> Message:
+    """Why the path of a run whose replay is not trusted is not told."""
     every = facts.inputs.replay_of(facts.part)
     if every is None:
         return message("path.no_launches")
-    if facts.replay is not None:
-        return None
     if every.error > CLOSE_ENOUGH:
         return message("path.not_close", error=every.error, most=CLOSE_ENOUGH)
     return message("path.not_linked", share=every.model.linked)
@@ -181,7 +188,7 @@ def run_path(facts: Facts) -> ToldPath:
         return told_path(facts)  # the same, which the findings ask for too
     tell = partial(ToldPath, facts.part.device, "run", 1)
     if facts.replay is None:
-        return tell(reason=_untold(facts))
+        return tell(reason=untold(facts))
     path, floor = critical_path(facts.replay), facts.replay.model.floor
     return tell(floor=floor, owners=owners(facts.replay, facts.inputs.types_of, path, lambda _: NO_CHANGE))
 
@@ -220,5 +227,5 @@ def told_path(facts: Facts) -> ToldPath:
     """The path of what ``facts`` judge, where the replay is to be trusted; may raise as ``path_owners``."""
     tell = partial(ToldPath, facts.part.device, facts.unit_name, facts.count)
     if facts.replay is None:
-        return tell(reason=_untold(facts))
+        return tell(reason=untold(facts))
     return tell(floor=facts.replay.model.floor, owners=path_owners(facts))

@@ -14,7 +14,7 @@ from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
 from npu_tui.analysis.owners import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
-from npu_tui.analysis.replay_host import Silence, thread_numbers, waits_of
+from npu_tui.analysis.replay_host import Silence, thread_numbers
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
@@ -22,14 +22,12 @@ from npu_tui.rules.blame import (
     STEP_START_SHARE,
     SYNC_BLOCKING,
     SYNC_SHARE,
-    at_the_end,
     before_first_kernels,
     launch_blocking,
     runtime_calls,
     start_share,
     sync_calls,
     sync_operations,
-    sync_site,
     sync_span,
     waits_after_launches,
     without_all,
@@ -37,17 +35,17 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import collector, loader
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import PAUSE_MS, host_work, pauses
-from npu_tui.rules.inputs import Span, both, inside, length_of, together, without
+from npu_tui.rules.host_work import change_of, host_work, reads_back, works
+from npu_tui.rules.inputs import Span, both, inside, length_of, without
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Rule,
+    Skipped,
     advise,
     line_of,
-    lines_of,
     sentences,
     severity_of,
     stretches,
@@ -68,6 +66,8 @@ _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _NOTABLE_PART = 0.05
 """Of what the host does before the first kernel of a step."""
 _MOST_LINES = 3
+_MOST_SITES = 10
+"""Places where the host waits that are replayed, those first at which it is blocked for longest."""
 _LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
@@ -88,8 +88,7 @@ def sync_host(facts: Facts) -> Draft | None:
     blocking = share_blocking > limits[SYNC_BLOCKING]
     if facts.share(blocked) < limits[SYNC_SHARE] and not blocking:
         return None
-    site = sync_site(facts)
-    removes = without(sync_span(facts, site), _fresh_starts(facts))
+    removes = without(sync_span(facts), _fresh_starts(facts))
     change, freed, few = _unwaited(facts, calls, operations)
     if blocking:
         change = _unblocked(facts, calls, change)
@@ -102,7 +101,8 @@ def sync_host(facts: Facts) -> Draft | None:
     proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
-        least = limits[SEVERITY_HIGH] if few and site is None else limits[SYNC_SHARE]
+        reading = SEVERITY_HIGH if facts.is_serving else SEVERITY_MEDIUM  # a server reads every token
+        least = limits[reading] if few else limits[SYNC_SHARE]
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
@@ -120,10 +120,6 @@ def sync_host(facts: Facts) -> Draft | None:
     sites = _sites(facts, change)
     if sites and sites[0].where is not None and not blocking:
         title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
-    if site is not None and not blocking:
-        words = {"lines": lines_of(site.file, site.lines), "tasks": site.tasks, "device": site.device}
-        title = message("finding.sync.title_lines", lost=lost, chip=facts.chip, **words)
-        parts.append(message("finding.sync.site", function=brief(site.function), lost=site.lost, **words))
     if blocking:
         parts.append(message("finding.sync.blocking", share=share_blocking))
     elif silent := _silence_after(facts, waits, lost):
@@ -150,11 +146,12 @@ def sync_host(facts: Facts) -> Draft | None:
 
 
 def _sites(facts: Facts, change: Change) -> list[Owner]:
-    """The owners of the waits that ``change`` takes out, on the path, the one that the run gains most without first."""
+    """The places of the waits that ``change`` takes out, the one that the run gains most without first."""
     told = path_owners(facts)
-    waits = [owner for owner in (() if told is None else told.owners) if owner.doing == "wait"]
-    taken = [owner for owner in waits if owner.change is not None and owner.change.waits & change.waits]
-    return sorted(taken, key=lambda owner: -(owner.gain or 0))
+    taken = [owner for owner in (() if told is None else told.waits) if change.waits.intersection(owner.items.tolist())]
+    taken.sort(key=lambda owner: -int(facts.length(owner.items).sum()))
+    taken = taken[:_MOST_SITES]
+    return sorted(taken, key=lambda owner: -(facts.freed(owner.change or NO_CHANGE) or 0))
 
 
 def _copies(facts: Facts, waits: I64) -> bool:
@@ -194,17 +191,12 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     few = [len(within) <= facts.count and len(around) <= facts.count + 1]
     few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
     changes = [Change(waits=frozenset(group.tolist())) for group in groups]
-    # Without the waits the host runs ahead, which hides pauses and other work too. Pauses, and a CPU that others
-    # have, are not credited to the waits, nor is other work that would gain most of it without any change of the waits.
-    paused = pauses(facts)
-    after = facts.without_work(_pauses(facts)) | (paused.change if paused and paused.change else NO_CHANGE)
-    theft = cpu(facts)
-    if isinstance(theft, Draft) and theft.change is not None:
-        after |= theft.change
+    # Without the waits the host runs ahead, which hides what it works as well. That is not credited to the waits where
+    # nothing records it or others have the CPU, nor where it would gain most of it without any change of the waits.
+    after = change_of(works(facts)["HOST.PAUSE"]) if not reads_back(facts) else NO_CHANGE
+    after |= _changes(cpu(facts)) | facts.without_work(facts.unasked)
     freed = [facts.freed(change, after) for change in changes]
-    work = NO_CHANGE
-    for draft in (*host_work(facts), collector(facts), loader(facts)):
-        work |= NO_CHANGE if draft is None or draft.change is None else draft.change
+    work = _changes(*host_work(facts), collector(facts), loader(facts))
     gain = None if work == NO_CHANGE else facts.freed(work, after)
     if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):
         freed = [facts.freed(change, after | work) for change in changes]
@@ -214,6 +206,14 @@ def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | 
     best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
     chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
     return changes[chosen], max(gains[chosen], 0), few[chosen]
+
+
+def _changes(*found: Draft | Skipped | None) -> Change:
+    """The run without what each of ``found`` is about."""
+    change = NO_CHANGE
+    for draft in found:
+        change |= draft.change or NO_CHANGE if isinstance(draft, Draft) else NO_CHANGE
+    return change
 
 
 def _heavy(facts: Facts, *waits: I64) -> I64:
@@ -251,19 +251,6 @@ def _queued(facts: Facts, waits: I64) -> Change:
     less = launching if length_of(launching) < length_of(python) else python
     keep = min(len(calls) * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
     return Change(host=(HostCut(ANY_THREAD, less, keep),))
-
-
-def _pauses(facts: Facts) -> Span:
-    """Long times in which the device had nothing to do and the host did not wait for it, nor compiled or launched.
-
-    Also those after the window.
-    """
-    free = facts.free if facts.part.lanes is None else facts.part.lanes.free
-    # Free goes on through copies: many short ones with work in between are no pause.
-    start, end = without(together(free, before_first_kernels(facts), at_the_end(facts)), facts.busy)
-    long = end - start >= facts.limits[PAUSE_MS] * 1e6
-    waits = facts.on_device(facts.span_of(waits_of(facts.trace)))
-    return without((start[long], end[long]), waits)
 
 
 def _waited_for(facts: Facts, item: int) -> Message:

@@ -77,6 +77,11 @@ def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
     return sorted(groups, key=lambda positions: int(positions[0]))
 
 
+def numbers_in(code: npt.NDArray[np.integer]) -> list[int]:
+    """The distinct values of ``code``, small numbers from 0 on, ascending."""
+    return np.flatnonzero(np.bincount(code)).tolist() if len(code) else []
+
+
 def summed(code: npt.NDArray[np.integer], values: I64, count: int) -> I64:
     """The exact sum of the ``values`` of each of ``count`` codes; (count,)."""
     sums = np.zeros(count, np.int64)

@@ -97,7 +97,7 @@ class PathWalk:
         """Go to a stretch and say whose it is; where it ``fits`` it is shown whole, however long or short it is."""
         explorer, scene, found = self._explorer, self._session.scene, path.found.path
         item = -1 if path.lane is None else int(path.lane.rows.item[at])
-        shift = path.shift(at)
+        shift = path.told.shift(at)
         start, end = (scene.to_scene(index, int(edge[at]) + shift) for edge in (found.start, found.end))
         if item >= 0:
             explorer.select(Selected(index, item))

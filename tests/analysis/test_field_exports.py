@@ -159,6 +159,30 @@ def test_collectives_without_a_label_are_of_the_only_device(tmp_path: Path) -> N
     assert (sums.device, sums.computing, sums.not_overlapped) == (3, 100_000, 50_000)
 
 
+@pytest.mark.parametrize("name", ["reduce_scatterAivKernel", "AicpuKernel", "aiv_all_reduce_910b_bfloat16_t"])
+@pytest.mark.parametrize("grouped", [True, False])
+def test_kernels_of_collectives_are_communication(tmp_path: Path, name: str, grouped: bool) -> None:
+    group = [layer(900, "HCCL"), *lane(900, 5, "Group 8 Communication"), task(900, 5, "hcom_allReduce__8_0_1", 100, 50)]
+    events = [layer(HARDWARE, "Ascend Hardware"), kernel(0), task(HARDWARE, 2, name, 100, 50, "AI_VECTOR_CORE")]
+    profile = profile_of(traced(tmp_path, *events, *(group if grouped else [])))
+    (sums,) = profile.overlaps
+    assert (sums.computing, sums.not_overlapped) == (100_000, 50_000)
+    assert len(profile.facts[0].kernels) == 1
+
+
+def test_a_recording_that_begins_with_a_wait_is_judged_after_it(tmp_path: Path) -> None:
+    group = [layer(900, "HCCL"), *lane(900, 5, "Group 8 Communication")]
+    meetings = [task(900, 5, f"hcom_allReduce__8_{number}_1", 0 if not number else 9_000 + 200 * number, length)
+                for number, length in enumerate((9_000, 50, 50))]  # fmt: skip
+    events = [layer(HARDWARE, "Ascend Hardware"), kernel(9_100), kernel(9_300), *group]
+    profile = profile_of(traced(tmp_path, *events, *meetings))
+    facts = profile.facts[0]
+    assert facts.total == 450_000
+    assert len(facts.collectives) == 2
+    assert "hcom_allReduce__8_0_1 is left out (9.000 ms)" in words(profile.findings.verdict[0])
+    assert profile_of(traced(tmp_path, *events, kernel(-200), *meetings)).facts[0].first_meeting < 0
+
+
 def exchange(tid: int, at: float) -> list[Event]:
     return [
         task(HARDWARE, tid, "NOTIFY_WAIT", at, 300, "NOTIFY_WAIT"),

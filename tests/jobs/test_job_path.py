@@ -96,7 +96,7 @@ def test_the_path_is_on_the_slow_rank_and_its_gain_is_that_of_the_job_without(fe
     path = told(written(ranks_of(base, **fetching), tmp_path / "slow"))
     assert path.ranks[0].rank == guilty
     assert share(path, guilty) > 0.9
-    loading = next(owner for owner in path.owners if "__next__" in owner.name)
+    loading = next(owner for owner in path.owners if "__next__" in words(owner.name))
     assert (loading.rank, loading.kind) == (guilty, "host")
     without = told(written(in_time(guilty)(ranks_of(base, **fetching)), tmp_path / "remedied"))
     assert loading.gain == pytest.approx(path.length - without.length, rel=0.02)
@@ -150,7 +150,7 @@ def test_the_fixture_of_two_ranks():
     path = told(FIXTURE)
     assert path.ranks[0].rank == 1
     assert share(path, 1) == pytest.approx(0.979, abs=0.001)
-    assert path.owners[0].name == "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    assert words(path.owners[0].name) == "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert path.owners[0].on_path == 9_314_450
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npu_tui.analysis.graph import NEVER
 from npu_tui.native.library import library
-from npu_tui.native.replay import passing, slow_passing
+from npu_tui.native.replay import passing, slow_passing, slow_walking, walking
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled library for this machine")
 
@@ -26,3 +28,22 @@ def test_rows_are_passed_as_in_python() -> None:
     mine = slow_passing(*columns, lag)
     assert np.array_equal(passing(*columns, lag), mine)
     assert np.count_nonzero(mine > 0) > count // 2
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 300), st.integers(-100, 2_000))
+def test_rows_are_walked_as_in_python(seed: int, count: int, until: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, edges = np.arange(count), 2 * count
+    source, other = (np.maximum(rows - random.integers(1, 9, count), 0) for _ in range(2))
+    edge, other_edge = random.integers(0, edges + 2, (2, count))  # the last two never delay and take no time
+    lag = np.append(random.integers(0, 50, edges), (NEVER, 0))
+    columns = [each.astype(np.int32) for each in (source, edge, other, other_edge)]
+    time = passing(*columns, lag)
+    mine, twin = (walk(*columns, lag, time, count - 1, until) for walk in (walking, slow_walking))
+    for one, also in zip(mine, twin, strict=True):
+        assert one.dtype == also.dtype
+        assert one.tolist() == also.tolist()
+    walked, passed_by = mine
+    assert (np.diff(walked) < 0).all()
+    assert (time[walked] > until).all()
+    assert (passed_by < edges + 1).all()

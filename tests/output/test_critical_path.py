@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import npu_tui
 from npu_tui.analysis.device import Window
+from npu_tui.analysis.owners import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.output.report import MOST_ROWS, report
@@ -26,7 +27,7 @@ from npu_tui.output.whatif import remedies, whatif
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding, Remedy
-from npu_tui.rules.told_path import ToldPath, explaining
+from npu_tui.rules.told_path import ToldPath, explained
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 
@@ -103,6 +104,14 @@ def test_json_adds_up(name: str) -> None:
                 assert (round(sum(own), 3), len(own)) == (owner["on_path_us"], owner["count"])
         starts = [row["start_us"] for row in path["stretches"]]
         assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("name", [*FIXTURES, *REAL])
+def test_owners_are_told_apart(name: str) -> None:
+    for path in said(name):
+        titles = [row["title"] for row in path["owners"] if "…" not in row["title"]]
+        assert len(titles) == len(set(titles))
+        assert all(title == title.strip() and "  " not in title and " at 0x" not in title for title in titles)
 
 
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
@@ -284,6 +293,11 @@ def test_owners_are_offered() -> None:
     assert offered[0] == "owner tolist at model.py:31"
     for change in remedies(profile).changes:
         assert whatif(profile, [change.text]).changes[0].alone_us == pytest.approx(change.alone_us, abs=0.01)
+
+
+def explaining(owner: Owner, findings: list[Finding]) -> Finding | None:
+    [found] = explained([owner], findings)
+    return found
 
 
 def _finding(change: Change) -> Finding:

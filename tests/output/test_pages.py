@@ -204,7 +204,7 @@ def test_sums_of_several_devices_say_so(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_is_contained_keeps_its_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = FIXTURES / "two_ranks" / "rank0_ascend_pt"
+    folder = FIXTURES / "two_ranks" / "rank1_ascend_pt"
     parts = [each for each in profile_at(folder).part(WHOLE_TRACE).findings.findings if each.part_of is not None]
     assert parts
     for form in ("text", "markdown", "html"):

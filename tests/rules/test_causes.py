@@ -26,6 +26,8 @@ TRIED = (
     "host: checkpoint",
     "host: fetch in one step",
     "own: Level0, sorting",
+    "own: decode, tensor parallel, late by little",
+    "own: slow transfers now and then",
     "host: an optimizer on the CPU",
     "device: AI CPU for little",
     "own: a slow first product of six",

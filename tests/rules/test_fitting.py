@@ -170,7 +170,7 @@ def test_the_verdict_has_the_order_of_the_list(monkeypatch: pytest.MonkeyPatch) 
     [("HCCS", "SDMA"), ("HCCS_SW", "SDMA"), ("PCIE", "SDMA"), ("SIO", "SDMA"), ("ROCE", "RDMA"), ("ON_CHIP", None)],
 )
 def test_what_moves_the_data_over_a_link(link_type: str, transport: str | None) -> None:
-    assert links._transport(link_type) == transport
+    assert links._served([link_type])[0] == (transport or "")
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,8 @@ def test_the_starving_range(level1: Sample) -> None:
     assert "35 of 83 launches" in words(vertical.detail)
     assert "idle for 83." in words(vertical.detail)
     assert "main.py:354 in train() 14." in words(vertical.detail)
-    assert "main.py:358–361 repeatedly wait for the device: 6." in words(vertical.detail)
     assert "with_stack" in words(vertical.detail)
     assert [code.line for code in vertical.code_lines] == [354, 355, 467]
-    assert "saves up to 6.031 ms" in words(vertical.advice[0])
     assert not any("precompiled" in words(each) for each in vertical.advice)  # OP.COMPILE gains nothing
     assert any("peak memory may rise" in words(each) for each in vertical.advice)
     place = vertical.evidence[0]
@@ -86,16 +84,15 @@ def test_the_starving_range(level1: Sample) -> None:
     # What is compiled meanwhile Python takes longer for: nothing is gained without it.
     assert (compile_.gain_ns, compile_.part_of, compile_.severity) == (0, None, "low")
     assert found["SYNC.HOST"].part_of == "DISPATCH.VERTICAL"
-    assert ms(found["SYNC.HOST"].gain_ns) == 6.2
-    assert "main.py:358–361" in words(found["SYNC.HOST"].title)
+    assert ms(found["SYNC.HOST"].gain_ns) == 6.3
+    assert "main.py:350 in train()" in words(found["SYNC.HOST"].title)
     profiler = found["PROFILER.OVERHEAD"]
     assert 12.4 <= ms(profiler.gain_ns) <= 12.6
     assert profiler.step_after_ns is None
     assert found["DTYPE"].hidden
     assert found["MEM.BW"].hidden
-    assert found["COMM.EXPOSED"].severity == "high"
-    assert found["COMM.LONGOP"].part_of == "COMM.STRAGGLER"
-    assert "aclnn" not in words(found["COMM.LONGOP"].title)
+    assert found["COMM.EXPOSED"].part_of == "COMM.STRAGGLER"
+    assert "COMM.LONGOP" not in found  # waits are no transfers
 
 
 def test_level0_cannot_tell_who_is_late(real: Sample) -> None:
@@ -112,10 +109,12 @@ def test_single_card_is_bound_by_cann(real: Sample) -> None:
         pytest.skip(reason="single_card only")
     found = findings_of(real.trace)
     first = found.findings[0]
-    assert (first.id, first.severity) == ("DISPATCH.VERTICAL", "high")
-    assert words(first.title) == "CANN launches too late: the NPU loses 8.043 ms from t=2.615 ms to 13.72 ms"
-    assert "the host was in aclopCompileAndExecute 5.577 ms in 11 calls" in words(first.detail)
+    assert (first.id, first.severity) == ("OP.COMPILE", "high")
+    assert ms(first.gain_ns) == 4.4
     assert "jit_compile=False" in words(first.advice[0])
+    late = by_id(found)["DISPATCH.VERTICAL"]
+    assert words(late.title) == "CANN launches too late: the NPU loses 8.043 ms from t=2.615 ms to 13.72 ms"
+    assert "the host was in aclopCompileAndExecute 5.577 ms in 11 calls" in words(late.detail)
     assert "CANN stage" in words(by_id(found)["DISPATCH.STAGE"].title)
     assert by_id(found)["OP.COMPILE"].severity == "high"
     assert "COMM.EXPOSED" not in by_id(found)

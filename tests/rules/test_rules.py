@@ -44,9 +44,9 @@ SPEAKS = {
     "HOST.CPU": ("preempted", "undisturbed", {"cpu_share": 1.0}),
     "OP.SMALL": ("slow_python", "healthy", {"small_kernel_share": 1.0}),
     "OPT.FUSED": ("optimizer", "slow_python", {"sync_share": 1.0, "severity_medium": 1.0}),
-    "COMM.STRAGGLER": ("straggler", "transfers", {"straggler_ms": 1e6}),
+    "COMM.STRAGGLER": ("two_late", "transfers", {"severity_medium": 1.0, "severity_high": 1.0}),
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
-    "COMM.LONGOP": ("two_late", "healthy", {"long_op_share": 2.0, "long_op_factor": 1e6}),
+    "COMM.LONGOP": ("slow_once", "straggler", {"long_op_factor": 1e6}),
     "OP.DOMINANT": ("ai_cpu", "healthy", {"dominant_share": 1.0}),
     "KERNEL.BOUND": ("ai_cpu", "healthy", {"small_kernel_us": 1e9}),
     "OP.AFFINITY_KERNEL": ("ai_cpu", "healthy", {"sync_share": 1.0}),
@@ -76,7 +76,7 @@ def test_speaks_and_stays_silent(wanted: str) -> None:
 def test_sizes_of_transfers_matter_where_these_are_slow() -> None:
     assert severity("COMM.LINK", "transfers") == "info"
     slow = {"contention_gb_s": 1e6}
-    assert severity("COMM.LINK", "transfers", **slow) == "medium"
+    assert severity("COMM.LINK", "transfers", **slow) == "low"
     assert severity("COMM.LINK", "healthy", **slow) in (None, "info")
     assert severity("COMM.LINK", "transfers", alignment_bytes=1) in (None, "info")
 

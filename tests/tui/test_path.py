@@ -91,7 +91,7 @@ async def test_the_range_tab_adds_the_path_up_by_owner(session, path):
         rows = driver.panel.rows
         assert sum(row.values[0] for row in rows) == pytest.approx(1)
         assert [row.values[1] for row in rows] == [owner.on_path / 3 for owner in path().found.owners]
-        assert rows[0].values[2] == path().told.gain_of(path().found.owners[0])
+        assert rows[0].values[2] == round(path().told.gain_of(path().found.owners[0]))
         longest = max(rows[0].places, key=lambda place: place.end - place.start)
         assert rows[0].places[0] == longest
         await driver.press("enter")

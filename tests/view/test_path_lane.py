@@ -43,7 +43,7 @@ def test_its_stretches_are_the_path_without_a_gap(shown: ShownPath) -> None:
     rows, path = shown.lane.rows, shown.found.path
     assert (rows.start[1:] == rows.end[:-1]).all()
     assert int((rows.end - rows.start).sum()) == shown.length == path.length
-    assert len(shown.lane.names) == len(shown.found.owners) + 1
+    assert len(shown.lane.names) == len(shown.found.owners)
     assert {OpClass.OP, OpClass.QUEUE} <= {OpClass(code) for code in shown.lane.op_class.tolist()}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -13,18 +13,16 @@ from npu_tui.analysis.owners import Owner
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.text import duration_text, share_text, time_text
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
+from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.table import GAP, Content, Context
 from npu_tui.view.scene import ScreenRow
 
 if TYPE_CHECKING:
-    from npu_tui.profile.path_lanes import NamedPath, ShownPath
+    from npu_tui.profile.path_lanes import ShownPath
 
-_NOBODY = -1
 _MOST_OWNERS = 3
-_MOST_PLACES = 200
-_COLUMNS = ("share", "each", "gain", "count", "kind", "owner")
 
 
 def path_in(session: Session, index: int, row: ScreenRow | None) -> ShownPath | None:
@@ -91,12 +89,13 @@ def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableTy
         sums[number] = sums.get(number, 0) + length
     lines: list[RenderableType] = []
     for number, length in sorted(sums.items(), key=lambda entry: -entry[1])[:_MOST_OWNERS]:
-        facts = [say("path.here", time=length, share=length / whole)]
-        if number >= 0:
-            owner = path.found.owners[number]
-            facts.append(say("path.owned", time=owner.on_path, share=owner.on_path / whole, count=owner.count))
-            facts.append(_gain_words(path, owner))
-        line = Text.assemble((f"{say('path.details')} ", "dim"), (path.names[number], "bold"), overflow="fold")
+        owner = path.found.owners[number]
+        facts = [
+            say("path.here", time=length, share=length / whole),
+            say("path.owned", time=owner.on_path, share=owner.on_path / whole, count=owner.count),
+            _gain_words(path, owner),
+        ]
+        line = Text.assemble((f"{say('path.details')} ", "dim"), (path.owner_name(number), "bold"), overflow="fold")
         lines.append(line.append(GAP + GAP.join(facts)))
     beside = [
         f"{say(f'path.{key}')} {path.name(at)} {duration_text(path.lasts(at), 3)}"
@@ -106,61 +105,34 @@ def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableTy
     return [*lines, *([Text(GAP.join(beside), style="dim", overflow="fold")] if beside else [])]
 
 
-def _gain_words(path: NamedPath, owner: Owner) -> str:
+def _gain_words(path: ShownPath, owner: Owner) -> str:
     """What removing an owner gains of a unit."""
     gain = path.told.gain_of(owner)
     if gain is None:
-        return say("path.no_gain")
+        return say("path.no_gain" if owner.change is None else "path.little")
     return say("path.gain", gain=round(gain), unit=say(f"finding.unit.{path.told.unit}"))
 
 
 def path_table(now: Context, title: str, again: str) -> Content:
     """A row for each owner of the critical path in the range, of all devices of the trace that the cursor is in."""
-    from npu_tui.profile.path_lanes import NamedPath  # with the rules: the first picture does not wait for them
+    from npu_tui.profile.path_tables import PATH_OWNERS  # with the rules: the first picture does not wait for them
 
     try:
-        found = [NamedPath(now.part.trace, told) for told in now.part.critical_paths]
+        paths = now.part.critical_paths
     except InputError as error:
         return say("report.path.untold", reason=words(error.message))
-    told = [path for path in found if path.told.owners is not None]
+    told = [path for path in paths if path.owners is not None]
     if not told:
-        reasons = [words(path.told.reason) for path in found if path.told.reason is not None]
+        reasons = [words(path.reason) for path in paths if path.reason is not None]
         return say("report.path.untold", reason=(reasons or [say("path.no_device")])[0])
-    rows = [row for path in told for row in _rows(now.trace, path, len(told) > 1)]
-    unit, lengths = say(f"finding.unit.{told[0].told.unit}"), [duration_text(path.length) for path in told]
-    note = [say("report.path", unit=unit), title, say("path.length", lengths=say("list.comma").join(lengths))]
-    alone = all(path.told.count == 1 for path in told)
-    headings = tuple(say("column.time" if alone and name == "each" else f"column.{name}") for name in _COLUMNS)
-    return Table(headings, rows, GAP.join(note), again=again, named=headings[-1])
-
-
-def _rows(index: int, path: NamedPath, several: bool) -> Iterator[Row]:
-    """The owners of a path; what has none comes last."""
-    owners, owner, found = path.found.owners, path.found.owner, path.found.path
-    length = found.end - found.start
-    device = f"{say('path.device', device=path.told.device)} " if several else ""
-    for number in [*range(len(owners)), _NOBODY]:
-        own = np.flatnonzero(owner == number)
-        if not len(own):
-            continue
-        share = int(length[own].sum()) / max(path.length, 1)
-        time = int(length[own].sum()) / path.told.count
-        gain = None if number < 0 else path.told.gain_of(owners[number])
-        kind = say(f"path.kind.{'unexplained' if number < 0 else owners[number].kind}")
-        name, code = device + path.names[number], None if number < 0 else owners[number].where
-        saved = "" if gain is None else time_text(round(gain))
-        cells = (share_text(share), time_text(round(time)), saved, f"{len(own):,}", kind, name)
-        longest = own[np.argsort(-length[own], kind="stable")][:_MOST_PLACES]
-        yield Row(
-            cells,
-            [_place(index, path, at) for at in longest.tolist()],
-            (share, time, gain, len(own), kind, name),
-            code,
-        )
-
-
-def _place(index: int, path: NamedPath, at: int) -> Stretch:
-    found, shift = path.found.path, path.shift(at)
-    item = int(found.item[at])
-    start, end = int(found.start[at]) + shift, int(found.end[at]) + shift
-    return Stretch(start, end, slice=item if item >= 0 else None, marked=False, trace=index)
+    lengths = [duration_text(path.owners.path.length) for path in told if path.owners is not None]
+    note = [
+        say("report.path", unit=say(f"finding.unit.{told[0].unit}")),
+        title,
+        say("path.length", lengths=say("list.comma").join(lengths)),
+    ]
+    left_out = {"each" if all(path.count == 1 for path in told) else "on_path", "" if len(told) > 1 else "device"}
+    columns = [field for field in PATH_OWNERS.panel if field.column.id not in left_out]
+    sheet = PATH_OWNERS.make(now.part, paths=told)
+    table = shown(now.trace, PATH_OWNERS, sheet, GAP.join(note), columns=columns, again=again)
+    return replace(table, named=columns[-1].heading)

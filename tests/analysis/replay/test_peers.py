@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
-from npu_tui.analysis.lateness import late_ranks, unknown_waits
+from npu_tui.analysis.lateness import late_ranks, lateness, unknown_waits
 
 MS = 1_000_000
 
@@ -29,6 +29,15 @@ def test_all_who_take_turns_are_late() -> None:
 def test_one_late_rank_is_alone_with_it() -> None:
     assert late_ranks(arrivals((5, 96 * MS), (5, 2 * MS), (3, 400_000))) == {5}
     assert late_ranks(arrivals((5, 50_000), (3, 50_000))) == frozenset()
+
+
+def test_little_lateness_counts_where_it_is_no_chance() -> None:
+    def late_by_little(*last: int) -> frozenset[int]:
+        seen = arrivals(*((rank, 200_000) for rank in last))
+        return lateness(seen, np.full(len(last), MS), np.zeros(len(last), np.int64)).late
+
+    assert late_by_little(*[5] * 12) == {5}
+    assert late_by_little(*range(1, 8), *range(1, 8)) == frozenset()
 
 
 def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
