@@ -101,7 +101,8 @@ def sync_host(facts: Facts) -> Draft | None:
     proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
-        least = limits[SEVERITY_HIGH] if few else limits[SYNC_SHARE]
+        reading = SEVERITY_HIGH if facts.is_serving else SEVERITY_MEDIUM  # a server reads every token
+        least = limits[reading] if few else limits[SYNC_SHARE]
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:
