@@ -117,4 +117,8 @@ def shared_names(files: Iterable[str]) -> dict[str, str]:
             )
             longest = max(longest, alike)
         tails[file] = "/".join(folders[-longest:])
-    return tails
+    # Frames leave out folders that call stacks have: a path that another ends in is that file.
+    return {
+        file: tails[max((other for other in parts if parts[other][-len(folders) :] == folders), key=len)]
+        for file, folders in parts.items()
+    }

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN
-from npu_tui.analysis.owners import Doing
+from npu_tui.analysis.owner import Doing
 from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, PathKind
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only

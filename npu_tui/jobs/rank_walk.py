@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from npu_tui.analysis.experts import exchanging
-from npu_tui.analysis.owners import Owners, owners
+from npu_tui.analysis.owner import Owners
+from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import Path, Paths, Reach
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import COLLECTIVE, DeviceTasks

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.owners import Owner, Owners
+from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile

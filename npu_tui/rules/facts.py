@@ -510,7 +510,7 @@ class Facts(TraceSlices):
 
     @once
     def collectives(self) -> Collectives:
-        """The collectives of this device that start in the window, or in a range of time those that lie in it in part."""
+        """The collectives of this device that start in the window; of a range of time those that lie in it in part."""
         collectives = self.inputs.collectives()
         if self.part.slices is None:
             return collectives.taken(np.zeros(0, np.int64))

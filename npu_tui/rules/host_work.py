@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.calls import is_memory_call
-from npu_tui.analysis.owners import WORK_NS, Owner
+from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold

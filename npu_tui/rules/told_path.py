@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
-from npu_tui.analysis.owners import Owner, Owners, owners
+from npu_tui.analysis.owner import Owner, Owners
+from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import HOST, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device

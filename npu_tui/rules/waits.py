@@ -12,7 +12,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
-from npu_tui.analysis.owners import Owner
+from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import Silence, thread_numbers
 from npu_tui.analysis.thresholds import Threshold
@@ -101,8 +101,8 @@ def sync_host(facts: Facts) -> Draft | None:
     proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
     # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
     if proven:
-        reading = SEVERITY_HIGH if facts.is_serving else SEVERITY_MEDIUM  # a server reads every token
-        least = limits[reading] if few else limits[SYNC_SHARE]
+        alone = limits[SEVERITY_HIGH] if facts.is_serving else limits[SEVERITY_MEDIUM]  # a server reads every token
+        least = alone if few else limits[SYNC_SHARE]
     else:
         least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
     if severity == "info" and share >= least:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import npu_tui
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.owners import Owner
+from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.output.report import MOST_ROWS, report

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text
 
-from npu_tui.analysis.owners import Owner
+from npu_tui.analysis.owner import Owner
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
