@@ -26,7 +26,7 @@ _METRICS = replace(CALM, training=False, kernel_ns=300_000, host_op_ns=220_000, 
 _DECODE = replace(
     CALM, decode=True, training=False, item_sync=True, step_end_sync=False, steps=24, losses=0, embedding=False
 )
-_GRAPH = replace(_DECODE, graph=True, layers=8, kernel_ns=190_000)
+GRAPH = replace(_DECODE, graph=True, layers=8, kernel_ns=190_000)
 
 CAUSES: dict[str, Cause] = {
     "host: slow fetch": Cause(
@@ -119,7 +119,7 @@ CAUSES: dict[str, Cause] = {
         ("OP.OUTLIER",),
     ),
     "device: waits in a graph": Cause(
-        (troubled(_GRAPH, event_wait_ns=600_000),), untroubled(event_wait_ns=0), ("DEVICE.EVENT",)
+        (troubled(GRAPH, event_wait_ns=600_000),), untroubled(event_wait_ns=0), ("DEVICE.EVENT",)
     ),
     "peers: one late": Cause((_LATE,), _ON_TIME, ("COMM.STRAGGLER",)),
     "peers: the last of eight": Cause(
@@ -235,12 +235,12 @@ CAUSES: dict[str, Cause] = {
         (*DISPATCH, "OP.SMALL"),
     ),
     "decode: Python between tokens": Cause(
-        (troubled(replace(_GRAPH, kernel_ns=300_000), between_ns=1_300_000),),
+        (troubled(replace(GRAPH, kernel_ns=300_000), between_ns=1_300_000),),
         untroubled(between_ns=0),
         ("HOST.WORK",),
     ),
     "decode: Python between tokens, for a tenth of them": Cause(
-        (troubled(replace(_GRAPH, kernel_ns=120_000), between_ns=680_000),),
+        (troubled(replace(GRAPH, kernel_ns=120_000), between_ns=680_000),),
         untroubled(between_ns=0),
         ("HOST.WORK",),
         others=("SYNC.HOST", "DISPATCH.STAGE", "DISPATCH.INTERRUPT"),
@@ -258,7 +258,7 @@ CAUSES: dict[str, Cause] = {
         (troubled(replace(_DECODE, layers=4, kernel_ns=420_000, with_stack=False), request_ns=60_000_000),), same, ()
     ),
     "decode: Python between tokens, few requests": Cause(
-        (troubled(replace(_GRAPH, kernel_ns=300_000), between_ns=2_500_000, request_ns=40_000_000),),
+        (troubled(replace(GRAPH, kernel_ns=300_000), between_ns=2_500_000, request_ns=40_000_000),),
         untroubled(between_ns=0),
         ("HOST.WORK",),
     ),
@@ -285,7 +285,7 @@ CAUSES: dict[str, Cause] = {
     "nothing: parameters one by one": Cause(
         (replace(CALM, step_end_sync=False, steps=4, host_op_ns=6_000, parameters=40),), same, ()
     ),
-    "nothing: a graph": Cause((replace(_GRAPH, kernel_ns=300_000),), same, ()),
+    "nothing: a graph": Cause((replace(GRAPH, kernel_ns=300_000),), same, ()),
     "nothing: decode, small AI CPU kernels": Cause((troubled(replace(_DECODE, layers=4), ai_cpu_ns=10_000),), same, ()),
     "nothing: decode": Cause((replace(_DECODE, layers=4),), same, ()),
 }

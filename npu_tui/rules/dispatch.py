@@ -14,6 +14,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
+from npu_tui.analysis.path import COMPUTE, DEVICE_GAP
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -45,6 +46,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
+from npu_tui.rules.told_path import path_owners
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
@@ -231,9 +233,9 @@ _TELLING = 0.001
 _COPIES_FROM = 0.01
 """Share of Free from which its copies are mentioned."""
 
-_GAPS = {"device": "device_gaps", "launches": "record_launches"}
-"""What to do by what most of Free is: gaps of the device, or kernels whose launch is not known."""
-_RECORDINGS = {"host": "record_host", "device": "level1_tasks", "launches": "record_launches"}
+_GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators",)}
+"""What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
+_RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",), "tasks": ()}
 """The recording that would tell the cause."""
 
 FREE_SHARE = Threshold("free_share", 0.1)
@@ -256,6 +258,7 @@ def free(facts: Facts) -> Draft | None:
     copied = length_of(both(idle, _copied(facts)))
     parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
     where = max(parts, key=parts.__getitem__) if known else "launches"
+    gaps = _task_gaps(facts, side) if where == "device" else {}
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
@@ -266,30 +269,57 @@ def free(facts: Facts) -> Draft | None:
             else message("finding.free.split", **words)
         )
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
+    where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
+    unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
         sentences(
             message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
+            message("finding.free.task_gaps", **gaps) if gaps else "",
             message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),
-        stage_advice(facts) if where == "host" else advise(_GAPS[where] if not facts.on_gpu else f"gpu_{where}"),
-        facts.host_late if known else None,
+        _free_advice(facts, where),
+        facts.host_late if known and not gaps else None,
         confidence="high" if known else "low",
-        code_lines=tuple(code for code, _ in _worst_lines(facts)),
+        code_lines=() if gaps else tuple(code for code, _ in _worst_lines(facts)),
         verdict=told,
         unexplained=Unexplained(
             without(idle, elsewhere),
             message(
-                "finding.free.verdict_unexplained",
+                f"finding.free.verdict_{'explained' if gaps else 'unexplained'}",
                 share=share,
                 total=facts.total,
-                why=message(f"finding.free.unexplained.{where}{'_gpu' * facts.on_gpu}"),
+                why=unexplained,
             ),
-            advise(_RECORDINGS[where]),
+            advise(*_RECORDINGS[where]),
         ),
     )
+
+
+def _free_advice(facts: Facts, where: str) -> tuple[Message, ...]:
+    if where == "host":
+        return stage_advice(facts)
+    return advise(*_GAPS[where]) if where == "tasks" or not facts.on_gpu else advise(f"gpu_{where}")
+
+
+def _task_gaps(facts: Facts, idle: int) -> dict[str, Said | float]:
+    """The gaps before tasks that follow others at once on their streams, if they are most of the ``idle`` time.
+
+    These lie on the critical path, so a step cannot gain more than they take; none without a replay to trust.
+    """
+    told = path_owners(facts) if facts.replay is not None else None
+    if told is None:
+        return {}
+    took, kind = told.path.end - told.path.start, told.path.kind
+    gaps, kernels = took[kind == DEVICE_GAP], took[kind == COMPUTE]
+    if not len(kernels) or gaps.sum() <= idle / 2:
+        return {}
+    middle, long = np.percentile(gaps, (50, 90))
+    time = int(gaps.sum()) / facts.count
+    lengths = {"middle": float(middle), "long": float(long), "kernel": float(np.median(kernels))}
+    return {"count": len(gaps), "time": time, "unit": facts.unit, **lengths}
 
 
 def _judged_elsewhere(facts: Facts) -> Span:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cause_jobs import GRAPH
 from causes import ALL
 from jobs import check, facts_of, job, measured, profile_at, rule
 from msgspec import structs
@@ -48,6 +50,26 @@ def test_free_time_without_launches_leads_and_names_the_recording(tmp_path: Path
     assert (lead.id, lead.severity, lead.gain_ns, lead.leads) == ("DISPATCH.FREE", "high", None, True)
     assert "ProfilerActivity.CPU" in words(lead.advice[0])
     assert "device side" not in " ".join(map(words, lead.advice))
+
+
+@pytest.mark.parametrize(("kernel_ns", "gap_ns"), [(9_000, 6_000), (30_000, 20_000)])
+def test_gaps_between_tasks_of_a_stream_are_told_with_their_lengths(kernel_ns: int, gap_ns: int) -> None:
+    """The host is far ahead, so neither it nor another recording can tell more."""
+    whole = measured(replace(GRAPH, kernel_ns=kernel_ns, task_gap_ns=gap_ns, layers=40))
+    facts, found = whole.facts[0], whole.findings
+    lead, verdict, detail = found.findings[0], words(found.verdict[0]), words(found.findings[0].detail)
+    count, middle, kernel = re.search(
+        r": ([\d,]+) gaps of ([\d.]+) µs .* between kernels of ([\d.]+) µs", verdict
+    ).groups()
+    starts, ends = facts.free
+    queued = (ends - starts)[ends - starts < 2 * gap_ns]
+    assert abs(int(count.replace(",", "")) - len(queued)) <= facts.count
+    assert float(middle) == pytest.approx(np.median(queued) / 1_000, rel=0.01)
+    assert float(kernel) == pytest.approx(kernel_ns / 1_000, rel=0.2)
+    assert (lead.id, lead.gain_ns, lead.leads) == ("DISPATCH.FREE", None, True)
+    assert "save at most that" in detail
+    assert "cause unknown" not in verdict
+    assert not any("Level1" in words(each) for each in lead.advice)
 
 
 def test_little_free_time_is_no_loss(tmp_path: Path) -> None:
