@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
+import pytest
 
+import npu_tui
 from npu_tui.analysis.device import device_slices
 from npu_tui.analysis.launches import Dispatch, dispatch
 from npu_tui.analysis.thresholds import Thresholds
@@ -22,6 +26,18 @@ from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session
+
+
+@cache
+def opened(name: str) -> npu_tui.Profile:
+    """The fixture called ``name``, or the real profile at that path below the folder of traces."""
+    bundled = Path(__file__).resolve().parents[1] / "fixtures" / name
+    if bundled.exists():
+        return npu_tui.open(bundled)
+    traces = os.environ.get("NPU_TUI_TRACES")
+    if not traces:
+        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
+    return npu_tui.open(Path(traces) / name)
 
 
 def profile_of(trace: Trace, thresholds: Thresholds | None = None, opened: Path | None = None) -> Profile:

@@ -14,7 +14,6 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.overlap import slow_stage
-from npu_tui.analysis.path import COMPUTE, DEVICE_GAP
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -46,7 +45,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import path_owners
+from npu_tui.rules.told_path import task_gaps
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
@@ -258,7 +257,7 @@ def free(facts: Facts) -> Draft | None:
     copied = length_of(both(idle, _copied(facts)))
     parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
     where = max(parts, key=parts.__getitem__) if known else "launches"
-    gaps = _task_gaps(facts, side) if where == "device" else {}
+    gaps = task_gaps(facts, side) if where == "device" else {}
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
@@ -302,24 +301,6 @@ def _free_advice(facts: Facts, where: str) -> tuple[Message, ...]:
     if where == "host":
         return stage_advice(facts)
     return advise(*_GAPS[where]) if where == "tasks" or not facts.on_gpu else advise(f"gpu_{where}")
-
-
-def _task_gaps(facts: Facts, idle: int) -> dict[str, Said | float]:
-    """The gaps before tasks that follow others at once on their streams, if they are most of the ``idle`` time.
-
-    These lie on the critical path, so a step cannot gain more than they take; none without a replay to trust.
-    """
-    told = path_owners(facts) if facts.replay is not None else None
-    if told is None:
-        return {}
-    took, kind = told.path.end - told.path.start, told.path.kind
-    gaps, kernels = took[kind == DEVICE_GAP], took[kind == COMPUTE]
-    if not len(kernels) or gaps.sum() <= idle / 2:
-        return {}
-    middle, long = np.percentile(gaps, (50, 90))
-    time = int(gaps.sum()) / facts.count
-    lengths = {"middle": float(middle), "long": float(long), "kernel": float(np.median(kernels))}
-    return {"count": len(gaps), "time": time, "unit": facts.unit, **lengths}
 
 
 def _judged_elsewhere(facts: Facts) -> Span:

@@ -14,7 +14,7 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
-from npu_tui.analysis.path import HOST, critical_path
+from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, length_of
@@ -24,7 +24,7 @@ from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import intersection, union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 
@@ -222,6 +222,24 @@ def launching_gains(facts: Facts) -> list[int]:
     """What the run gains without the launching of each thread and function on the critical path, ns."""
     told = path_owners(facts)
     return [] if told is None else [owner.gain or 0 for owner in told.owners if owner.doing == "launch"]
+
+
+def task_gaps(facts: Facts, idle: int) -> dict[str, Said | float]:
+    """The gaps before tasks that follow others at once on their streams, if they are most of the ``idle`` time.
+
+    These lie on the critical path, so a step cannot gain more than they take; none without a replay to trust.
+    """
+    told = path_owners(facts) if facts.replay is not None else None
+    if told is None:
+        return {}
+    took, kind = told.path.end - told.path.start, told.path.kind
+    gaps, kernels = took[kind == DEVICE_GAP], took[kind == COMPUTE]
+    if not len(kernels) or gaps.sum() <= idle / 2:
+        return {}
+    middle, long = np.percentile(gaps, (50, 90))
+    time = int(gaps.sum()) / facts.count
+    lengths = {"middle": float(middle), "long": float(long), "kernel": float(np.median(kernels))}
+    return {"count": len(gaps), "time": time, "unit": facts.unit, **lengths}
 
 
 def told_path(facts: Facts) -> ToldPath:

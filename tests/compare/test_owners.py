@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import opened
 from pairs import BASE, compared, profile, replace
 
-import npu_tui
 from npu_tui.compare.owners import Untold, _rounded
 from npu_tui.output.compare_document import _owners
 from npu_tui.output.compare_report import Compared
@@ -24,16 +22,6 @@ REAL = [
     "single_card", "text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt", "db/level1/rank0_ascend_pt",
     "inference/vllm_decode_full", "gpu/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
 ]  # fmt: skip
-
-
-@cache
-def opened(name: str) -> npu_tui.Profile:
-    if name in FIXTURES:
-        return npu_tui.open(ROOT / "fixtures" / name)
-    traces = os.environ.get("NPU_TUI_TRACES")
-    if not traces:
-        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    return npu_tui.open(Path(traces) / name)
 
 
 def adds_up(found: Compared) -> None:
@@ -81,10 +69,7 @@ def test_a_collective_is_the_same_in_every_run() -> None:
 
 
 def test_where_a_side_has_no_path_the_reason_is_told() -> None:
-    traces = os.environ.get("NPU_TUI_TRACES")
-    if not traces:
-        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    found = opened("healthy").compare(npu_tui.open(Path(traces) / "job4" / "rank_0_ascend_pt")).data
+    found = opened("healthy").compare(opened("job4/rank_0_ascend_pt")).data
     assert isinstance(found, Compared)
     assert found.owners == []
     (note,) = [note for note in found.not_judged if note.id == "owners"]

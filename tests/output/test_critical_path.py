@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import opened
 
-import npu_tui
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
@@ -44,16 +42,6 @@ REAL = [
     "gpu/Falconsai_nsfw_image_detection__1016002.json.gz", "gpu/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
     "gpu/gaunernst_bert-small-uncased__1016001.json.gz",
 ]  # fmt: skip
-
-
-@cache
-def opened(name: str) -> npu_tui.Profile:
-    if name in FIXTURES:
-        return npu_tui.open(ROOT / "fixtures" / name)
-    traces = os.environ.get("NPU_TUI_TRACES")
-    if not traces:
-        pytest.skip(reason="NPU_TUI_TRACES is not set: it names the folder of the real profiles")
-    return npu_tui.open(Path(traces) / name)
 
 
 def said(name: str, **part: Any) -> list[dict[str, Any]]:
