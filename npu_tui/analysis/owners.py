@@ -122,11 +122,10 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     """Kernels and copies by type, transfers by group and type, lateness by rank, latencies and gaps by stream."""
     model = replay.model
     trace, tasks = model.trace, model.tasks
-    lanes = np.append(trace.slices.lane, -1).astype(np.int64)
     found: list[_Found] = []
     run = np.flatnonzero(np.isin(path.kind, (COMPUTE, COPY, TRANSFER)))
     types, code = types_of(tasks.item)
-    group = np.where(tasks.kind == COLLECTIVE, lanes[tasks.item], -1)
+    group = np.where(tasks.kind == COLLECTIVE, trace.slices.lane[tasks.item].astype(np.int64), -1)
     kind = np.where(tasks.kind == COLLECTIVE, TRANSFER, np.where(model.copies, COPY, COMPUTE))
     collective = set(np.unique(code[tasks.kind == COLLECTIVE]).tolist())
     names = [collective_type(name) if at in collective else name for at, name in enumerate(types)]
@@ -155,11 +154,12 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=late_change)))
     for what in (DEVICE_GAP, UNEXPLAINED):
         stretches = np.flatnonzero(path.kind == what)
-        on = lanes[path.item[stretches]]
+        item = path.item[stretches]
+        on = np.where(item >= 0, trace.slices.lane[item], -1)
         for lane in np.unique(on).tolist():
             mine = stretches[on == lane]
             name = trace.lanes[lane].name if lane >= 0 else ""
-            items = np.unique(path.item[mine][path.item[mine] >= 0])
+            items = np.unique(item[(on == lane) & (item >= 0)])
             found.append((mine, _owner(what, "device", name, items=items)))
     waits = BySlice(waits_of(trace), np.arange(len(waits_of(trace))))
     latencies = np.flatnonzero(path.kind == LATENCY)
