@@ -254,31 +254,6 @@ def at_the_end(facts: Facts) -> Span:
     return without((np.array([begin], np.int64), np.array([end], np.int64)), facts.busy)
 
 
-def before_late_copies(facts: Facts) -> Span:
-    """Free up to a copy of unknown launch, as older chips have them, where what follows it was launched later.
-
-    The host launches in order: such a copy had not been launched before either.
-    """
-    split, device, pairs = facts.part.gaps, facts.part.slices, facts.part.pairs
-    if split is None or device is None or pairs is None:
-        return NOTHING
-    gaps = np.flatnonzero(~split.linked)
-    if not len(gaps):
-        return NOTHING
-    slices, links = facts.trace.slices, facts.trace.links
-    busy = np.flatnonzero(device.busy)
-    busy = busy[np.argsort(slices.start[busy], kind="stable")]
-    pair = BySlice(links.target_slice[pairs.link], np.arange(len(pairs.link))).of(busy)
-    launch = np.append(pairs.launch, np.nan)[pair]
-    known, launch = busy[~np.isnan(launch)], launch[~np.isnan(launch)]
-    at, behind = (np.searchsorted(slices.start[starting], split.start[gaps]) for starting in (busy, known))
-    followed = (at < len(busy)) & (behind < len(known))
-    gaps, at, behind = gaps[followed], at[followed], behind[followed]
-    begin = slices.start[busy[at]]
-    late = device.copy[busy[at]] & (begin <= split.end[gaps]) & (launch[behind] >= begin)
-    return facts.cut((split.start[gaps[late]], begin[late]))
-
-
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
 PROFILER_SHARE = Threshold("profiler_share", 0.03)

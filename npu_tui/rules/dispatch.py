@@ -226,9 +226,9 @@ _MOST_LINES = 3
 """How many lines of code a finding names."""
 _ROUNDING_NS = 2
 _EVEN_WITHIN = 0.1
+"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
 _TELLING = 0.001
 """A stretch of a smaller share of the time before it needs all digits, or both ends read the same."""
-"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
 _COPIES_FROM = 0.01
 """Share of Free from which its copies are mentioned."""
 

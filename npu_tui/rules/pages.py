@@ -78,7 +78,6 @@ INSIGHT_TIMELINE = (
     "MindStudio Insight: Timeline",
     f"{_SOURCE}/zh/mindstudio/70RC3/msinsightug/msascendinsightug/Insight_userguide_0034.html",
 )
-AI_CPU = ("AICPU operator replacement", f"{_REPLACEMENT}/aicpu_operator_replacement_example.md")
 AFFINITY_CASE = ("Affinity operators: code before and after", f"{_CASES}/GeneralPerformanceIssue/toolsample6_050.html")
 _TUNING = f"{_HIASCEND}/zh/Pytorch/600/ptmoddevg/trainingmigrguide/performance_tuning_"
 _TUNING_RC = f"{_HIASCEND}/zh/Pytorch/60RC3/ptmoddevg/trainingmigrguide/performance_tuning_"
