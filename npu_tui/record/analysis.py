@@ -20,7 +20,7 @@ from msgspec import Struct
 from npu_tui.load.layouts import MSPROF_OUTPUT
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
 from npu_tui.record.outputs import Followed, Output
-from npu_tui.record.progress import POLL, Pace, Progress, RecordError, Stopped, unreadable
+from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError, unreadable
 from npu_tui.trace.message import message
 from npu_tui.trace.text import on_one_line
 
@@ -82,10 +82,12 @@ def _is_analysed(folder: Path, writer: Writer) -> bool:
     return all((part / MSPROF_OUTPUT).is_dir() for part in parts)
 
 
-def analysed(raws: Sequence[Raw], pace: Pace, python: str = sys.executable, jobs: int | None = None) -> Iterator[Progress]:
+def analysed(
+    raws: Sequence[Raw], pace: Pace, python: str = sys.executable, jobs: int | None = None
+) -> Iterator[Progress]:
     """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
 
-    ``python`` is that of the job: it has its profiler. Raises ``RecordError``, ``Stopped``.
+    ``python`` is that of the job: it has its profiler. Raises ``RecordError``, ``StoppedError``.
     """
     for raw in raws:
         _refuse_absent(raw, python)
@@ -145,7 +147,7 @@ def _run(raw: Raw, command: Sequence[str], pace: Pace) -> Iterator[Progress]:
                 if line != told:
                     told = line
                     yield line
-        except (Stopped, GeneratorExit):
+        except (StoppedError, GeneratorExit):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise

@@ -89,7 +89,7 @@ def _received(wire: socket.socket, count: int) -> bytes:
 
 
 def record_by_daemon(daemon: Daemon, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
-    """Record the job that registered with ``daemon``. Raises ``RecordError``, ``Stopped``."""
+    """Record the job that registered with ``daemon``. Raises ``RecordError``, ``StoppedError``."""
     before = _status(daemon)
     step = whole_number(before.get("current_step"))
     if before.get("nputrace") in ("Running", "Ready"):
@@ -156,4 +156,6 @@ def _config(wanted: Wanted) -> str:
         "PROFILE_IS_RANK": bool(wanted.ranks),
         "PROFILE_RANK_LIST": ",".join(map(str, wanted.ranks)),
     }
-    return "\n".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in flags.items())
+    return "\n".join(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in flags.items()
+    )

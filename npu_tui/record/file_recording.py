@@ -22,7 +22,7 @@ _STRAGGLERS = 20.0
 def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
     """Record the job that watches ``folder``: each state once it is there, the complete profiles last.
 
-    The switch is off afterwards, also where the iterator is closed early. Raises ``RecordError``, ``Stopped``.
+    The switch is off afterwards, also where the iterator is closed early. Raises ``RecordError``, ``StoppedError``.
     """
     if not folder.is_dir():
         raise RecordError(message("record.no_folder", folder=str(folder)))
@@ -135,7 +135,7 @@ def new_outputs(folder: Path, known: set[Path]) -> list[Output]:
 def followed(wanted: Wanted, known: set[Path], count: int, pace: Pace) -> Iterator[Progress]:
     """From the end of a recording of ``count`` ranks (0: as many as come) until its profiles are analysed.
 
-    Ends with ``complete``; with ``raw`` where nothing analyses them. Raises ``RecordError``, ``Stopped``.
+    Ends with ``complete``; with ``raw`` where nothing analyses them. Raises ``RecordError``, ``StoppedError``.
     """
     deadline = Deadline(pace, wanted.patience)
     profiles: dict[Path, Followed] = {}

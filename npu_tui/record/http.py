@@ -47,7 +47,9 @@ class Server:
             raise RecordError(message("record.bad_url", url=url))
         self._scheme, self._path = parts.scheme, parts.path
 
-    def ask(self, method: str, path: str, fields: dict[str, Any] | None = None, seconds: float = ANSWER_SECONDS) -> Answer:
+    def ask(
+        self, method: str, path: str, fields: dict[str, Any] | None = None, seconds: float = ANSWER_SECONDS
+    ) -> Answer:
         """What the server answers within ``seconds`` of silence. Raises ``RecordError`` where it does not."""
         connect = http.client.HTTPSConnection if self._scheme == "https" else http.client.HTTPConnection
         connection = connect(self._host or "", self._port, timeout=seconds)

@@ -1,10 +1,10 @@
 """The profiles that a recording leaves below a folder, and how far each has come.
 
-A rank of torch_npu writes ``<host>_<pid>_<time>_ascend_pt`` with ``FRAMEWORK`` and ``PROF_*``; ``profiler_info_<rank>.json``
-comes when all is recorded. Its analysis makes ``ASCEND_PROFILER_OUTPUT`` empty first and puts ``analyse.done`` there at
-its end, also where a part of it failed; before 2026 there is no such file, and what does not change any more is
-complete (``torch_npu/profiler/analysis/_profiling_parser.py``). MindSpore writes ``..._ascend_ms`` likewise, one folder
-below ``rank<rank>_start<step>_stop<step>``.
+A rank of torch_npu writes ``<host>_<pid>_<time>_ascend_pt`` with ``FRAMEWORK`` and ``PROF_*``;
+``profiler_info_<rank>.json`` comes when all is recorded. Its analysis makes ``ASCEND_PROFILER_OUTPUT`` empty first and
+puts ``analyse.done`` there at its end, also where a part of it failed; before 2026 there is no such file, and what does
+not change any more is complete (``torch_npu/profiler/analysis/_profiling_parser.py``). MindSpore writes
+``..._ascend_ms`` likewise, one folder below ``rank<rank>_start<step>_stop<step>``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEPTH = 2
 """Profiles of MindSpore lie in a folder of their rank."""
 
 State = Literal["recording", "written", "analysing", "raw", "complete", "failed", "broken"]
-"""``written``: all is recorded, and an analysis may begin; ``raw``: none has. ``failed``: it has ended and left no trace.
+"""``written``: all is recorded, and an analysis may begin; ``raw``: none has. ``failed``: it has left no trace.
 ``broken``: the recording has not come to its end.
 """
 ENDED: frozenset[State] = frozenset({"raw", "complete", "failed", "broken"})
@@ -40,6 +40,7 @@ QUIET = 30.0
 """Seconds in which an analysis that has begun has written something: it makes its folder at once."""
 SETTLED = 10.0
 """Seconds after the last change of a profile whose analysis does not tell its end."""
+
 
 def is_whole(file: Path) -> bool:
     """Whether ``file``, JSON or a database, ends as it does when it is whole, as far as its last bytes tell."""

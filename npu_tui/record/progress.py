@@ -39,7 +39,7 @@ class RecordError(Exception):
         self.profiles = tuple(profiles)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Whoever asked for the recording does not wait for it any longer."""
 
 
@@ -50,7 +50,7 @@ class Pace:
         self._stopped = Event()
 
     def stop(self) -> None:
-        """Whoever waits, now or later, gets ``Stopped``."""
+        """Whoever waits, now or later, gets ``StoppedError``."""
         self._stopped.set()
 
     def now(self) -> float:
@@ -58,9 +58,9 @@ class Pace:
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Return after ``seconds``. Raises ``Stopped``."""
+        """Return after ``seconds``. Raises ``StoppedError``."""
         if self._stopped.wait(seconds):
-            raise Stopped
+            raise StoppedError
 
 
 POLL = 0.5

@@ -23,9 +23,9 @@ from npu_tui.record.wanted import Wanted
 
 
 class Source(Struct, frozen=True):
-    """Through what a job is recorded: ``folder`` of a switch, ``url`` of a server, ``service`` file, or ``dyno`` daemon.
+    """Through what a job is recorded: the ``folder`` of a switch, ``url`` of a server, ``service`` file or ``dyno``.
 
-    ``certificates`` are those for the daemon; ``python`` is that of the job, which analyses what nothing else does.
+    ``certificates`` are those for the daemon ``dyno``; ``python`` is that of the job, for what nothing else analyses.
     """
 
     folder: Path | None = None
@@ -54,10 +54,13 @@ class Recorder(Struct):
     before: Path | None = None
 
     def record(self, pace: Pace) -> Iterator[Progress]:
-        """One more recording: each state once it is there, ``complete`` last. Raises ``RecordError``, ``Stopped``."""
+        """Record once more: each state once it is there, ``complete`` last.
+
+        Raises ``RecordError``, ``StoppedError``.
+        """
         wanted, previous = self.wanted, self.newest or last_recording(self.wanted.out)
         if self.source.is_placed:  # each has a folder of its own
-            wanted = replace(wanted, out=wanted.out / time.strftime("%Y%m%d-%H%M%S"))
+            wanted = replace(wanted, out=_new_folder(wanted.out))
         raw: tuple[Path, ...] = ()
         try:
             for state in self._states(wanted, pace):
@@ -82,6 +85,13 @@ class Recorder(Struct):
         return record_by_file(source.folder or Path(), wanted, pace)
 
 
+def _new_folder(out: Path) -> Path:
+    """A folder in ``out`` that is not there yet, named by the time."""
+    name = time.strftime("%Y%m%d-%H%M%S")
+    names = (name, *(f"{name}-{number}" for number in range(2, 100)))
+    return next(path for each in names if not (path := out / each).exists())
+
+
 def _opened(profiles: Sequence[Path], out: Path) -> Path:
     """What is opened of ``profiles``: the tables of a service, a profile, or the folder of several."""
     if len(profiles) != 1:
@@ -95,5 +105,5 @@ def last_recording(out: Path) -> Path | None:
     found = [output.folder for output in outputs_below(out) if output.has_trace]
     if not found:
         return None
-    places = {folder.parent for folder in found} - {out}
-    return max(places or found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    newest = max(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return _opened([path for path in found if path.parent == newest.parent], newest.parent)

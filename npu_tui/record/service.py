@@ -1,8 +1,8 @@
 """Records an inference service through the file of msServiceProfiler (https://gitcode.com/Ascend/msserviceprofiler).
 
-``SERVICE_PROF_CONFIG_PATH`` names it. A thread of each process looks at its time of change: ``enable`` 1 starts, 0 stops.
-On its own limit of time or of steps the profiler writes ``enable`` 0 back: then it has ended. Each recording is a folder
-of ``prof_dir`` with a database of each process, ``ms_service_*.db``, which ``msserviceprofiler parse`` makes tables of.
+``SERVICE_PROF_CONFIG_PATH`` names it. A thread of each process looks at its time of change: ``enable`` 1 starts, 0
+stops. On its own limit of time or of steps the profiler writes ``enable`` 0 back: then it has ended. A recording is a
+folder of ``prof_dir`` with a database of each process, ``ms_service_*.db``: ``msserviceprofiler parse`` makes tables.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class ServiceSwitch:
 def record_service(file: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
     """Record the service that watches ``file``: ends with the raw folders, which are to be parsed.
 
-    It has stopped recording afterwards, also where the iterator is closed early. Raises ``RecordError``, ``Stopped``.
+    It has stopped recording afterwards, also where the iterator is closed early.
+    Raises ``RecordError``, ``StoppedError``.
     """
     switch = ServiceSwitch(file)
     if switch.is_on:

@@ -16,7 +16,7 @@ from typing import Literal
 from npu_tui.record.file_recording import followed
 from npu_tui.record.http import Answer, Server
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import POLL, Pace, Progress, RecordError, Stopped
+from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError
 from npu_tui.record.wanted import Wanted
 from npu_tui.trace.message import message
 
@@ -31,7 +31,8 @@ _STOP_SECONDS = 3600.0
 def record_server(url: str, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
     """Record the server at ``url`` into the folder that it was started with, ``wanted.out``.
 
-    It has stopped recording afterwards, also where the iterator is closed early. Raises ``RecordError``, ``Stopped``.
+    It has stopped recording afterwards, also where the iterator is closed early.
+    Raises ``RecordError``, ``StoppedError``.
     """
     server = Server(url)
     engine = engine_of(server)
@@ -49,7 +50,7 @@ def record_server(url: str, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
         yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
         try:
             pace.wait(seconds)
-        except (Stopped, GeneratorExit):
+        except (StoppedError, GeneratorExit):
             server.ask("POST", "/stop_profile")
             raise
         yield Progress("recording", message("record.server_stops", url=server.url))

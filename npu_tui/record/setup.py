@@ -26,12 +26,13 @@ class Ready(Struct, frozen=True):
 
 
 JOBS = (
-    Ready("training", "PROF_CONFIG_PATH", "export PROF_CONFIG_PATH=/path/DIR", "", "npu-tui record /path/DIR --steps 5"),
+    Ready(
+        "training", "PROF_CONFIG_PATH", "export PROF_CONFIG_PATH=/path/DIR", "", "npu-tui record /path/DIR --steps 5"
+    ),
     Ready(
         "vllm",
         "",
-        "vllm serve MODEL --profiler-config"
-        " '{\"profiler\": \"torch\", \"torch_profiler_dir\": \"/path/OUT\"}'",
+        'vllm serve MODEL --profiler-config \'{"profiler": "torch", "torch_profiler_dir": "/path/OUT"}\'',
         "",
         "npu-tui record --url http://localhost:8000 --seconds 5 --out /path/OUT",
     ),
@@ -64,7 +65,7 @@ ANALYSERS = ("msprof", "msserviceprofiler")
 
 
 class Shell(Struct, frozen=True):
-    """What of it a shell has: the ``variables`` that are set, by name, and where the ``programs`` lie, None if absent."""
+    """What of it a shell has: ``variables`` that are set, by name, and where ``programs`` lie, None if absent."""
 
     variables: dict[str, str]
     programs: dict[str, str | None]
