@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, refuse, write
+from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
 from npu_tui.record.progress import Pace, Progress, RecordError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, duration_text, padded, printable, shortened, whole_number, wrapped
@@ -68,7 +68,6 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.record.recording import Recorder
 
     recorder = Recorder(source, wanted)
-    made: list[Path] = []
     with _ended_by_signals():
         while True:
             try:
@@ -79,9 +78,10 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
                     return code
             else:
                 code = _then(recorder, options, every is not None)
-                if every is None:
+                if every is None or code == INTERRUPTED:
                     return code
-                made = _kept([*made, *([recorder.newest] if recorder.newest is not None else [])], keep)
+                if keep is not None:
+                    recorder.keep(keep)
             time.sleep(every)
 
 
@@ -246,13 +246,6 @@ def _then(recorder: Recorder, options: argparse.Namespace, repeated: bool) -> in
             code = main(["compare", str(before), newest])
         return code
     return main([newest] if before is None else ["compare", str(before), newest])
-
-
-def _kept(made: list[Path], keep: int | None) -> list[Path]:
-    """Delete the oldest of the recordings ``made`` here, so that ``keep`` are left; returns those."""
-    while keep is not None and len(made) > keep:
-        shutil.rmtree(made.pop(0), ignore_errors=True)
-    return made
 
 
 def _write_setup() -> None:

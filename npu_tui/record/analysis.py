@@ -29,6 +29,7 @@ _SAID = 200
 _CHECK_SECONDS = 60.0
 _GENTLY = ("nice", "-n", "10")
 """The job that was recorded runs on, and its threads come first."""
+_DEPTH = 2
 _ROOM = 2
 """An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
 
@@ -45,21 +46,24 @@ def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[Raw]:
 
     What is analysed already is left out. Raises ``RecordError``.
     """
-    found: list[Raw] = []
     try:
-        places = [path, *(place for place in sorted(path.iterdir()) if place.is_dir())]
-        places += [inner for place in places[1:] for inner in sorted(place.iterdir()) if inner.is_dir()]
+        found = list(_raw_in(path, _DEPTH))
     except OSError as error:
         raise unreadable(path, error) from error
-    for place in places:
-        if any(place.is_relative_to(raw.folder) for raw in found):
-            continue
-        writer = writer_of(place)
-        if writer is not None and not _is_analysed(place, writer):
-            found.append(Raw(place, writer))
     if ranks:
         found = [raw for raw in found if Output(raw.folder).rank in ranks]
     return found
+
+
+def _raw_in(place: Path, depth: int) -> Iterator[Raw]:
+    writer = writer_of(place)
+    if writer is not None:  # what lies inside belongs to it
+        if not _is_analysed(place, writer):
+            yield Raw(place, writer)
+    elif depth:
+        for inner in sorted(place.iterdir()):
+            if inner.is_dir() and not inner.is_symlink():
+                yield from _raw_in(inner, depth - 1)
 
 
 def raw_at(folder: Path) -> Raw:

@@ -58,7 +58,10 @@ class Server:
         try:
             connection.request(method, self._path + path, body, headers)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.read(_MOST_BYTES))
+            content = answer.read(_MOST_BYTES)
+            if answer.length and len(content) < _MOST_BYTES:
+                raise http.client.IncompleteRead(content, answer.length)
+            return Answer(answer.status, content)
         except TimeoutError:
             raise RecordError(message("record.no_answer", url=self.url + path, waited=seconds * 1e9)) from None
         except ConnectionRefusedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -45,13 +46,14 @@ class Recorder(Struct):
     """Records from ``source`` what is ``wanted``, again and again.
 
     ``newest`` is what can be opened of the last recording, a profile or the folder of several; ``before`` is that of
-    the recording before it, None where there is none.
+    the recording before it, None where there is none. ``made`` are the folders that recordings of this recorder lie in.
     """
 
     source: Source
     wanted: Wanted
     newest: Path | None = None
     before: Path | None = None
+    made: list[Path] = []
 
     def record(self, pace: Pace) -> Iterator[Progress]:
         """Record once more: each state once it is there, ``complete`` last.
@@ -73,6 +75,13 @@ class Recorder(Struct):
             with contextlib.suppress(OSError):  # it goes if nothing is in it
                 wanted.out.rmdir()
         self.before, self.newest = previous, _opened(state.profiles, wanted.out)
+        if self.source.is_placed:
+            self.made.append(wanted.out)
+
+    def keep(self, count: int) -> None:
+        """Delete the oldest of the recordings ``made`` here, so that ``count`` are left."""
+        while len(self.made) > count:
+            shutil.rmtree(self.made.pop(0), ignore_errors=True)
 
     def _states(self, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
         source = self.source

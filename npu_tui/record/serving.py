@@ -47,8 +47,8 @@ def record_server(url: str, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
         yield Progress("recording", message("record.server_steps", url=server.url, steps=wanted.steps))
     else:
         seconds = SECONDS if wanted.seconds is None else wanted.seconds
-        yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
         try:
+            yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
             pace.wait(seconds)
         except (StoppedError, GeneratorExit):
             server.ask("POST", "/stop_profile")

@@ -36,13 +36,14 @@ class FastPace(Pace):
 @contextmanager
 def live_job(folder: Path, *words: str) -> Iterator[int]:
     """A job that watches ``folder``; it runs inside. Its process group."""
+    logs = set((folder / "log").glob("*"))
     process = subprocess.Popen(
         [sys.executable, str(LIVE_JOB), str(folder), "--seconds", "60", *words], start_new_session=True
     )
     try:
         until = time.monotonic() + 30
-        begun = folder / ("profiler_config.json" if "--mindspore" in words else "log")
-        while not begun.exists() and time.monotonic() < until:
+        begun = "profiler_config.json" if "--mindspore" in words else "log/monitor_*"
+        while not set(folder.glob(begun)) - logs and time.monotonic() < until:
             time.sleep(0.02)
         time.sleep(0.1)
         yield process.pid
@@ -77,10 +78,11 @@ def http_server(answers: Answers) -> Iterator[str]:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
                 return
             status, content = found
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with suppress(BrokenPipeError):  # whoever asked has given up
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
 
         do_GET = do_POST = _answer  # noqa: N815 - as http.server asks for them
 
@@ -122,4 +124,5 @@ def daemon(answers: Callable[[dict[str, Any]], dict[str, Any] | bytes]) -> Itera
     try:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
     finally:
+        listening.shutdown(socket.SHUT_RDWR)
         listening.close()

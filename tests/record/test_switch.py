@@ -126,7 +126,10 @@ def test_mindspore_is_recorded_at_a_step(tmp_path: Path) -> None:
             list(recorder.record(FastPace()))
         assert told.value.message.code == "record.not_at"
         assert settings(tmp_path) == before
-        assert stages(Recorder(Source(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastPace()))[-1] == "complete"
+        assert (
+            stages(Recorder(Source(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastPace()))[-1]
+            == "complete"
+        )
 
 
 def test_fields_that_nobody_knows_stay(tmp_path: Path) -> None:
