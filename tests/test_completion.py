@@ -43,7 +43,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", [*COMMANDS, "run/", "x.json"]),
         ("rep", ["report"]),
-        ("--no-cache r", ["report", "ranks", "run/"]),
+        ("--no-cache r", ["report", "ranks", "record", "run/"]),
         ("report --fo", ["--format"]),
         ("report --format ", ["text", "markdown", "html", "json"]),
         ("report --format=j", ["--format=json"]),
