@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from npu_tui.record.recording import Recorder, Source
     from npu_tui.record.wanted import Wanted
 
-_FOLDER = "profiles"
 _SHOWN_SECONDS = 0.25
 _LINE_SECONDS = 30.0
 """Seconds between two lines about one state, where there is no terminal that a line could change on."""
@@ -111,12 +110,13 @@ def _source(parser: Parser, options: argparse.Namespace) -> Source:
 
 
 def _wanted(parser: Parser, options: argparse.Namespace) -> Wanted:
+    from npu_tui.record.recording import PROFILES
     from npu_tui.record.wanted import Wanted
 
     ranks = [whole_number(part.strip()) for part in options.ranks.split(",") if part.strip()]
     if None in ranks:
         parser.error(say("record.bad_ranks", text=options.ranks))
-    out = options.out or (Path(options.dir) / _FOLDER if options.dir is not None else _FOLDER)
+    out = options.out or (Path(options.dir) / PROFILES if options.dir is not None else PROFILES)
     seconds = None if options.seconds is None else _seconds(parser, "--seconds", options.seconds)
     return Wanted(
         Path(out).absolute(),

@@ -348,6 +348,7 @@ def decode_args(raw: bytes) -> dict[str, Any]:
     values = loose_value(raw) if raw else {}
     return values if isinstance(values, dict) else {}
 
+
 _STREAM = re.compile(r"(.*\bstream )(\d{1,18})")
 
 

@@ -24,9 +24,7 @@ def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progres
 
     The switch is off afterwards, also where the iterator is closed early. Raises ``RecordError``, ``StoppedError``.
     """
-    if not folder.is_dir():
-        raise RecordError(message("record.no_folder", folder=str(folder)))
-    job = None if _is_mindspore(folder) else TorchJob(folder)
+    job = job_of(folder)
     switch = Switch(folder)
     ranks = _ranks_of(job, wanted)
     try:
@@ -47,8 +45,13 @@ def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progres
     yield from followed(wanted, known, len(ranks), pace)
 
 
-def _is_mindspore(folder: Path) -> bool:
-    return (folder / NAME).exists() and Switch(folder).framework == "mindspore"
+def job_of(folder: Path) -> TorchJob | None:
+    """The job that watches ``folder``; None for one of MindSpore, which writes no logs. Raises ``RecordError``."""
+    if not folder.is_dir():
+        raise RecordError(message("record.no_folder", folder=str(folder)))
+    if (folder / NAME).exists() and Switch(folder).framework == "mindspore":
+        return None
+    return TorchJob(folder)
 
 
 def _ranks_of(job: TorchJob | None, wanted: Wanted) -> set[int]:

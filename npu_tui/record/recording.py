@@ -22,6 +22,9 @@ from npu_tui.record.service import record_service
 from npu_tui.record.serving import record_server
 from npu_tui.record.wanted import Wanted
 
+PROFILES = "profiles"
+"""The folder of recordings in that of a switch."""
+
 
 class Source(Struct, frozen=True):
     """Through what a job is recorded: the ``folder`` of a switch, ``url`` of a server, ``service`` file or ``dyno``.

@@ -90,3 +90,14 @@ def test_setup_says_what_to_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "--profiler-config" in said
     assert "DynamicProfilerMonitor" in said
     assert "SERVICE_PROF_CONFIG_PATH" in said
+
+
+def test_doctor_says_whether_a_job_can_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert str(tmp_path) in found["switch"]["advice"]
+    with live_job(tmp_path, "--ranks", "2"):
+        assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found["switch"]["advice"] == ""
+    assert found["ranks"]["value"].startswith("2 ranks run: 0, 1")
