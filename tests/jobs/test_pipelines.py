@@ -74,7 +74,7 @@ def test_other_numbers_of_micro_batches(slow: tuple[Spec, Job]):
 def test_a_pipeline_survives_a_summary(slow: tuple[Spec, Job], tmp_path: Path):
     _, job = slow
     for profile in job.ranks:
-        write_summary(profile, tmp_path / f"{profile.rank}.rank.parquet")
+        write_summary(profile, tmp_path / f"{profile.rank}.rank.npu")
     ranks, said = read_summaries(sorted(tmp_path.iterdir()))
     assert not said
     again = Job(tmp_path, ranks).pipelines
