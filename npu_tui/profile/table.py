@@ -168,7 +168,8 @@ class Table(Struct, frozen=True):
     """A table and its views; ``make`` gives its values for a part of a profile, or another ``subject``.
 
     ``row`` is the type of a row of JSON. With ``extended`` files beside the trace may add columns. The report has its
-    rows as the list ``section``, made with the ``options``; of very many those that are ``longest`` by a column.
+    rows as the list ``section``, made with the ``options``; of very many those that are ``longest`` by a column. With a
+    ``tab`` the panel shows it by its name.
     """
 
     id: str
@@ -183,6 +184,7 @@ class Table(Struct, frozen=True):
     section: str = ""
     options: dict[str, Any] = {}
     longest: str = ""
+    tab: bool = False
 
     @property
     def file(self) -> str:
@@ -222,6 +224,7 @@ def table(
     section: str = "",
     options: dict[str, Any] | None = None,
     longest: str = "",
+    tab: bool = False,
 ) -> Table:
     """The table ``name``, its views as the ids of their columns in order; ``own`` columns go before ``COLUMNS``.
 
@@ -230,7 +233,8 @@ def table(
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
 
     Whoever shows tables finds it by ``declared_tables``: SQL and Python where it has columns ``sql``, the JSON report
-    where it has a ``section``, pages where it has columns ``page`` too.
+    where it has a ``section``, pages where it has columns ``page`` too, the panel by its name (``:fusion``) if it has a
+    ``tab``.
     """
     known = {**COLUMNS, **own}
     in_sql = tuple(
@@ -241,8 +245,9 @@ def table(
     of_page, of_panel = (tuple(_field(word, known) for word in view.split()) for view in (page, panel))
     row_of_json = _row(row, about, in_json, types or {})
     return Table(
-        name, make, in_sql, in_json, of_page, of_panel, row_of_json, extended, subject, section, options or {}, longest
-    )
+        name, make, in_sql, in_json, of_page, of_panel, row_of_json,
+        extended, subject, section, options or {}, longest, tab,
+    )  # fmt: skip
 
 
 @cache
@@ -311,11 +316,6 @@ def row_type(name: str, about: str, /, **fields: Any) -> Any:
         gc=False,
         rename={"cls": "class"},
     )
-
-
-def fields(words: str) -> tuple[Field, ...]:
-    """Columns of ``COLUMNS`` by what a view calls them: ``total``, or ``count=calls``."""
-    return tuple(_field(word, COLUMNS) for word in words.split())
 
 
 def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field:

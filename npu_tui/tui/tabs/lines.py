@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.table import Value
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.table import Value, declared_tables
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.bounds import QueryError
@@ -83,6 +85,8 @@ class LinesTab(Tab):
     def name(self) -> str:
         """The name of the view."""
         names = _NAMES | _NAMES_OF_SERVICE if self._served else _NAMES
+        if self.view in DECLARED:
+            return say(f"table.{self.view}")
         return say(names[self.view]) if self.view in names else ""
 
     def _view_of(self, now: Context) -> Content:
@@ -214,6 +218,17 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "cpu": cpu,
 }
 """What the tab can show, by the ids of the commands that show it."""
+
+
+def _declared(table: DataTable, now: Context) -> Content:
+    """The rows of ``table`` in its order."""
+    sheet = table.make(now.part)
+    return shown(now.trace, table, sheet, scope_note(now)) if sheet.rows else nothing(now, say("query.tab.none"))
+
+
+DECLARED = {table.id: table for table in declared_tables("npu_tui.profile") if table.tab}
+"""Tables that need no view of their own, by what they are called behind ``:``."""
+VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLARED.items()}
 
 
 # --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
