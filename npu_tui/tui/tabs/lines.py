@@ -18,7 +18,7 @@ from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
-from npu_tui.query.query import about, query
+from npu_tui.query.query import about, columns_told, query
 from npu_tui.strings import say, words
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
@@ -249,15 +249,8 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
     if not sql:
         return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
     if sql in ONE_PROFILE:
-        known = {column.id: column for column in TABLES[sql].sql}
-        columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
-        return _listed(
-            "column",
-            (
-                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.about))
-                for name, one in columns
-            ),
-        )
+        columns = columns_told(sql, tables_of(now.profile).columns(sql))
+        return _listed("column", ((name, unit, meaning) for name, _, unit, meaning in columns))
     try:
         frame = query(tables_of(now.profile), sql, _MOST + 1, stopped=stopped)
     except QueryError as error:
