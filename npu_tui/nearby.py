@@ -12,10 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from npu_tui.load import copy as cache
-from npu_tui.load.companions import Companions
+from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
-from npu_tui.load.folders import folders_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlace, RolePlaces
 from npu_tui.strings import words
@@ -70,19 +69,21 @@ def with_beside(openings: Sequence[Opening]) -> list[Opening]:
             return [*openings]
     except InputError:  # it is said where it is opened
         return [*openings]
-    folder = openings[0].source.path
-    found = [source for source in sources_below(folder) if source.kind not in _NO_PROFILES]
+    folder, survey = openings[0].source.path, openings[0].survey
+    found = [source for source in sources_below(folder, survey=survey) if _is_of_device(source)]
     if not found:
         around = folder.absolute().parent
-        places = [around, *itertools.islice(folders_in(around), _MOST_BESIDE)]
-        found = [source for place in places for source in sources_in(place) if source.kind not in _NO_PROFILES]
+        places = [around, *itertools.islice(survey.folders(around), _MOST_BESIDE)]
+        found = [source for place in places for source in sources_in(place, survey) if _is_of_device(source)]
     found.sort(key=lambda source: (source.rank or 0, source.path))
     together = (source for source in found if home_of(source).parent == home_of(found[0]).parent)
     ranks = list({source.rank: home_of(source) for source in reversed([*together])}.values())[::-1][:_MOST_RANKS]
-    return [*openings, *(Opening(home, openings[0].cached, optional=True) for home in ranks)]
+    return [*openings, *(Opening(home, openings[0].cached, optional=True, survey=survey) for home in ranks)]
 
 
-_NO_PROFILES = "service", "companions", "memory"
+def _is_of_device(source: Source) -> bool:
+    """Whether it has the trace of a device, or of its host."""
+    return source.format.is_profile and not source.format.is_folder
 
 
 def holds_several(folder: Path) -> bool:
@@ -96,8 +97,8 @@ def holds_several(folder: Path) -> bool:
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
     for source in sources_below(folder):
-        services += source.kind == "service"
-        if source.kind != "service":  # a service beside a job is no rank of it
+        services += not source.format.is_profile
+        if source.format.is_profile:  # a service beside a job is no rank of it
             by_rank[source.rank].append(source)
     if services > 1:
         return True
@@ -175,7 +176,7 @@ def _measured(source: Source) -> tuple[int, float]:
     files: Iterable[Path] = source.files
     size, written = 0, 0.0
     try:
-        if source.kind == "companions":
+        if not source.files:
             files = [file for file in source.path.iterdir() if file.suffix in (".csv", ".json", ".db")]
         for file in files:
             status = file.stat()
@@ -197,13 +198,7 @@ def _stamped(digits: str | None) -> float | None:
 
 def _level(source: Source) -> int | None:
     """The level that it was recorded at, None if unknown."""
-    if source.folder is None:
-        return None
-    if source.kind == "database":
-        from npu_tui.load.database_companions import DatabaseCompanions  # most traces are JSON
-
-        return DatabaseCompanions(source.folder, source.path).profiler_level
-    return Companions(source.folder).profiler_level
+    return None if source.folder is None else companions_of(source).profiler_level
 
 
 def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:

@@ -19,7 +19,7 @@ from npu_tui.strings import say, words
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
     from npu_tui.trace.message import Message
@@ -66,7 +66,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     if any(text is not None for text in (options.at, *spans.values())):
         from pathlib import Path
 
-        from npu_tui.load.snapshot_files import is_untimed
+        from npu_tui.load.formats.memory import is_untimed
         from npu_tui.tui.session import read_events
 
         paths = getattr(options, "paths", [])  # comparisons and examples have none: they have times

@@ -57,7 +57,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)

@@ -157,7 +157,8 @@ class Job:
     @once
     def expert_files(self) -> ExpertFiles:
         """The dumps of expert loads and the placements that lie with the job."""
-        from npu_tui.load.expert_files import expert_files_in, read_expert_files
+        from npu_tui.load.expert_files import read_expert_files
+        from npu_tui.load.formats.experts import expert_files_in
 
         return read_expert_files(expert_files_in(self.path))
 
