@@ -17,6 +17,7 @@ from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlace, RolePlaces
+from npu_tui.load.survey import Survey
 from npu_tui.strings import words
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
@@ -86,7 +87,7 @@ def _is_of_device(source: Source) -> bool:
     return source.format.is_profile and not source.format.is_folder
 
 
-def holds_several(folder: Path) -> bool:
+def holds_several(folder: Path, survey: Survey | None = None) -> bool:
     """Whether what lies below ``folder`` is more than one job or profile, so that one of them has to be chosen.
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
@@ -96,13 +97,14 @@ def holds_several(folder: Path) -> bool:
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
-    for source in sources_below(folder):
+    survey = survey or Survey()
+    for source in sources_below(folder, survey=survey):
         services += not source.format.is_profile
         if source.format.is_profile:  # a service beside a job is no rank of it
             by_rank[source.rank].append(source)
     if services > 1:
         return True
-    if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank):
+    if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank, survey):
         return False
     if not by_rank:
         return False
@@ -114,9 +116,9 @@ def holds_several(folder: Path) -> bool:
     )
 
 
-def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
+def _is_of_roles(by_rank: dict[int | None, list[Source]], survey: Survey) -> bool:
     """Whether profiles of the same rank are of different roles, or of one role in different steps."""
-    places = RolePlaces()
+    places = RolePlaces(survey)
     for rank, sources in by_rank.items():
         homes: dict[tuple[str, str], set[Path]] = defaultdict(set)
         for source in sources:
@@ -129,9 +131,9 @@ def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
     return True
 
 
-def refuse_several(folder: Path) -> None:
+def refuse_several(folder: Path, survey: Survey | None = None) -> None:
     """Raise ``InputError``, which names what to choose from, where ``folder`` holds more than one job or profile."""
-    if folder.is_dir() and holds_several(folder):
+    if folder.is_dir() and holds_several(folder, survey):
         entries = nearby(folder)
         in_jobs = {rank.path for entry in entries for rank in entry.ranks}
         places = [entry.path for entry in entries if entry.path not in in_jobs]

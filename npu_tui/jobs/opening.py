@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
 from npu_tui.jobs.model import EXPERTS, RankProfile
+from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.jobs.summary import read_summaries
@@ -23,14 +24,15 @@ from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 
-def _expert_job(path: Path) -> Job:
+def _expert_job(path: Path, survey: Survey) -> Job:
     """The ranks that dumps or placements at ``path`` are about. Raises ``InputError`` where none can be read."""
-    job = Job(path, [])
+    job = Job(path, [], survey=survey)
     files = job.expert_files
     ranks = {dump.rank for dump in files.dumps} or {rank for one in files.placements for rank in one.devices}
     if not ranks:
         raise InputError(files.problems[0])
-    return Job(path, [RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
+    job.ranks = placed([RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
+    return job
 
 
 BY_THEMSELVES = 8
@@ -77,7 +79,7 @@ def open_job(
 
         return cluster_job(folder)
     if is_of_experts(path, survey):
-        return _expert_job(path)
+        return _expert_job(path, survey)
     sources = find_sources(path, survey)
     ignored = [source for source in sources if _OF_THE_ENGINE in source.path.name] if len(sources) > 1 else []
     sources = [source for source in sources if source not in ignored] or sources
@@ -108,7 +110,7 @@ def open_job(
         used = [file for source in (*sources, *ignored) for file in (source.path, *source.files)]
         empty = empty_below(path, used, survey)
         unread += [message("job.empty", path=place) for place in empty if not is_raw(Path(place), survey)]
-    return job_of(path, ranks, unread)
+    return job_of(path, ranks, unread, survey)
 
 
 def open_steps(path: Path, progress: Progress | None = None) -> Job:
@@ -122,20 +124,24 @@ def open_steps(path: Path, progress: Progress | None = None) -> Job:
     return open_job(path, True, progress, survey=survey) if bare else job
 
 
-def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+def job_of(
+    path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = (), survey: Survey | None = None
+) -> Job:
     """The job of ``profiles``, whose ranks are those of each role."""
     by_role: dict[str, list[RankProfile]] = defaultdict(list)
     for profile in named_hosts(profiles):
         by_role[profile.role].append(profile)
     if len(by_role) < 2:
-        return _job_of_one(path, profiles, broken)
-    parts = [_job_of_one(path, by_role[role]) for role in sorted(by_role)]
+        return _job_of_one(path, profiles, broken, survey)
+    parts = [_job_of_one(path, by_role[role], survey=survey) for role in sorted(by_role)]
     told = [*broken, *(reason for part in parts for reason in part.broken)]
     ranks = [apart(profile) for part in parts for profile in part.ranks]
-    return Job(path, ranks, told, parts=parts)
+    return Job(path, ranks, told, parts=parts, survey=survey)
 
 
-def _job_of_one(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+def _job_of_one(
+    path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = (), survey: Survey | None = None
+) -> Job:
     """The job of ``profiles`` of one role: one of each rank; those whose rank is not known get free numbers."""
     profiles, reasons = steps_joined(profiles), list(broken)
     by_rank: dict[int, RankProfile] = {}
@@ -156,7 +162,7 @@ def _job_of_one(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Me
         by_rank[rank] = replace(profile, rank=rank)
         if len(profiles) > 1:
             reasons.append(message("job.unnumbered", path=str(profile.path), rank=rank))
-    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons)
+    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons, survey=survey)
 
 
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:

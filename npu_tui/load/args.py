@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
+from npu_tui.load.open_file import OpenFile, open_file
 from npu_tui.load.unpack import at_hand, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
@@ -314,25 +315,22 @@ class JsonArgs(Struct, frozen=True, eq=False):
 
         Each file is opened once. The function raises ``InputError`` if it is gone or has changed.
         """
-        descriptors: dict[int, int] = {}
+        files: dict[int, OpenFile] = {}
 
         def read(first: int, last: int, view: memoryview) -> None:
             number, length = int(self.chunks.file[first]), self._bytes_of(first, last)
             try:
-                if number not in descriptors:
-                    descriptors[number] = os.open(plain_path(self.files[number]), os.O_RDONLY)
-                size = os.fstat(descriptors[number]).st_size
-                got = os.preadv(descriptors[number], [view[:length]], int(self.chunks.offset[first]))
+                if number not in files:
+                    files[number] = open_file(plain_path(self.files[number]))
+                descriptor = files[number].descriptor
+                size = os.fstat(descriptor).st_size
+                got = os.preadv(descriptor, [view[:length]], int(self.chunks.offset[first]))
             except OSError as error:
                 raise InputError(message("input.gone", path=self.path, why=error.strerror or str(error))) from error
             if size != self.files[number].size or got != length:
                 raise self._changed()
 
-        try:
-            yield read
-        finally:
-            for descriptor in descriptors.values():
-                os.close(descriptor)
+        yield read
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""

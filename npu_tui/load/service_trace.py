@@ -72,7 +72,9 @@ def read_service_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
         if name in service.files and not text.whole.slice_count:
             args, odd = add_slices(text.whole, source.path / name)
             service.odd += odd
-    return service_trace(service, text.whole, tuple(files), text.health, args, watcher.early)
+    trace = service_trace(service, text.whole, tuple(files), text.health, args, watcher.early)
+    trace.held = text.held
+    return trace
 
 
 def service_trace(

@@ -18,6 +18,7 @@ from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_launches
+from npu_tui.load.open_file import OpenFile, open_file
 from npu_tui.load.unpack import open_plain
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -64,7 +65,8 @@ def read_text(source: Source, watcher: Watcher, pace: Pace) -> Trace:
 class TextReading(Struct):
     """One reading of the files of ``source``, which are text.
 
-    ``shown_at`` is when what has been read was last shown, ``shown_events`` how much that was.
+    ``shown_at`` is when what has been read was last shown, ``shown_events`` how much that was. ``held`` are the files
+    that stay open.
     """
 
     source: Source
@@ -74,6 +76,7 @@ class TextReading(Struct):
     shown_events: int = 0
     whole: WholeColumns = field(default_factory=WholeColumns)
     health: Health = field(default_factory=Health)
+    held: list[OpenFile | None] = field(default_factory=list)
 
     def trace(self) -> Trace:
         """Read all files and put the trace together."""
@@ -99,6 +102,7 @@ class TextReading(Struct):
         if on_gpu and rank is None:
             rank = distributed(files[0].path).rank
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
+        trace.held = self.held
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
             raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
         if on_gpu:
@@ -112,12 +116,9 @@ class TextReading(Struct):
         whole, health = self.whole, self.health
         packed, before = path.stat().st_size, whole.count
         plain = open_plain(path, lambda done: self.watcher.report(done, packed, whole.count))
-        try:
-            start = _array_start(path, plain.stream)
-        finally:
-            if not plain.unpacked:
-                plain.stream.close()
+        start = _array_start(path, plain.stream)
         file = EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None)
+        self.held.append(open_file(plain.path).kept())
 
         def advance(done: int, events: int) -> None:
             self.watcher.report(done, file.size, events)

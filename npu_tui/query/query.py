@@ -40,9 +40,9 @@ def opened_tables(
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
 
-    if is_kept(Path(path)):
-        return job_tables(Path(path), thresholds, cached)
     opening = opening_of(path, cached, form)
+    if is_kept(Path(path), opening.survey):
+        return job_tables(Path(path), thresholds, cached)
     try:
         source = opening.source
     except SeveralError:
