@@ -70,7 +70,7 @@ PIPED = Path("-")
 """Stands for the trace that comes through standard input."""
 
 
-PIPE = Source(PIPED, PIPED, (), None, Format("pipe", lambda path, survey: None, "text_trace.read_text"))
+PIPE = Source(PIPED, PIPED, (), None, Format("pipe", lambda path, survey: None, "text_trace.read_other"))
 """Nothing lies beside what comes through a pipe, and nothing tells what it is."""
 
 

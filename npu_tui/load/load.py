@@ -16,6 +16,7 @@ from typing import BinaryIO
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+import npu_tui.load.text_trace  # noqa: F401 - most traces are texts: their reader is there before it is asked for
 from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.containers import piped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 from weakref import WeakValueDictionary
 
 _MOST_KEPT = 64
@@ -23,7 +23,7 @@ class OpenFile:
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
-    def stream(self) -> io.BufferedReader:
+    def stream(self) -> BinaryIO:
         """A stream of its bytes with a position of its own."""
         return stream_at(self.descriptor, self)
 
@@ -32,33 +32,29 @@ class OpenFile:
         return self if len(_open) <= _MOST_KEPT else None
 
 
-def stream_at(descriptor: int, holder: object = None) -> io.BufferedReader:
-    """A stream of the bytes of ``descriptor`` with a position of its own; ``holder`` keeps that open."""
-    return io.BufferedReader(cast(Any, _Position(descriptor, holder)))
-
-
 class _Position(io.RawIOBase):
+    """The bytes of ``descriptor``, read from one position after the other; ``holder`` keeps it open."""
+
     def __init__(self, descriptor: int, holder: object) -> None:
         self._descriptor, self._holder, self._at = descriptor, holder, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def fileno(self) -> int:
         return self._descriptor
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        ends = {os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self.fileno()).st_size}
-        self._at = offset + ends.get(whence, 0)
+        before = {os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}
+        self._at = before.get(whence, 0) + offset
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        count = os.preadv(self.fileno(), [buffer], self._at)
+        count = os.preadv(self._descriptor, [buffer], self._at)
         self._at += count
         return count
+
+
+def stream_at(descriptor: int, holder: object = None) -> BinaryIO:
+    """A stream of the bytes of ``descriptor`` with a position of its own; ``holder`` keeps that open."""
+    return cast(BinaryIO, _Position(descriptor, holder))
 
 
 _open: WeakValueDictionary[tuple[int, int], OpenFile] = WeakValueDictionary()

@@ -36,7 +36,7 @@ _LONGEST_HEAD = 64 << 20
 def read_or_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
     """The trace of ``source``. The tables beside it are as good without it, where it cannot be read."""
     try:
-        return read_text(source, watcher, pace)
+        return TextReading(source, watcher, pace).trace()
     except InputError as error:
         if source.folder is None or not is_of_tables(source.folder, source.survey):
             raise
@@ -45,7 +45,7 @@ def read_or_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
 
 def read_other(source: Source, watcher: Watcher, pace: Pace) -> Trace:
     """The trace of ``source``; tables beside it are those of another one, unless the folder was opened."""
-    return (read_or_tables if source.is_directory else read_text)(source, watcher, pace)
+    return read_or_tables(source, watcher, pace) if source.is_directory else TextReading(source, watcher, pace).trace()
 
 
 def read_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
@@ -55,11 +55,6 @@ def read_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
 
 def _without_events(source: Source, why: Message) -> Trace:
     return build_trace(WholeColumns(), str(source.path), (), source.rank, Health(warnings=[why]))
-
-
-def read_text(source: Source, watcher: Watcher, pace: Pace) -> Trace:
-    """The trace of ``source``. Raises ``InputError``, ``OSError``, and ``Cancelled`` if the watcher says to stop."""
-    return TextReading(source, watcher, pace).trace()
 
 
 class TextReading(Struct):
