@@ -35,7 +35,7 @@ class Pace(Struct, frozen=True):
 
 def imported(name: str) -> Any:
     """The function ``name`` of ``load``, such as ``database.read_database``."""
-    module, _, function = name.partition(".")
+    module, _, function = name.rpartition(".")
     return getattr(import_module(f"npu_tui.load.{module}"), function)
 
 
