@@ -19,6 +19,9 @@ from npu_tui.trace.model import Trace
 Form = Literal["text", "db"]
 """The two forms in which the profilers export a trace."""
 
+JSON = (".json", ".json.gz")
+"""How the names of texts end, packed or not."""
+
 SQLITE = b"SQLite format 3\0"
 """How every database begins (https://www.sqlite.org/fileformat.html)."""
 
@@ -131,11 +134,6 @@ def named(folder: Path, survey: Survey, *patterns: re.Pattern[str]) -> list[Path
         if found := [file for file in files if pattern.fullmatch(file.name)]:
             return [file for file in found if file.suffix != ".gz" or file.with_suffix("") not in found]
     return []
-
-
-def is_json(file: Path) -> bool:
-    """Whether ``file`` is a text of JSON, packed or not, by its name."""
-    return file.name.endswith((".json", ".json.gz"))
 
 
 def form_of(file: Path, survey: Survey | None = None) -> Form:

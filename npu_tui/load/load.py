@@ -24,6 +24,7 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.find import PIPE, PIPED, find_source
 from npu_tui.load.format import Form, Pace, Source, form_of
 from npu_tui.load.json_chunks import CHUNK
+from npu_tui.load.open_file import open_file
 from npu_tui.load.survey import Survey
 from npu_tui.load.unpack import Unpacking, scratch_folder, spooled
 from npu_tui.trace.message import Message, message
@@ -136,6 +137,8 @@ class Opening(Struct, dict=True, eq=False):
             return _piped_trace(self.piped, watcher)
         source, key = self.source, self._key
         if key is not None and (trace := copies.find(source, key, watcher)) is not None:
+            with contextlib.suppress(OSError):  # who asks for its args is told
+                trace.held = [open_file(file.path).kept() for file in trace.files if file.copy is None]
             if watcher.early is not None:
                 watcher.early(trace)  # all of it is there, but what is known of it takes longer than its first picture
             if watcher.progress is not None:

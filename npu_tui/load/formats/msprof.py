@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, is_json, named, rank_of
+from npu_tui.load.format import JSON, Files, Format, Source, named, rank_of
 from npu_tui.load.survey import Survey
 
 _WHOLE = re.compile(r"msprof_\d+\.json(?:\.gz)?")
@@ -43,7 +43,7 @@ def _whole_export(file: Path, survey: Survey) -> Files:
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
-    if not path.name.startswith("msprof") or not is_json(path):
+    if not path.name.startswith("msprof") or not path.name.endswith(JSON):
         return None
     files = _whole_export(path, survey)
     return Source(path, path, files, rank_of(files[0], survey), MSPROF, survey=survey)
