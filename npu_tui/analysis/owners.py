@@ -132,7 +132,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     same = np.array([names.index(name) for name in names], np.int64)
     # Of a task: what it does, the name of its type and, of a collective, its group.
     _, key = distinct(((group + 1) * (len(names) + 1) + same[code]) * len(KINDS) + kind)
-    task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
+    task = replay.task_of.of(path.item[run])
     told, lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
     for number in np.unique(key[task]).tolist():
         mine = np.flatnonzero(key[task] == number)

@@ -7,18 +7,18 @@ a node is passed when every edge to it allows it. The unchanged run is compared 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.collectives import Arrivals
 from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64, Bools
+from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.once import once
 
@@ -108,8 +108,6 @@ CLOSE_ENOUGH = 0.02
 """A model whose unchanged run differs from the recorded length by a larger share is not used."""
 _LINKED = 0.5
 """Share of the busy tasks whose launch must be known."""
-_KEPT_CUTS = 4
-"""Host changes that stay cached: many changes in a row have the same host part."""
 
 
 class Run(Struct, frozen=True):
@@ -168,19 +166,12 @@ class Replay:
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
-        self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
-        self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
-        self._other = np.array([meeting.other for meeting in model.meetings], np.int64)
         self._is_collective = kind == COLLECTIVE
         self._meeting_of = np.full(len(kind), -1, np.int64)
-        self._meeting_of[[meeting.task for meeting in model.meetings]] = np.arange(len(model.meetings))
-        self._meeting_fixed = self._arrival(frozenset())
+        self._meeting_of[model.meetings.task] = np.arange(len(model.meetings))
+        self._meeting_fixed = self._arrival(NO_CHANGE)
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
-        self._by_item = np.argsort(model.tasks.item, kind="stable")
-        self._items = model.tasks.item[self._by_item]
-        self._cuts: dict[object, tuple[I64, I64]] = {}
-        self._cutting = Lock()
         self.recorded = self._span(model.time, self._marks, model.length)
         self.base = self.run(NO_CHANGE)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
@@ -190,10 +181,10 @@ class Replay:
         """The relative error of the unchanged run's length against the recorded one."""
         return abs(self.replayed - self.recorded) / self.recorded if self.recorded else 1.0
 
-    @property
+    @once
     def late(self) -> frozenset[int]:
         """The late ranks of all meetings."""
-        return frozenset(rank for meeting in self.model.meetings for rank, _ in meeting.late)
+        return frozenset(np.unique(self.model.meetings.late.rank).tolist())
 
     @property
     def trusted(self) -> bool:
@@ -255,20 +246,20 @@ class Replay:
         time = graph.passed(lag)
         work = np.zeros(len(edges), np.int64)
         work[edges.work.edge] = edges.work.high - edges.work.low
-        if change.host:
-            edge, cut = self._cut_of(change)
+        for edge, cut in self._cuts(change):
             work[edge] -= cut
         task, task_of = np.zeros(len(edges), np.int64), np.full(len(edges), -1, np.int64)
         task[edges.task.edge], task_of[edges.task.edge] = length[edges.task.number], edges.task.number
         waited, peer = self._waits_of(change)
+        meetings = self.model.meetings
         waits = np.zeros(len(edges), np.int64), np.full(len(edges), UNKNOWN, np.int64)
         of_task = edges.task.edge[self._is_collective[edges.task.number]]
         met = self._meeting_of[edges.task.number[self._is_collective[edges.task.number]]]
         # On the edge of the rank itself a collective lasts as long as the last of the others makes it.
-        waits[0][of_task], waits[1][of_task] = self._others[met], self._other[met]
+        waits[0][of_task], waits[1][of_task] = meetings.others[met], meetings.other[met]
         of_meeting, number_of = edges.meeting.edge, edges.meeting.number
         waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
-        task[of_task] -= np.minimum(self._others[met], task[of_task])
+        task[of_task] -= np.minimum(meetings.others[met], task[of_task])
         return _Walkable(lag, time, time[graph.node], self._bounds(time, length), work, task, task_of, waits)
 
     @property
@@ -320,56 +311,41 @@ class Replay:
             return model.length
         keep = np.ones(len(model.tasks))
         for cut in change.tasks:
-            tasks = self._tasks_of(cut.items)
+            tasks = self.task_of.of(np.asarray(cut.items, np.int64))
+            tasks = tasks[tasks >= 0]
             keep[tasks] = np.minimum(keep[tasks], cut.keep) if cut.keep <= 1 else keep[tasks] * cut.keep
         return np.rint(model.length * keep).astype(np.int64)
 
-    def _tasks_of(self, items: I64) -> I64:
-        """The tasks of the slices ``items``; slices without a task are left out; (m,)."""
-        if not len(self._items):
-            return np.zeros(0, np.int64)
-        items = np.asarray(items, np.int64)
-        at = np.minimum(np.searchsorted(self._items, items), len(self._items) - 1)
-        tasks: I64 = self._by_item[at[self._items[at] == items]]
-        return tasks
+    @once
+    def task_of(self) -> BySlice:
+        """The task of each slice."""
+        return BySlice(self.model.tasks.item, np.arange(len(self.model.tasks)))
 
     def _lags(self, change: Change, length: I64) -> I64:
         """The lags of all edges with ``change``, ns, followed by the two extra edges of ``Graph``."""
         edges = self.model.edges
         # Start from the lags of the unchanged run; a change touches few edges.
-        lag = self.graph.less(*self._cut_of(change)) if change.host else self.graph.lag.copy()
+        lag = self.graph.lag.copy()
+        for edge, less in self._cuts(change):
+            lag[edge] -= less
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
             lag[edges.task.edge[changed]] += more[changed]
         if len(edges.meeting.edge):
             met, number = edges.meeting.edge, edges.meeting.number
-            fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
+            fixed = self._arrival(change) if change.in_time else self._meeting_fixed
             arrival = fixed[number]
-            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[number])
+            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self.model.meetings.others[number])
         if change.waits:
-            dropped = np.zeros(len(self.model.trace.slices), np.bool_)
-            dropped[list(change.waits)] = True
-            called = edges.call.edge[dropped[edges.call.number]]
+            dropped = np.array([*change.waits])
+            called = edges.call.edge[among(edges.call.number, dropped)]
             lag[called] -= edges.fixed[called]
-            lag[edges.wait.edge[dropped[edges.wait.number]]] = NEVER
+            lag[edges.wait.edge[among(edges.wait.number, dropped)]] = NEVER
         return lag
 
-    def _cut_of(self, change: Change) -> tuple[I64, I64]:
-        """``_cut`` with a small cache: many changes in a row have the same host part."""
-        key = change.key[0]
-        with self._cutting:
-            cut = self._cuts.get(key)
-        if cut is None:
-            cut = self._cut(change)
-            with self._cutting:
-                if len(self._cuts) >= _KEPT_CUTS:
-                    del self._cuts[next(iter(self._cuts))]
-                self._cuts[key] = cut
-        return cut
-
-    def _cut(self, change: Change) -> tuple[I64, I64]:
-        """The edges whose work becomes less, and by how much, ns; (m,) each."""
+    def _cuts(self, change: Change) -> list[tuple[I64, I64]]:
+        """Edges whose work becomes less, and by how much, ns; (m,) each. Several cuts of an edge add up."""
         work = self.model.edges.work
         parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
@@ -390,37 +366,41 @@ class Replay:
                 if earlier is None
                 else union(np.concatenate((earlier[0], span[0])), np.concatenate((earlier[1], span[1])))
             )
-        if len(parts) == 1 and not parts[0][1]:  # the usual case: all work of the spans goes
-            ((hit, _, cut),) = parts
-            return work.edge[hit], cut
+        if not any(keep for _, keep, _ in parts):  # the usual case: all work of the spans goes
+            return [(work.edge[hit], within) for hit, _, within in parts]
         cut_of_edge = np.zeros(len(work.edge))
         for edges, keep, within in parts:
             cut_of_edge[edges] += (1.0 - keep) * within
         hit = np.flatnonzero(cut_of_edge)
-        return work.edge[hit], np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[hit] - work.low[hit])
+        cut = np.rint(cut_of_edge[hit]).astype(np.int64)
+        return [(work.edge[hit], np.minimum(cut, work.high[hit] - work.low[hit]))]
 
-    def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
+    def _behind(self, change: Change) -> Arrivals:
+        """The arrivals of the late ranks with ``change``."""
+        met = self.model.meetings
+        if not change.in_time:
+            return met.late
+        in_time = met.late.of(change.in_time)
+        if change.at:
+            in_time &= among(self.model.tasks.item[met.task], np.array([*change.at]))[met.late.owner]
+        return met.late.taken(~in_time)
+
+    def _arrival(self, change: Change) -> I64:
         """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER without."""
-        model = self.model
-        arrivals = np.full(len(model.meetings), NEVER)
-        for number, meeting in self._waiting:
-            wait = meeting.wait(in_time if not at or meeting.item in at else frozenset())
-            if wait > 0:
-                start = int(model.time[model.start_node[meeting.task]])
-                before = model.meetings[meeting.previous].task if meeting.previous >= 0 else None
-                origin = 0 if before is None else int(model.time[model.end_node[before]])
-                arrivals[number] = start + wait - (start if meeting.following else origin)
-        return arrivals
+        model, met = self.model, self.model.meetings
+        wait = self._behind(change).latest()
+        start = model.time[model.start_node[met.task]]
+        origin = np.where(met.previous >= 0, model.time[model.end_node[met.task[met.previous]]], 0)
+        arrives = (wait > met.others) & (wait > 0)
+        arrival: I64 = np.where(arrives, start + wait - np.where(met.following, start, origin), NEVER)
+        return arrival
 
     def _waits_of(self, change: Change) -> tuple[I64, I64]:
         """How long after its source each meeting waits for its last rank with ``change``, ns, and for which."""
-        model = self.model
-        arrival = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
-        peer = np.full(len(model.meetings), UNKNOWN, np.int64)
-        for number, meeting in self._waiting:
-            everywhere = not change.at or meeting.item in change.at
-            late = [row for row in meeting.late if not everywhere or row[0] not in change.in_time]
-            peer[number] = max(late, key=lambda row: row[1], default=(UNKNOWN, 0))[0]
+        peer = np.full(len(self.model.meetings), UNKNOWN, np.int64)
+        last = self._behind(change).longest()
+        peer[last.owner] = last.rank
+        arrival = self._arrival(change) if change.in_time else self._meeting_fixed
         return np.maximum(arrival, 0), peer
 
     def _passed(self, change: Change, length: I64) -> I64:

@@ -111,7 +111,7 @@ def late(facts: Facts) -> Late | None:
     there = np.maximum(waits.others, fill).tolist()
     found = {
         owner: tuple(sorted(behind, key=lambda row: (-row[1], row[0])))
-        for owner, behind in enumerate(waits.behind())
+        for owner, behind in enumerate(waits.behind.by_owner())
         if max((after for _, after in behind), default=0) > there[owner]
     }
     if not found:
