@@ -18,7 +18,7 @@ from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among
+from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, looked_up
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.once import once
 
@@ -135,7 +135,8 @@ class Walk(Struct, frozen=True):
     ``nodes`` are those it leads through, one more than ``edges``; (n + 1,). The run begins at ``start`` and ends
     ``length_of_last`` after the last node, which may be the start of a kernel. ``time`` is when each node of the model
     is passed, ns. What each edge is made of: ``work`` of the host, the wait for a late rank and the ``task``, ns, and
-    who comes last; ``task_of`` is the task that it is of, -1 for none; (n,) each.
+    who comes last; ``work_of`` is the place of the work in ``Edges.work`` and ``task_of`` the task that it is of, -1
+    for none; (n,) each.
     """
 
     nodes: I32
@@ -143,10 +144,11 @@ class Walk(Struct, frozen=True):
     start: int
     length_of_last: int
     time: I64
+    work_of: I64
     work: I64
+    task_of: I64
     task: I64
     waits: tuple[I64, I64]
-    task_of: I64
 
 
 class Replay:
@@ -159,6 +161,7 @@ class Replay:
         lag = edges.fixed.copy()
         lag[edges.work.edge] += edges.work.high - edges.work.low
         lag[edges.task.edge] += model.length[edges.task.number]
+        lag[edges.meeting.edge] = self._lags_of_meetings(NO_CHANGE, model.length)
         self.graph = Graph.of(edges.source, edges.target, lag, len(model))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
@@ -166,14 +169,10 @@ class Replay:
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
-        self._is_collective = kind == COLLECTIVE
-        self._meeting_of = np.full(len(kind), -1, np.int64)
-        self._meeting_of[model.meetings.task] = np.arange(len(model.meetings))
-        self._meeting_fixed = self._arrival(NO_CHANGE)
         self._lengths_known: dict[tuple[object, ...], int] = {}
         self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
         self.recorded = self._span(model.time, self._marks, model.length)
-        self.base = self.run(NO_CHANGE)
+        self.base = Run(model, self._unchanged.passed, model.length)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
 
     @property
@@ -204,36 +203,67 @@ class Replay:
         The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
         that ``stops`` it; (tasks,).
         """
-        graph, edges = self.graph, self.model.edges
+        edges = self.model.edges
         ready = self._unchanged if change.is_empty else self._walkable(change)
-        lag, time = ready.lag, ready.time
         start, end, last = ready.bounds
         if node is not None:
-            last = int(graph.node[node])
-            end = int(time[last])
-        walked, passed_by = graph.walk(lag, time, last, max(start, since))
-        if stops is not None and len(passed_by):
-            stopping = np.flatnonzero(np.append(stops, False)[ready.task_of[passed_by]])
-            kept = int(stopping[0]) + 1 if len(stopping) else len(passed_by)
-            walked, passed_by = walked[:kept], passed_by[:kept]
-        # A node with several edges has several rows, the last of which is its own.
-        nodes = np.searchsorted(graph.node, np.append(walked, 0)).astype(np.int32)
+            last = int(self.graph.node[node])
+            end = int(ready.time[last])
+        _, passed_by = self.graph.walk(ready.lag, ready.time, last, max(start, since))
         number = passed_by.astype(np.int64)
-        if len(number):
-            nodes[-1] = edges.source[number[-1]]
-        else:
-            nodes[-1] = np.searchsorted(graph.node, last)
+        task_of = self._of_edges["task"].of(number)
+        if stops is not None and len(number):
+            stopping = np.flatnonzero(np.append(stops, False)[task_of])
+            kept = int(stopping[0]) + 1 if len(stopping) else len(number)
+            number, task_of = number[:kept], task_of[:kept]
+        first = edges.source[number[-1]] if len(number) else np.searchsorted(self.graph.node, last)
+        work_of = self._of_edges["work"].of(number)
+        work = looked_up(edges.work.high, work_of) - looked_up(edges.work.low, work_of)
+        if len(ready.less):
+            work -= ready.less[number]
+        late, peer = self._waits_at(number, task_of, ready.waits)
+        task = looked_up(ready.length, task_of)
+        task -= np.minimum(looked_up(self.model.meetings.others, self._meeting_of.of(task_of)), task)
         return Walk(
-            nodes,
+            np.append(edges.target[number], first).astype(np.int32),
             number,
             start,
-            end - int(time[last]),
+            end - int(ready.time[last]),
             ready.passed,
-            ready.work[number],
-            ready.task[number],
-            (ready.waits[0][number], ready.waits[1][number]),
-            ready.task_of[number],
+            work_of,
+            work,
+            task_of,
+            task,
+            (late, peer),
         )
+
+    def _waits_at(self, number: I64, task_of: I64, waits: tuple[I64, I64]) -> tuple[I64, I64]:
+        """How long the edges ``number`` of ``task_of`` wait for late ranks, ns, and for which; (n,) each.
+
+        ``waits`` are those of meetings. On the edge of the rank itself a collective lasts as long as the last of the
+        others makes it.
+        """
+        met = self.model.meetings
+        own, meeting = self._meeting_of.of(task_of), self._of_edges["meeting"].of(number)
+        late, peer = looked_up(met.others, own), looked_up(met.other, own, UNKNOWN)
+        waits_for = np.flatnonzero(meeting >= 0)
+        late[waits_for], peer[waits_for] = (column[meeting[waits_for]] for column in waits)
+        return late, peer
+
+    @once
+    def _of_edges(self) -> dict[str, BySlice]:
+        """Of edges the place in ``Edges.work``, the task and the meeting."""
+        edges = self.model.edges
+        return {
+            "work": BySlice(edges.work.edge, np.arange(len(edges.work.edge))),
+            "task": BySlice(edges.task.edge, edges.task.number),
+            "meeting": BySlice(edges.meeting.edge, edges.meeting.number),
+        }
+
+    @once
+    def _meeting_of(self) -> BySlice:
+        """The meeting of each task."""
+        return BySlice(self.model.meetings.task, np.arange(len(self.model.meetings)))
 
     @once
     def _unchanged(self) -> _Walkable:
@@ -241,26 +271,14 @@ class Replay:
 
     def _walkable(self, change: Change) -> _Walkable:
         """The run with ``change``, ready to be walked back from any of its nodes."""
-        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
+        length = self._lengths(change)
         lag = self._lags(change, length)
-        time = graph.passed(lag)
-        work = np.zeros(len(edges), np.int64)
-        work[edges.work.edge] = edges.work.high - edges.work.low
+        time = self.graph.passed(lag)
+        less = np.zeros(len(lag) if change.host else 0, np.int64)
         for edge, cut in self._cuts(change):
-            work[edge] -= cut
-        task, task_of = np.zeros(len(edges), np.int64), np.full(len(edges), -1, np.int64)
-        task[edges.task.edge], task_of[edges.task.edge] = length[edges.task.number], edges.task.number
-        waited, peer = self._waits_of(change)
-        meetings = self.model.meetings
-        waits = np.zeros(len(edges), np.int64), np.full(len(edges), UNKNOWN, np.int64)
-        of_task = edges.task.edge[self._is_collective[edges.task.number]]
-        met = self._meeting_of[edges.task.number[self._is_collective[edges.task.number]]]
-        # On the edge of the rank itself a collective lasts as long as the last of the others makes it.
-        waits[0][of_task], waits[1][of_task] = meetings.others[met], meetings.other[met]
-        of_meeting, number_of = edges.meeting.edge, edges.meeting.number
-        waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
-        task[of_task] -= np.minimum(meetings.others[met], task[of_task])
-        return _Walkable(lag, time, time[graph.node], self._bounds(time, length), work, task, task_of, waits)
+            less[edge] += cut
+        bounds, waits = self._bounds(time, length), self._waits_of(change)
+        return _Walkable(lag, time, time[self.graph.node], bounds, length, less, waits)
 
     @property
     def steps(self) -> int:
@@ -324,19 +342,18 @@ class Replay:
     def _lags(self, change: Change, length: I64) -> I64:
         """The lags of all edges with ``change``, ns, followed by the two extra edges of ``Graph``."""
         edges = self.model.edges
+        if change.is_empty:
+            return self.graph.lag
         # Start from the lags of the unchanged run; a change touches few edges.
-        lag = self.graph.lag.copy()
+        lag: I64 = self.graph.lag.copy()
         for edge, less in self._cuts(change):
             lag[edge] -= less
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
             lag[edges.task.edge[changed]] += more[changed]
-        if len(edges.meeting.edge):
-            met, number = edges.meeting.edge, edges.meeting.number
-            fixed = self._arrival(change) if change.in_time else self._meeting_fixed
-            arrival = fixed[number]
-            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self.model.meetings.others[number])
+        if change.in_time:
+            lag[edges.meeting.edge] = self._lags_of_meetings(change, length)
         if change.waits:
             dropped = np.array([*change.waits])
             called = edges.call.edge[among(edges.call.number, dropped)]
@@ -385,14 +402,22 @@ class Replay:
             in_time &= among(self.model.tasks.item[met.task], np.array([*change.at]))[met.late.owner]
         return met.late.taken(~in_time)
 
+    def _lags_of_meetings(self, change: Change, length: I64) -> I64:
+        """The lags of the edges on which meetings wait for their last peer, NEVER where none comes later, ns."""
+        number, met = self.model.edges.meeting.number, self.model.meetings
+        arrival = self._arrival(change)[number]
+        lag: I64 = length[met.task[number]] + arrival - met.others[number]
+        lag[arrival <= NEVER] = NEVER
+        return lag
+
     def _arrival(self, change: Change) -> I64:
         """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER without."""
         model, met = self.model, self.model.meetings
         wait = self._behind(change).latest()
         start = model.time[model.start_node[met.task]]
         origin = np.where(met.previous >= 0, model.time[model.end_node[met.task[met.previous]]], 0)
-        arrives = (wait > met.others) & (wait > 0)
-        arrival: I64 = np.where(arrives, start + wait - np.where(met.following, start, origin), NEVER)
+        arrival: I64 = start + wait - np.where(met.following, start, origin)
+        arrival[(wait <= met.others) | (wait <= 0)] = NEVER
         return arrival
 
     def _waits_of(self, change: Change) -> tuple[I64, I64]:
@@ -400,8 +425,7 @@ class Replay:
         peer = np.full(len(self.model.meetings), UNKNOWN, np.int64)
         last = self._behind(change).longest()
         peer[last.owner] = last.rank
-        arrival = self._arrival(change) if change.in_time else self._meeting_fixed
-        return np.maximum(arrival, 0), peer
+        return np.maximum(self._arrival(change), 0), peer
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
@@ -409,18 +433,18 @@ class Replay:
 
 
 class _Walkable(NamedTuple):
-    """A run to walk back through: ``time`` of its rows, ``passed`` of its nodes, ``bounds``, and ``Walk``'s columns.
+    """A run to walk back through: ``time`` of its rows, ``passed`` of its nodes, ``bounds``, and ``length`` of tasks.
 
-    The columns are of all edges.
+    ``less`` is what the change takes from the work of each edge, (0,) where it takes none; ``waits`` are those of
+    meetings for late ranks and for which, (meetings,) each.
     """
 
     lag: I64
     time: I64
     passed: I64
     bounds: tuple[int, int, int]
-    work: I64
-    task: I64
-    task_of: I64
+    length: I64
+    less: I64
     waits: tuple[I64, I64]
 
 
