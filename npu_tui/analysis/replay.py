@@ -18,7 +18,7 @@ from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, looked_up
+from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, in_groups, looked_up
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.once import once
 
@@ -170,7 +170,6 @@ class Replay:
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
         self._lengths_known: dict[tuple[object, ...], int] = {}
-        self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
         self.recorded = self._span(model.time, self._marks, model.length)
         self.base = Run(model, self._unchanged.passed, model.length)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
@@ -363,7 +362,6 @@ class Replay:
 
     def _cuts(self, change: Change) -> list[tuple[I64, I64]]:
         """Edges whose work becomes less, and by how much, ns; (m,) each. Several cuts of an edge add up."""
-        work = self.model.edges.work
         parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
@@ -373,10 +371,10 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            if thread == ANY_THREAD or thread in self._number_of:
-                number = None if thread == ANY_THREAD else self._number_of[thread]
-                hit, within = covered(*span, work.low, work.high, work.thread, number)
-                parts.append((hit, keep, within))
+            working = self._work.values() if thread == ANY_THREAD else filter(None, (self._work.get(thread),))
+            for edge, low, high in working:
+                hit, within = covered(*span, low, high)
+                parts.append((edge[hit], keep, within))
             earlier = taken.get(thread)
             taken[thread] = (
                 span
@@ -384,13 +382,22 @@ class Replay:
                 else union(np.concatenate((earlier[0], span[0])), np.concatenate((earlier[1], span[1])))
             )
         if not any(keep for _, keep, _ in parts):  # the usual case: all work of the spans goes
-            return [(work.edge[hit], within) for hit, _, within in parts]
-        cut_of_edge = np.zeros(len(work.edge))
+            return [(edges, within) for edges, _, within in parts]
+        cut_of_edge = np.zeros(len(self.model.edges))
         for edges, keep, within in parts:
             cut_of_edge[edges] += (1.0 - keep) * within
         hit = np.flatnonzero(cut_of_edge)
-        cut = np.rint(cut_of_edge[hit]).astype(np.int64)
-        return [(work.edge[hit], np.minimum(cut, work.high[hit] - work.low[hit]))]
+        work, at = self.model.edges.work, self._of_edges["work"].of(hit)
+        return [(hit, np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[at] - work.low[at]))]
+
+    @once
+    def _work(self) -> dict[int, tuple[I64, I64, I64]]:
+        """The edges along which each thread of the host, by its id, works, and from when until when, ns."""
+        work = self.model.edges.work
+        return {
+            int(self.model.tids[work.thread[mine[0]]]): (work.edge[mine], work.low[mine], work.high[mine])
+            for mine in in_groups(work.thread)
+        }
 
     def _behind(self, change: Change) -> Arrivals:
         """The arrivals of the late ranks with ``change``."""

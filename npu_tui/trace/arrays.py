@@ -78,8 +78,9 @@ def once_each(values: I64) -> I64:
 
 def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
     """The positions of every distinct code, ascending; the code that occurs first comes first."""
-    _, group = distinct(code)
-    order = np.argsort(group, kind="stable")
+    values, group = distinct(code)
+    # NumPy sorts 16-bit numbers with a radix sort.
+    order = np.argsort(group.astype(np.uint16) if len(values) < _FEW else group, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
     return sorted(groups, key=lambda positions: int(positions[0]))
 
