@@ -106,9 +106,11 @@ class Builder:
         def placed(blocks: Sequence[tuple[I64, ...]], columns: int) -> list[I64]:
             none = (np.zeros(0, np.int64),) * columns
             edge, *others = (np.concatenate(parts) for parts in zip(none, *blocks, strict=True))
-            edge = place[edge]
-            in_graph = edge < count
-            return [edge, *others] if in_graph.all() else [edge[in_graph], *(column[in_graph] for column in others)]
+            row = np.full(count + 1, -1, np.int32)
+            row[place[edge]] = np.arange(len(edge))
+            edge = np.flatnonzero(row[:count] >= 0)  # ascending: whoever goes through them goes on in memory
+            order = row[edge]
+            return [edge, *(column[order] for column in others)]
 
         fixed = np.empty(count + 1, np.int64)
         low = 0

@@ -19,7 +19,7 @@ OWN = -2
 ROOT = 0
 """The node of what is in no call."""
 _FULL = -1
-_NODES = 1 << 15
+_NODES = 1 << 12
 """Nodes that there is room for at first."""
 
 
