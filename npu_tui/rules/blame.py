@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
+from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import enqueue_slices
@@ -20,7 +20,6 @@ from npu_tui.trace.intervals import covered_within, touches, union
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)
 SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
-LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 
 COMPILE = "aclopCompileAndExecute"
 _LEAST_BLAME = 0.02
@@ -33,19 +32,6 @@ Function = tuple[str, str]
 def compile_calls(facts: Facts) -> I64:
     """The calls that compile an operator before they launch it."""
     return facts.named(("cann",), lambda name: name.endswith(COMPILE))
-
-
-def memory_calls(facts: Facts) -> dict[str, I64]:
-    """The calls that take memory from the device or give it back, by name."""
-    calls = facts.named(HOST, is_memory_call)
-    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in calls.tolist()])
-    return {name: calls[names == name] for name in dict.fromkeys(names.tolist())}
-
-
-def cache_drops(facts: Facts) -> int:
-    """How often the program gave its cached memory back: frames of ``empty_cache``."""
-    named = facts.named(("python", "other"), lambda name: name.rpartition(": ")[2] == "empty_cache")
-    return len(facts.outermost(named))
 
 
 @once_per_device
@@ -168,12 +154,6 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     return [row for row in rows if row.time >= _LEAST_BLAME * length_of(span)]
 
 
-def fetches(facts: Facts) -> I64:
-    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
-    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
-    return items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
-
-
 @once_per_device
 def dry(facts: Facts) -> Drains:
     """The drains between kernels whose launch is not known: those, too, were in flight."""
@@ -181,16 +161,6 @@ def dry(facts: Facts) -> Drains:
     if pairs is None or not (pairs.graph < 0).any():
         return facts.drains
     return between_kernels(facts.trace, facts.drains, pairs.unlinked[pairs.graph < 0])
-
-
-def sync_span(facts: Facts) -> Span:
-    """When the device starved because the host had waited for it: by the cause of its drains.
-
-    What a slow fetch after the wait adds is not the wait's fault.
-    """
-    waited = facts.drains.of("sync")
-    drained = both(facts.lost, (waited.start.astype(np.int64), waited.end.astype(np.int64)))
-    return without(drained, facts.on_device(facts.span_of(fetches(facts))))
 
 
 _WOKEN_NS = 100_000

@@ -534,13 +534,15 @@ class Facts(TraceSlices):
         slices = self.trace.slices
         lanes = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
         items = named_in(self.trace, (lane for lane in lanes if lane.tid not in self.foreign), rule)
-        items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
+        items = self.begun(items)
         return items[np.argsort(slices.start[items], kind="stable")]
 
-    def _in_step(self, items: I64) -> Bools:
-        """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
+    def begun(self, items: I64) -> I64:
+        """Those of ``items`` of the host that start in the window, or in one of its steps on the host."""
+        start = self.trace.slices.start[items]
         steps = self.steps if self.whole_steps and self.window != EVERYTHING else []
-        return inside(self.span_of(np.array([step.item for step in steps], np.int64)), self.trace.slices.start[items])
+        in_step = inside(self.span_of(np.array([step.item for step in steps], np.int64)), start)
+        return items[self.window.holds(start + self.floor) | in_step]
 
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""

@@ -38,7 +38,7 @@ SPEAKS = {
     "DISPATCH.STAGE": ("slow_python", "healthy", {"stage_share": 1.0}),
     "DISPATCH.INTERRUPT": ("slow_python", "healthy", {"drain_share": 2.0, "interruptions_fewest": 1000}),
     "SYNC.HOST": ("metrics", "slow_python", {"sync_share": 1.0}),
-    "OP.COMPILE": ("compile", "healthy", {"compile_calls": 1000, "severity_medium": 10.0}),
+    "OP.COMPILE": ("compile", "healthy", {"sync_share": 10.0}),
     "STEP.START": ("step_start", "healthy", {"step_start_share": 1.0}),
     "HOST.WORK": ("sorting", "healthy", {"host_work_share": 1.0}),
     "HOST.CPU": ("preempted", "undisturbed", {"cpu_share": 1.0}),
@@ -52,8 +52,8 @@ SPEAKS = {
     "OP.AFFINITY_KERNEL": ("ai_cpu", "healthy", {"sync_share": 1.0}),
     "DATA.LOADER": ("loader", "healthy", {"loader_least_ms": 1e6}),
     "DATA.COPY": ("copies", "healthy", {"copy_share": 1.0}),
-    "MEM.ALLOC": ("allocation", "healthy", {}),
-    "PY.GC": ("collection", "healthy", {"gc_ms": 1e6}),
+    "MEM.ALLOC": ("allocation", "healthy", {"sync_share": 10.0}),
+    "PY.GC": ("collection", "healthy", {"sync_share": 10.0}),
     "FREQ": ("clock", "healthy", {"frequency_drop": 1.0}),
 }
 
