@@ -35,8 +35,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SPEAKS = {
     "DISPATCH.VERTICAL": ("slow_python", "healthy", {"starved_fewest": 1000}),
     "DISPATCH.FREE": ("slow_python", "healthy", {"free_share": 1.0}),
-    "DISPATCH.STAGE": ("slow_python", "healthy", {"stage_share": 1.0}),
-    "DISPATCH.INTERRUPT": ("slow_python", "healthy", {"drain_share": 2.0, "interruptions_fewest": 1000}),
+    "DISPATCH.STAGE": ("slow_python", "healthy", {"severity_medium": 1.0}),
+    "DISPATCH.INTERRUPT": ("slow_python", "healthy", {"severity_medium": 2.0, "interruptions_fewest": 1000}),
     "SYNC.HOST": ("metrics", "slow_python", {"sync_share": 1.0}),
     "OP.COMPILE": ("compile", "healthy", {"sync_share": 10.0}),
     "STEP.START": ("step_start", "healthy", {"step_start_share": 1.0}),
