@@ -1,13 +1,11 @@
-"""Findings about data: fetching batches, copying them, and the memory they live in.
-
-Rules F16 to F18 and F26 of the collected diagnosis rules: the tuning guides and the advisor of msprof-analyze.
-"""
+"""The finding about copies between host and device (rule F17 of the collected diagnosis rules: the tuning guides)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.limits import ALMOST_ALL
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -16,25 +14,13 @@ from npu_tui.rules.blame import (
     waited_copies,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Span, both, length_of, together, without
-from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import Draft, Rule, advise, line_of, sentences
+from npu_tui.rules.inputs import both, length_of, without
+from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import path_owners
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
-
-def idle(facts: Facts) -> Span:
-    """When the device neither computes, communicates nor copies: Free, and the time before its first slice."""
-    start, end = facts.busy
-    if not len(start):
-        return facts.free
-    before = np.array([min(0, int(start[0]))], np.int64), start[:1]
-    return without(together(facts.free, facts.cut(before) if facts.window.whole else before), (start, end))
-
-
 COPY_SHARE = Threshold("copy_share", 0.05)
-COPY_SHARE_HIGH = Threshold("copy_share_high", 0.2)
 
 
 def copies(facts: Facts) -> Draft | None:
@@ -52,10 +38,9 @@ def copies(facts: Facts) -> Draft | None:
     blocking = len(waited_copies(facts))
     lines, back = _copied_at(facts), _goes_back(facts)
     at_starts = both(removes, before_first_kernels(facts))
-    severity: Severity = "high" if share > limits[COPY_SHARE_HIGH] else "medium"
     moved = _moved(facts)
     return Draft(
-        severity,
+        severity_of(limits, share),
         message(
             f"finding.copy.title{'_at' * bool(lines)}",
             time=length_of(removes),
@@ -73,11 +58,8 @@ def copies(facts: Facts) -> Draft | None:
         change=Change(tasks=(TaskCut(items),)),
         code_lines=lines,
         # A batch that is fetched ahead is there when the step starts, however it is copied.
-        reach="broad" if min(blocking / len(items), length_of(at_starts) / length_of(removes)) >= _MOSTLY else None,
+        reach="broad" if min(blocking / len(items), length_of(at_starts) / length_of(removes)) >= ALMOST_ALL else None,
     )
-
-
-_MOSTLY = 0.9
 
 
 def _copied_at(facts: Facts) -> tuple[CodeLine, ...]:
@@ -122,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         cls="data",
         inputs=("device", "overlap"),
         check=copies,
-        thresholds=(COPY_SHARE, COPY_SHARE_HIGH),
+        thresholds=(COPY_SHARE, *GRADES),
         advice=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
         gpu=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
         pages=(pages.TUNING, pages.DATA),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
+from npu_tui.analysis.limits import HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -98,7 +99,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
     who, waited = stage_name(facts), message(f"finding.stage.waited.{blamed_stage(facts) or 'host'}")
-    short = place.end - place.start < _TELLING * place.start
+    short = place.end - place.start < UNSEEN * place.start
     where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
     return Draft(
         severity_of(limits, facts.share(lost)),
@@ -141,7 +142,7 @@ def _vertical_detail(facts: Facts, place: _Starvation, removes: Span, starved: i
 
 def _worst_lines(facts: Facts) -> list[tuple[CodeLine, float]]:
     """The lines of user code that lose most of the device's time, with what they lose, ns."""
-    return [(loss.code, loss.lost) for loss in facts.lines[:_MOST_LINES] if loss.code is not None]
+    return [(loss.code, loss.lost) for loss in facts.lines[:NAMED] if loss.code is not None]
 
 
 def _calls_within(facts: Facts, span: Span) -> Said:
@@ -183,16 +184,6 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     return tuple(evidence)
 
 
-_MOST_LINES = 3
-"""How many lines of code a finding names."""
-_ROUNDING_NS = 2
-_EVEN_WITHIN = 0.1
-"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
-_TELLING = 0.001
-"""A stretch of a smaller share of the time before it needs all digits, or both ends read the same."""
-_COPIES_FROM = 0.01
-"""Share of Free from which its copies are mentioned."""
-
 _GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators",)}
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
 _RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",), "tasks": ()}
@@ -224,7 +215,7 @@ def free(facts: Facts) -> Draft | None:
         words = {"late": late / max(free, 1), "side": side / max(free, 1)}
         cause = (
             message("finding.free.split_copied", copied=copied / max(free, 1), **words)
-            if copied >= _COPIES_FROM * free
+            if copied >= HARDLY_ANY * free
             else message("finding.free.split", **words)
         )
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
@@ -276,7 +267,7 @@ def _copied(facts: Facts) -> Span:
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices, busy = facts.trace.slices, _busy(facts)
-    busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
+    busy = busy[np.abs(slices.start[busy] - end) <= ROUNDING_NS]
     after = facts.name_of(int(busy[0])) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 
@@ -375,7 +366,7 @@ def interrupt(facts: Facts) -> Draft | None:
 def blamed_stage(facts: Facts) -> str | None:
     """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it is unknown."""
     idle = facts.dequeue_idle
-    if idle is not None and abs(idle - 0.5) < _EVEN_WITHIN:
+    if idle is not None and abs(idle - 0.5) < NOTABLE:
         return "both"
     return slow_stage(idle)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.limits import AWAKE_NS, HALF, PLACES
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
@@ -51,11 +52,6 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
-
-HOST_WORK_SHARE = Threshold("host_work_share", 0.03)
-
-_MOST_NAMED = 5
-"""Owners of work that have a finding of their own."""
 
 EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
     ("PY.GC", lambda owner: owner.name == GARBAGE_COLLECTION),
@@ -199,7 +195,7 @@ def allocation(facts: Facts) -> Draft | None:
 @once_per_device
 def host_work(facts: Facts) -> tuple[Draft, ...]:
     """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
-    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:_MOST_NAMED]]
+    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:PLACES]]
     return tuple(draft for draft in drafts if draft is not None)
 
 
@@ -208,7 +204,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     removes = both(waiting(facts), span_of(facts, change))
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
-    if share < facts.limits[HOST_WORK_SHARE]:
+    if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
     time, late = cost / facts.count, _late_behind(facts, removes)
@@ -237,10 +233,6 @@ def _late_behind(facts: Facts, span: Span) -> int:
 
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
-_WOKEN_NS = 50_000
-"""What a thread records within this time after a wait belongs to waking up."""
-_COPYING = 0.5
-"""Share of a time with nothing but waited copies that is silent, from which the copies are part of the pause."""
 
 
 @once_per_device
@@ -280,7 +272,7 @@ def pauses(facts: Facts) -> Draft | None:
         advise("pause_look") if inside else advise("pause_look", "pause_record", "gc_record"),
         removes,
         confidence="medium",
-        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:_MOST_NAMED] if owner.where is not None)),
+        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:PLACES] if owner.where is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
         reach=_reach(facts),
@@ -295,7 +287,7 @@ def reads_back(facts: Facts) -> bool:
     if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
         return False
     after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
-    follows = (after >= 0) & (after <= _WOKEN_NS)
+    follows = (after >= 0) & (after <= AWAKE_NS)
     return 2 * int((end - start)[follows].sum()) > length_of(silent)
 
 
@@ -324,7 +316,7 @@ def _copying(facts: Facts, silent: Span) -> Span:
     copied = facts.trace.slices.end[copies]
     low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
     first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
-    most = covered_within(*silent, low, high) >= _COPYING * (high - low)
+    most = covered_within(*silent, low, high) >= HALF * (high - low)
     chosen = (last - first >= 2) & most
     return low[chosen], high[chosen]
 
@@ -432,7 +424,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=host_work,
-        thresholds=(HOST_WORK_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("work_beside", "work_on_device"),
         gpu=("work_beside",),
         pages=(pages.TUNING,),

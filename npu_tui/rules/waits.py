@@ -12,13 +12,13 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.limits import LITTLE, NEARLY_ALL
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
-    STEP_START_SHARE,
     SYNC_BLOCKING,
     SYNC_SHARE,
     before_first_kernels,
@@ -57,9 +57,6 @@ _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _LOADER = "dataloader"
 _MOST_SITES = 10
 """Places where the host waits that are replayed, those first at which it is blocked for longest."""
-_NOTABLE = 0.05
-"""Share of what passes before the first kernel of a step from which a part of it is told."""
-_NEARLY_ALL = 0.8
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
 
@@ -151,7 +148,7 @@ def _freed(facts: Facts, change: Change, few: bool) -> int | None:
     alone, gain = facts.freed(work, after), facts.freed(change, after)
     if alone is None or gain is None:
         return None
-    return max(gain if not few and alone < _NEARLY_ALL * gain else facts.freed(change, after | work) or 0, 0)
+    return max(gain if not few and alone < NEARLY_ALL * gain else facts.freed(change, after | work) or 0, 0)
 
 
 def _copies(facts: Facts, waits: I64) -> bool:
@@ -251,12 +248,12 @@ def step_start(facts: Facts) -> Draft | None:
     if not facts.whole_steps:
         gaps = facts.cut(gaps)
     share = start_share(facts, gaps)
-    if not len(gaps[0]) or share < facts.limits[STEP_START_SHARE]:
+    if not len(gaps[0]) or share < facts.limits[SEVERITY_HIGH]:
         return None
     time, copying = length_of(gaps), facts.part.slices.copy if facts.part.slices is not None else np.zeros(0, np.int64)
     copies = length_of(both(gaps, facts.span_of(copying)))
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
-    parts, least = _start_parts(facts, gaps), _NOTABLE * time
+    parts, least = _start_parts(facts, gaps), LITTLE * time
     words = {"time": time / facts.count, "step": facts.step_ns, "share": share, "unit": facts.unit}
     times = {"time": waited / facts.count, "copy": copies / facts.count}
     fetched = sum(taken for name, taken in parts if name == message("finding.start.loader"))
@@ -309,7 +306,7 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
             label = _LOADER if _LOADER in name.lower() else line or name
             times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(times.items(), key=lambda row: -row[1])
-    return [(_place(label), time) for label, time in rows[:LISTED] if time >= _NOTABLE * length_of(gaps)]
+    return [(_place(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
 
 
 def _place(label: CodeLine | str) -> Said:
@@ -354,7 +351,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "steps"),
         check=step_start,
-        thresholds=(STEP_START_SHARE, *GRADES),
+        thresholds=GRADES,
         advice=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
         gpu=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
         pages=(pages.DATA, pages.TUNING),
