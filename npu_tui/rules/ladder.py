@@ -34,8 +34,8 @@ SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
 _NAMED_STEPS = 6
-_CAUSE_COVERS, _CAUSES_COVER = 2 / 3, 0.8
-"""Shares of a place where time is lost from which one cause, or several together, that explain it go first."""
+_CAUSE_COVERS = 2 / 3
+"""Share of a place where time is lost from which one cause that explains it goes first."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
@@ -186,7 +186,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[F
         _remedied(_finding(rung, facts, above, following.get(id(rung))), rung, facts, scale)
         for above, rung in enumerate((*steps, *parts, *rest))
     ]
-    return _numbered(_none_low_ahead_of_high(findings, len(steps)), len(steps))
+    return _numbered(findings, len(steps))
 
 
 def _numbered(findings: list[Finding], leading: int) -> list[Finding]:
@@ -228,15 +228,6 @@ def _unexplained(
         key=lambda candidate: (_NEARNESS[candidate.reach], candidate is not loss, length_of(candidate.span)),
         default=None,
     )
-
-
-def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
-    """A low finding above a high one gains more than it, so it becomes a medium one."""
-    last = max((k for k, finding in enumerate(findings[:leading]) if finding.severity == "high"), default=0)
-    return [
-        replace(finding, severity="medium") if finding.severity == "low" and k < last else finding
-        for k, finding in enumerate(findings)
-    ]
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
@@ -296,7 +287,6 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: in
     shares: dict[Candidate, list[tuple[int, Rung]]] = {candidate: [] for candidate in candidates}
     alone = _gains_of(candidates, [], scale)
     total = 0
-    explaining: list[Candidate] = []
     while left:
         above = [candidate.draft for candidate in taken]
         rest = _gains_of(left, above, scale, total)
@@ -316,11 +306,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: in
         alike = [candidate for candidate in fresh if rest[candidate] >= ALMOST_ALL * top]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
         best = _nearer(best, fresh, rest, above, scale, launching)
-        # Causes that explain something together are taken one after the other.
-        explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
-            best, fresh, rest, above, scale
-        )
-        best = next((candidate for candidate in fresh if candidate.draft.first), explaining[0] if explaining else best)
+        best = next((candidate for candidate in fresh if candidate.draft.first), best)
         total += rest[best]
         taken.append(best)
         rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
@@ -386,28 +372,6 @@ def _nearer(
         if not nearer:
             return best
         best = max(nearer, key=lambda candidate: rest[candidate])
-
-
-def _causes_of(
-    best: Candidate, fresh: list[Candidate], rest: dict[Candidate, int], above: list[Draft], scale: Scale
-) -> list[Candidate]:
-    """Several candidates that explain most of ``best`` together and are nearer to what must be changed, most first.
-
-    Each has a notable part of it; none where they do not explain it.
-    """
-    gain_of_best = rest[best]
-    nearer = [
-        candidate
-        for candidate in fresh
-        if _NEARNESS[candidate.reach] > _NEARNESS[best.reach] and rest[candidate] >= NOTABLE * gain_of_best
-    ]
-    if len(nearer) < 2:
-        return []
-    drafts = [candidate.draft for candidate in nearer]
-    without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
-    explained = without + gain_of_best - with_best
-    covers = _CAUSES_COVER if best.reach == "place" else HALF
-    return sorted(nearer, key=lambda candidate: -rest[candidate]) if explained >= covers * gain_of_best else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
