@@ -26,6 +26,7 @@ from npu_tui.rules.blame import (
     runtime_calls,
     start_share,
     sync_calls,
+    sync_operations,
     waits_after_launches,
     without_all,
 )
@@ -87,13 +88,15 @@ def sync_host(facts: Facts) -> Draft | None:
     share = facts.share(lost)
     if not blocking and share < limits[SYNC_SHARE]:
         return None
-    long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
-    longest = int(waits[np.argmax(facts.length(waits))])
+    asked = _asked(facts, waits)
+    long = asked[facts.length(asked) >= limits[SYNC_LONG_US] * 1000]
+    longest = int(asked[np.argmax(facts.length(asked))])
     parts = [
         message(
             "finding.sync.detail",
-            count=len(waits), long=len(long), least=limits[SYNC_LONG_US] * 1000, blocked=length_of(blocked),
-            longest=int(facts.length(waits).max()), what=_waited_for(facts, longest),
+            count=len(asked), long=len(long), least=limits[SYNC_LONG_US] * 1000,
+            blocked=length_of(facts.span_of(asked)),
+            longest=int(facts.length(asked).max()), what=_waited_for(facts, longest),
         )
     ]  # fmt: skip
     title = message("finding.sync.title", lost=lost)
@@ -113,7 +116,7 @@ def sync_host(facts: Facts) -> Draft | None:
         "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
         sentences(*parts),
-        facts.longest(waits, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
+        facts.longest(asked, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
         advice,
         removes,
         change=change,
@@ -124,6 +127,12 @@ def sync_host(facts: Facts) -> Draft | None:
         reach="place" if facts.has_engine_steps and not blocking else None,
         code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
     )
+
+
+def _asked(facts: Facts, waits: I64) -> I64:
+    """What a program calls to wait: the operations that ``waits`` lie in, and those of them that lie in none."""
+    operations = sync_operations(facts)
+    return np.union1d(operations, waits[~inside(facts.span_of(operations), facts.trace.slices.start[waits])])
 
 
 def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
