@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from measured import answers, profile_at
+from written import fields_of
 
 import npu_tui
+from npu_tui.output.json_document import side_by_side
 
 ROOT = Path(__file__).resolve().parents[1]
 BOUND, HEALTHY, JOB = (ROOT / "fixtures" / name for name in ("dispatch_bound", "healthy", "two_ranks"))
@@ -62,20 +63,22 @@ def profile() -> npu_tui.Profile:
 
 def test_every_table_is_an_attribute(profile: npu_tui.Profile) -> None:
     for name in profile.tables:
-        if name != "profile":
-            frame = getattr(profile, name)
-            assert isinstance(frame, pl.LazyFrame)
-            assert frame.collect_schema() == profile.table(name).collect_schema()
+        frame = getattr(profile, name)
+        assert isinstance(frame, pl.LazyFrame)
+        assert frame.collect_schema() == profile.table(name).collect_schema()
+    assert set(profile.tables) <= set(dir(profile))
+    with pytest.raises(AttributeError, match="no attribute 'kernel'"):
+        profile.kernel  # noqa: B018
 
 
 def test_report_is_that_of_the_command(profile: npu_tui.Profile) -> None:
     whole = answers(profile_at(BOUND).trace, opened=BOUND)
-    assert json.loads(profile.report().json()) == whole
-    assert profile.report().to_dict() == whole
+    assert fields_of(profile.report().json()) == whole
+    assert side_by_side(profile.report().to_dict()) == whole
     assert str(profile.report()) == profile.report().text()
     assert profile.verdict.splitlines() == whole["verdict"] == profile.report().verdict
     part = profile.report(range="2ms..4ms").to_dict()
-    assert part["selection"] == {"start_us": 2000.0, "end_us": 4000.0, "step": None}
+    assert part["sections"]["selection"] == {"start_us": 2000.0, "end_us": 4000.0, "step": None}
     assert profile.report(range=(2_000_000, 4_000_000)).to_dict() == part
     assert profile.report(range=(None, 4_000_000)).data.selection is not None
     number = next(row["step"] for row in whole["steps"] if row["step"] is not None)
@@ -96,6 +99,7 @@ def test_notebooks_show_pages(profile: npu_tui.Profile, tmp_path: Path) -> None:
 def test_a_job_has_tables_of_all_ranks() -> None:
     job = npu_tui.open_job(JOB, cached=False)
     assert job.ranks.select("rank").collect()["rank"].to_list() == [0, 1]
+    assert not len(job.stages.collect())
     counts = job.sql("SELECT rank, count(*) AS n FROM slices GROUP BY rank ORDER BY rank")["n"].to_list()
     assert counts == [len(each.measured.trace.slices) for each in job.profiles]
     assert "2 ranks" in repr(job)

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
+from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SIGMAS
 from npu_tui.trace.arrays import I64, Bools, in_groups, summed
 from npu_tui.trace.model import Trace
 
@@ -17,10 +18,6 @@ TOGETHER_NS = 300_000
 """Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
 HARDLY = 0.1
 """Share of the waiting that may remain unexplained."""
-_SIGMAS = 3.0
-"""Ranks of equal speed are last no more often than this many standard deviations above their turn: once in 700 jobs."""
-_FILLS = 0.9
-"""A first receive is not late if the filling of the pipeline explains this share of its wait."""
 AS_LATE = 0.5
 """Ranks with this share of the longest lateness are late too."""
 
@@ -70,13 +67,10 @@ class Lateness(Struct, frozen=True):
         known = np.array([*ranks], np.int64)
         return bool(_beyond_chance(self.seen, lambda rank: np.isin(rank, known).astype(np.int64), 2)[1])
 
-    def behind(self) -> list[list[tuple[int, int]]]:
-        """The late ranks of each collective that came after those in time: rank, and ns after this one; (count,)."""
-        mine = self.arrivals.taken(self.arrivals.of(self.late))
-        behind: list[list[tuple[int, int]]] = [[] for _ in range(mine.count)]
-        for owner, rank, after in zip(mine.owner.tolist(), mine.rank.tolist(), mine.after.tolist(), strict=True):
-            behind[owner].append((rank, after))
-        return behind
+    @property
+    def behind(self) -> Arrivals:
+        """The arrivals of the late ranks."""
+        return self.arrivals.taken(self.arrivals.of(self.late))
 
 
 def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None) -> Lateness:
@@ -84,7 +78,7 @@ def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None
 
     Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
     """
-    late = seen.taken(seen.after > (fill / _FILLS)[seen.owner])
+    late = seen.taken(seen.after > (fill / ALMOST_ALL)[seen.owner])
     arrivals = Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
     if guessed is not None and guessed.any():
         known, alone = arrivals.taken(guessed[arrivals.owner] == 0), np.flatnonzero(guessed)
@@ -109,7 +103,7 @@ def _beyond_chance(seen: Arrivals, code_of: Callable[[I64], I64], codes: int) ->
     chance = count / np.bincount(seen.owner, minlength=seen.count)[cells // codes]
     expected = np.bincount(cells % codes, chance, codes)
     spread = np.sqrt(np.bincount(cells % codes, chance * (1.0 - chance), codes))
-    beyond: Bools = np.bincount(code_of(seen.last().rank), minlength=codes) > expected + _SIGMAS * spread
+    beyond: Bools = np.bincount(code_of(seen.last().rank), minlength=codes) > expected + SIGMAS * spread
     return beyond
 
 
@@ -133,8 +127,7 @@ def late_ranks(arrivals: Arrivals, often: frozenset[int] = frozenset()) -> froze
     if late:
         longest = int(arrivals.after[arrivals.of(frozenset(late))].max())
         # Ranks that take turns in being late each explain little of the sum, but arrive as late as the others.
-        order = np.lexsort((-np.arange(len(arrivals.rank)), arrivals.after, arrivals.owner))
-        last = arrivals.taken(order[np.flatnonzero(np.diff(arrivals.owner[order], append=-1))])
+        last = arrivals.longest()
         late |= set(last.rank[(last.after > TOGETHER_NS) & (last.after >= AS_LATE * longest)].tolist())
     return frozenset(late)
 
@@ -147,9 +140,7 @@ def fill_of(fills: Mapping[int, int], items: I64) -> I64:
 
 
 _LONGER = 3.0
-"""A collective of unknown arrivals waited if it took this many times as long as expected..."""
-_LEAST_NS = 1_000_000
-"""... and this much longer."""
+"""A collective of unknown arrivals waited if it took this many times as long as expected, and long enough."""
 SIBLINGS = 3
 """With fewer collectives of a type and lane nothing can be expected from them."""
 _SLOWEST = 2.0
@@ -178,7 +169,7 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
             expected = np.full(len(siblings), float(np.median(elapsed)))
         expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
-        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= _LEAST_NS)
+        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= LONG_NS)
         rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
         waits |= {waiting: round(more) for waiting, more in rows}
     return waits

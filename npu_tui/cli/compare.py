@@ -44,13 +44,14 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
 
     if any(is_snapshot(Path(path)) for path in (options.base, options.new)):
         return _compare_snapshots(parser, options, form)
-    from npu_tui.load.service_files import service_folder
+    from npu_tui.load.formats.service import SERVICE
+    from npu_tui.load.survey import Survey
 
-    if any(service_folder(Path(path)) is not None for path in (options.base, options.new)):
+    if any(SERVICE.recognise(Path(path), Survey()) is not None for path in (options.base, options.new)):
         return _compare_services(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
@@ -93,7 +94,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         raise InputError(message("compare.several", text=error.message)) from error
     from npu_tui.output.statement import comparison_statement
 
-    content = comparison_statement(comparison, ignored, single=form != "text").written(form)
+    content = comparison_statement(comparison, ignored, single=form != "text").written(form, options.schema)
     if form == "text":
         from npu_tui.compare.tables import PROFILE_FINDINGS
         from npu_tui.output.compare_document import known_table
@@ -143,7 +144,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = comparison_of(sides[0], sides[1])
-    hand_over(statement.written(form), options.output)
+    hand_over(statement.written(form, options.schema), options.output)
     compared = statement.data
     assert isinstance(compared, ComparedServices)
     if not failing:
@@ -160,8 +161,6 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
     Raises ``InputError`` where one of them cannot be read, or holds several jobs; ``OSError`` of what is written.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.kept import is_kept
@@ -179,10 +178,9 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
             refuse_several(path)
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
-    with ThreadPoolExecutor(2) as both:  # Parquet is read without the lock of the interpreter
-        base, new = both.map(open_steps, paths)
+    base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
-    hand_over(job_comparison_statement(compared, ignored).written(form), options.output)
+    hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
     return _failed(compared.step.verdict, failing, form, options)
 
 
@@ -193,8 +191,8 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     """
     from npu_tui.load.errors import InputError
     from npu_tui.load.find import find_source
+    from npu_tui.load.formats.memory import is_snapshot
     from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.output.statement import memory_comparison_statement
     from npu_tui.trace.message import message
 
@@ -207,7 +205,8 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager")
     if any(getattr(options, name) for name in of_steps):
         parser.error(say("compare.memory.options"))
-    hand_over(memory_comparison_statement(*map(load_snapshot, paths)).written(form), options.output)
+    statement = memory_comparison_statement(*map(load_snapshot, paths))
+    hand_over(statement.written(form, options.schema), options.output)
     return DONE
 
 

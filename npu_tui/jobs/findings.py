@@ -9,23 +9,21 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import LITTLE, PLACES
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import SEVERITY_MEDIUM, runs_of, severity_of
+from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, runs_of, severity_of
 from npu_tui.trace.message import message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
 _DRIFT = 1e-5
-_TURNS = 4
-"""Ranks whose gains are told one after the other."""
-_PLACES = 5
 _LINK = "COMM.LINK"
 """What one rank tells of a slow link."""
 
@@ -40,7 +38,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     if not job.has_profiles:
         return _swaps(job)
     experts = _experts(job)
-    # What is late of a stage without profiles, its passes tell.
+    # The ranks of a stage without profiles come late as the pipeline drains too.
     hot = (explained(job) if experts else frozenset()) | {*job.lost_stages}
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
@@ -78,20 +76,16 @@ def _experts(job: Job) -> list[Finding]:
         "uneven": max(load.uneven for load in layers),
         "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
     }  # fmt: skip
-    places = sorted(layers, key=lambda load: -load.cost)[:_PLACES]
+    places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
     evidence = tuple(place for load in places for place in _longest(job, load))
     codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
     return [priced("EXPERT.LOAD", codes, ranks, hot.gain, job.length, evidence, **args)]
 
 
-_EVENED = 0.05
-"""By how many times the mean of a rank swaps make the rank with most tokens less, to be told."""
-
-
 def _swaps(job: Job) -> list[Finding]:
     """The dumps of expert loads in which swaps of experts make the ranks most even, where that is notably more."""
     loads = max(job.loads, key=evened, default=None)
-    if loads is None or evened(loads) < _EVENED:
+    if loads is None or evened(loads) < LITTLE:
         return []
     work = layer_works(job.parts[0])
     title, *detail = swaps_told(loads, work)
@@ -162,7 +156,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         if together - alone >= LEAST * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
-            prefixes = [ranks[:count] for count in range(1, min(len(ranks), _TURNS) + 1)]
+            prefixes = [ranks[:count] for count in range(1, min(len(ranks), LISTED) + 1)]
             turns = [
                 message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=gain)
                 for count, gain in enumerate(_gains(job, prefixes))
@@ -183,7 +177,7 @@ def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
 
 def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
     """The first place of each of a few ranks."""
-    return tuple(place for rank in ranks[:_PLACES] for place in _evidence(job, rank)[:1])
+    return tuple(place for rank in ranks[:PLACES] for place in _evidence(job, rank)[:1])
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
@@ -217,9 +211,10 @@ def _stages(job: Job) -> list[Finding]:
     """Stages of the pipeline that take longer than the others, by their passes where those are known."""
     if job.pipelines.runs:
         return list(_slow_passes(job))
-    steps, slow, known = max(len(job.steps), 1), job.slow_stage, job.partial_pipeline
+    slow = job.slow_stage
     if slow is None:
-        return [] if known is None else list(_held_up(job, known, steps))
+        return []
+    gain = round(slow.even)
     args: dict[str, object] = {
         "stage": slow.stage,
         "ranks": list(slow.ranks[:8]),
@@ -227,22 +222,9 @@ def _stages(job: Job) -> list[Finding]:
         "time": round(slow.time),
         "other": slow.fastest,
         "less": round(slow.less),
+        "even": gain,
     }
-    gain, detail = round(slow.even), "job.stage.detail"
-    args["even"] = gain
-    if known is not None and slow.stage in known.told:
-        gain, detail = round(known.longer(slow.stage) * steps), "job.stage.partly"
-        args["schedule"] = message(f"pipeline.schedule.{known.plan.schedule}")
-    return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
-
-
-def _held_up(job: Job, known: Partial, steps: int) -> Iterator[Finding]:
-    """Stages without profiles for which the others wait, so that they seem to be slow."""
-    gain, ranks = round(known.longer() * steps), job.lost_stages
-    if ranks and gain >= _ALARM * max(job.length, 1):
-        schedule = message(f"pipeline.schedule.{known.plan.schedule}")
-        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "schedule": schedule}
-        yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
+    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, job.length, **args)]
 
 
 _UNEVEN = 1.05
@@ -276,7 +258,7 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
         ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
         key=lambda place: -place[0],
     )
-    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:_PLACES])
+    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
     codes = "job.passes.title", "job.passes.detail"
     yield priced("RANK.STAGE", codes, ranks, gains[stage], length, evidence, **args)
 
@@ -313,12 +295,12 @@ def _transfers(job: Job) -> list[Finding]:
             continue
         ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
         args = {
-            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:_TURNS]],
+            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:LISTED]],
             "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual,
         }  # fmt: skip
         places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
         places.sort(key=lambda place: -place[0])
-        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:_PLACES])
+        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
         codes = "job.transfer.title", "job.transfer.detail"
         findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, length, evidence, **args))
     return findings
@@ -389,12 +371,8 @@ def _of_links(
 def _missing(job: Job) -> list[Finding]:
     if not job.missing:
         return []
-    there = {job.stage(profile.rank) for profile in job.ranks}
-    stages = sorted({stage for stage in map(job.stage, job.missing) if stage is not None and stage not in there})
-    detail = "job.missing.detail"
-    if stages and not job.pipelines.runs and job.partial_pipeline is None:
-        passes = {job.stage(profile.rank) for profile in job.ranks if profile.passes is not None} - {None}
-        detail = "job.missing.order" if len(passes) > 1 else "job.missing.passes"
+    stages = sorted({*job.lost_stages.values()})
+    detail = "job.missing.stage" if stages else "job.missing.detail"
     args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks), "stages": stages}
     return [noted("RANK.MISSING", ("job.missing.title", detail), tuple(job.missing), "info", **args)]
 

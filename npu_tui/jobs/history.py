@@ -23,13 +23,13 @@ from msgspec.structs import asdict, replace
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.opening import companions_of
+from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.step_tables import OVERLAP, STEPS
 from npu_tui.profile.table import Record, us
-from npu_tui.profile.work_tables import OVERLAP, STEPS
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 from npu_tui.trace.text import printable

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
@@ -32,7 +33,6 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
-from npu_tui.jobs.pipeline_cases import Partial, partial_pipeline
 from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
@@ -50,6 +50,7 @@ from npu_tui.jobs.slowness import (
     slow_cells,
     slow_stage,
 )
+from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
 
@@ -57,8 +58,6 @@ if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.expert_files import ExpertFiles
     from npu_tui.profile.placement_tables import Loads
 
-_SAME_COUNTER = 100_000
-"""ns within which two ranks of one host agree on its cycle counter."""
 
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 """Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
@@ -98,6 +97,7 @@ class Job:
     roles, and what ranks recorded of each other stands in the parts alone.
 
     ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
+    ``survey`` is what has been seen of its folders.
     Whatever follows from the ranks is computed once, when it is first asked for.
     """
 
@@ -108,12 +108,14 @@ class Job:
         broken: Sequence[Message] = (),
         only: Only | None = None,
         parts: Sequence[Job] = (),
+        survey: Survey | None = None,
     ) -> None:
         self.path = path
         self.ranks = placed(ranks)
         self.broken = list(broken)
         self.only = only or Only()
         self.parts: tuple[Job, ...] = tuple(parts) or (self,)
+        self.survey = survey or Survey()
         self.known = ValueCache()
 
     @once
@@ -127,7 +129,7 @@ class Job:
         if len(self.parts) > 1:
             parts = [part.narrowed(group, step) for part in self.parts]
             ranks = [profile for part in parts for profile in part.ranks]
-            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts)
+            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts, self.survey)
         ranks = self.ranks
         if step is not None:
             ranks = [
@@ -138,7 +140,7 @@ class Job:
                 )
                 for profile in ranks
             ]
-        return Job(self.path, ranks, self.broken, Only(group, step))
+        return Job(self.path, ranks, self.broken, Only(group, step), survey=self.survey)
 
     @property
     def on_gpu(self) -> bool:
@@ -158,9 +160,10 @@ class Job:
     @once
     def expert_files(self) -> ExpertFiles:
         """The dumps of expert loads and the placements that lie with the job."""
-        from npu_tui.load.expert_files import expert_files_in, read_expert_files
+        from npu_tui.load.expert_files import read_expert_files
+        from npu_tui.load.formats.experts import expert_files_in
 
-        return read_expert_files(expert_files_in(self.path))
+        return read_expert_files(expert_files_in(self.path, self.survey))
 
     @once
     def loads(self) -> list[Loads]:
@@ -216,17 +219,11 @@ class Job:
         return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
 
     @once
-    def partial_pipeline(self) -> Partial | None:
-        """The pipelines where some of their stages have no profile."""
-        steps = max(len(self.steps), 1)
-        stages = max(self._chains.values(), default=0) + 1 if self.layout is None else self.layout.pipeline
-        return None if self.pipelines.runs else partial_pipeline(self.ranks, self.stage, stages, steps)
-
-    @once
-    def lost_stages(self) -> tuple[int, ...]:
-        """The ranks without profiles of those stages."""
-        known = self.partial_pipeline
-        return () if known is None else tuple(rank for rank in self.missing if self.stage(rank) in known.lost)
+    def lost_stages(self) -> dict[int, int]:
+        """The ranks without profiles, and their stages, of which no rank has one: nothing tells what they cost."""
+        there = {self.stage(profile.rank) for profile in self.ranks} | {None}
+        stages = {rank: self.stage(rank) for rank in self.missing}
+        return {rank: stage for rank, stage in stages.items() if stage is not None and stage not in there}
 
     def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.
@@ -516,4 +513,4 @@ def _together(first: RankProfile, other: RankProfile) -> bool:
         return False
     if first.counter is None or other.counter is None:
         return True
-    return abs(first.counter - other.counter) <= _SAME_COUNTER
+    return abs(first.counter - other.counter) <= SHORT_NS

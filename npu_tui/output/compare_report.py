@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -13,30 +13,11 @@ from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import Side as MeasuredSide
 from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
+from npu_tui.output.envelope import NotChecked, Old, Root, Sides, not_checked
 from npu_tui.output.values import text
-from npu_tui.profile.table import Record, us
+from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    Change = Record
-    Collective = Record
-    Group = Record
-    GroupSide = Record
-    KnownFinding = Record
-    Line = Record
-    OwnerDelta = Record
-    Part = Record
-    Setting = Record
-else:
-    Change, Collective, Group, KnownFinding, Line, OwnerDelta, Part, Setting = (
-        table.row
-        for table in (
-            tables.CHANGES, tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.OWNERS,
-            tables.PARTS, tables.CONFIG,
-        )
-    )  # fmt: skip
-    GroupSide = tables.GroupSide
 
 
 class ComparedStep(msgspec.Struct):
@@ -98,29 +79,48 @@ class Judged(msgspec.Struct):
     verdict: str
 
 
-class Compared(msgspec.Struct):
+@rows_of(
+    parts=tables.PARTS,
+    groups=tables.GROUPS,
+    lines=tables.LINES,
+    collectives=tables.COLLECTIVES,
+    config=tables.CONFIG,
+    findings=tables.CHANGES,
+    profile_findings=tables.PROFILE_FINDINGS,
+    owners=tables.OWNERS,
+)
+class Compared(Root, frozen=True, kw_only=True):
     """The whole comparison."""
 
-    schema_version: int
-    kind: str
+    FIRST: ClassVar = ("comparability", "step", "computing", "parts")
+    OLD: ClassVar = {
+        "not_checked": Old("not_judged", list[Note], lambda rows: [Note(id=row.id, text=row.reason) for row in rows])
+    }
+
+    schema_version: Literal[2] = 2
+    kind: Literal["compare"] = "compare"
     base: Side
     new: Side
     comparability: Comparable
     step: Judged
     computing: Judged | None
-    parts: list[Part]
-    groups: list[Group]
+    parts: list[Record]
+    groups: list[Record]
     stream_overlap_us: float
-    lines: list[Line]
-    collectives: list[Collective]
-    config: list[Setting]
-    findings: list[Change]
-    profile_findings: list[KnownFinding]
-    not_judged: list[Note]
-    owners: list[OwnerDelta] = []
+    lines: list[Record]
+    collectives: list[Record]
+    config: list[Record]
+    findings: list[Record]
+    profile_findings: list[Record]
+    not_checked: list[NotChecked]
+    owners: list[Record] = []
+
+    @property
+    def source(self) -> Sides[Source]:
+        """What was compared."""
+        return Sides(self.base.source, self.new.source)
 
 
-SCHEMA = 1
 _DIGITS = 6
 
 
@@ -132,8 +132,6 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
     circumstances = comparison.comparability
     found = [change for change in differences(comparison) if change.id not in ignored]
     return Compared(
-        schema_version=SCHEMA,
-        kind="compare",
         base=_side(comparison.base),
         new=_side(comparison.new),
         comparability=Comparable(
@@ -153,7 +151,7 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
         config=tables.CONFIG.records(comparison),
         findings=tables.CHANGES.records(comparison, found=found),
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
-        not_judged=[_note(note) for note in _not_judged(comparison)],
+        not_checked=[not_checked(why, after=2) for why in _not_judged(comparison)],
         owners=tables.OWNERS.records(comparison),
     )
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from msgspec import Struct
+
+from npu_tui.output.envelope import Root
 from npu_tui.profile.table import NAMES, Kind
 from npu_tui.query.bounds import MOST_SECONDS, NO_TABLE, QueryError, refused
 from npu_tui.query.frames import TABLES, ProfileTables
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.opening import Progress
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
     from npu_tui.profile.profile import Profile
 
 
@@ -40,9 +43,9 @@ def opened_tables(
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
 
-    if is_kept(Path(path)):
-        return job_tables(Path(path), thresholds, cached)
     opening = opening_of(path, cached, form)
+    if is_kept(Path(path), opening.survey):
+        return job_tables(Path(path), thresholds, cached)
     try:
         source = opening.source
     except SeveralError:
@@ -182,14 +185,20 @@ def about(table: str) -> str:
     return say(f"tables.{table}")
 
 
-def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
-    """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
+def columns_told(name: str, kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, str]]:
+    """The columns ``kinds`` of the table ``name``: what they are called, their types, units and what they mean."""
     known = {column.id: column for column in TABLES[name].sql}
     rows = []
     for column, kind in kinds.items():
         declared = known.get(column)  # None for a column of a file beside the trace
         unit, meaning = (declared.unit, say(declared.about)) if declared else ("", say("query.from_file"))
         rows.append((column, NAMES[kind], unit, meaning))
+    return rows
+
+
+def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
+    """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
+    rows = columns_told(name, kinds)
     widths = [max(cell_count(row[k]) for row in rows) for k in range(3)]
     lines = [f"{name}: {about(name)}", ""]
     for row in rows:
@@ -198,16 +207,46 @@ def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def listing_object(names: Iterable[str]) -> list[dict[str, Any]]:
-    """The tables ``names`` as an object for JSON: ``table``, ``about``, ``columns`` with name, type, unit, about."""
-    return [
-        {
-            "table": name,
-            "about": about(name),
-            "columns": [
-                {"name": column.id, "type": column.type, "unit": column.unit or None, "about": say(column.about)}
-                for column in TABLES[name].sql
-            ],
-        }
-        for name in names
-    ]
+class ListedColumn(Struct, frozen=True):
+    """A column of a table, its type in polars, and its unit, None where it has none."""
+
+    name: str
+    type: str
+    unit: str | None
+    about: str
+
+
+class ListedTable(Struct, frozen=True):
+    """A table, and what its rows are."""
+
+    table: str
+    about: str
+    columns: list[ListedColumn]
+
+
+class Listed(Root, frozen=True):
+    """The tables of a profile."""
+
+    ALONE: ClassVar = "tables"
+    ON_ONE_LINE: ClassVar = True
+
+    tables: list[ListedTable]
+    schema_version: Literal[2] = 2
+    kind: Literal["tables"] = "tables"
+
+
+def listed(names: Iterable[str]) -> Listed:
+    """The tables ``names`` for JSON."""
+    return Listed(
+        [
+            ListedTable(
+                name,
+                about(name),
+                [
+                    ListedColumn(column.id, column.type, column.unit or None, say(column.about))
+                    for column in TABLES[name].sql
+                ],
+            )
+            for name in names
+        ]
+    )

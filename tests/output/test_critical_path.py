@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import opened
+from written import fields_of
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.what_if import UnknownChangeError
-from npu_tui.output.report import MOST_ROWS, report
-from npu_tui.output.report_document import report_document
+from npu_tui.gate.measures import measures
+from npu_tui.output.report import MOST_ROWS, sections_of
 from npu_tui.output.report_tables import owners_table
-from npu_tui.output.text import text
 from npu_tui.output.whatif import remedies, whatif
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
@@ -46,7 +45,7 @@ REAL = [
 
 def said(name: str, **part: Any) -> list[dict[str, Any]]:
     """The paths of the JSON report by device."""
-    paths = json.loads(opened(name).report(**part).json())["critical_path"]
+    paths = fields_of(opened(name).report(**part).json())["critical_path"]
     return paths if isinstance(paths, list) else [paths]
 
 
@@ -193,7 +192,7 @@ def test_a_step(step: int) -> None:
 
 
 def test_several_devices_are_a_list() -> None:
-    answer = json.loads(opened("msprof_two_devices").report().json())["critical_path"]
+    answer = fields_of(opened("msprof_two_devices").report().json())["critical_path"]
     assert [path["device"] for path in answer] == [0, 1]
     written = opened("msprof_two_devices").report().text()
     assert "Where the iteration goes on device 1" in written
@@ -227,9 +226,10 @@ def test_a_page_adds_up(form: str, part: dict[str, Any]) -> None:
 
 
 def test_a_gate_does_without_the_path() -> None:
-    found = report(Profile(opened("healthy").measured.trace), path=False)
-    assert found.critical_path is None
-    assert "Where the" not in text(report_document(found))
+    found = sections_of(Profile(opened("healthy").measured.trace))
+    assert measures(found).times["device"]
+    assert {"overlap", "steps", "dispatch"} <= vars(found).keys()
+    assert "critical_path" not in vars(found)
 
 
 # What-if, and findings.
