@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from npu_tui.load.layouts import MSPROF_OUTPUT
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
+from npu_tui.load.survey import Survey
 from npu_tui.record.outputs import Followed, Output
 from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError, unreadable
 from npu_tui.trace.message import message
@@ -56,7 +57,7 @@ def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[Raw]:
 
 
 def _raw_in(place: Path, depth: int) -> Iterator[Raw]:
-    writer = writer_of(place)
+    writer = writer_of(place, Survey())
     if writer is not None:  # what lies inside belongs to it
         if not _is_analysed(place, writer):
             yield Raw(place, writer)
@@ -69,7 +70,7 @@ def _raw_in(place: Path, depth: int) -> Iterator[Raw]:
 def raw_at(folder: Path) -> Raw:
     """The raw data that lie in ``folder``. Raises ``RecordError`` where there are none."""
     try:
-        writer = writer_of(folder)
+        writer = writer_of(folder, Survey())
     except OSError as error:
         raise unreadable(folder, error) from error
     if writer is None:

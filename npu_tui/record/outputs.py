@@ -18,7 +18,9 @@ from typing import Literal
 import orjson
 from msgspec import Struct
 
-from npu_tui.load.layouts import DATABASE, MSPROF_OUTPUT, OUTPUT
+from npu_tui.load.formats.database import databases_in
+from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
+from npu_tui.load.survey import Survey
 from npu_tui.trace.side_file import open_regular
 
 DONE = "analyse.done"
@@ -90,8 +92,11 @@ class Output:
     @property
     def has_trace(self) -> bool:
         """Whether a trace or a database has come out of its analysis."""
-        names = [path.name for path in _inside(self.folder / OUTPUT)]
-        return "trace_view.json" in names or any(DATABASE.fullmatch(name) for name in names)
+        place = self.folder / OUTPUT
+        try:
+            return (place / "trace_view.json").is_file() or bool(databases_in(place, Survey()))
+        except OSError:
+            return False
 
     @property
     def is_begun(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from npu_tui.load.raw import raw_services
+from npu_tui.load.survey import Survey
 from npu_tui.record.progress import POLL, Deadline, Pace, Progress, RecordError, unreadable
 from npu_tui.record.serving import SECONDS
 from npu_tui.record.wanted import Wanted
@@ -54,8 +55,11 @@ class ServiceSwitch:
 
     @property
     def is_on(self) -> bool:
-        """Whether it is asked to record at present."""
-        return self._read().get("enable") == 1
+        """Whether it is asked to record at present; also while the profiler is writing the file."""
+        try:
+            return self._read().get("enable") == 1
+        except RecordError:
+            return self.file.exists()
 
     @property
     def ends_itself(self) -> bool:
@@ -112,7 +116,7 @@ def record_service(file: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]
 def _recordings(place: Path) -> list[Path]:
     """The folders that the profiler has made in ``place``."""
     try:
-        return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and raw_services(folder)]
+        return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and raw_services(folder, Survey())]
     except OSError:
         return []
 

@@ -94,10 +94,10 @@ def test_setup_says_what_to_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 def test_doctor_says_whether_a_job_can_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
-    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sections"]["facts"]}
     assert str(tmp_path) in found["switch"]["advice"]
     with live_job(tmp_path, "--ranks", "2"):
         assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
-    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sections"]["facts"]}
     assert found["switch"]["advice"] == ""
     assert found["ranks"]["value"].startswith("2 ranks run: 0, 1")
