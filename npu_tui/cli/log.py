@@ -113,19 +113,19 @@ def measured_run(
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
     from npu_tui.load.errors import InputError, SeveralError
-    from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.nearby import refuse_several
+    from npu_tui.subjects import subject_of
     from npu_tui.trace.message import message
 
     path, allowed, thresholds = Path(options.path), allowed_loss(parser, options), thresholds_of(options.config)
-    if is_snapshot(path):
-        raise InputError(message("log.snapshot", path=options.path))
     if not is_kept(path):
         try:
             profile = opened_profile(options.path, not options.no_cache, thresholds, options.source)
         except SeveralError:
             pass
         else:
+            if (why := subject_of(profile.trace).refusals.get("log")) is not None:
+                raise InputError(message(why, path=options.path))
             lost = lost_in(profile, allowed)
             return run_of(profile, label, when, "links" not in lost), lost.get("slices")
         refuse_several(path)

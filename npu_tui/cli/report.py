@@ -56,29 +56,19 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.fields_of"))
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.snapshot_files import is_snapshot
 
     if is_kept(Path(options.path)):
         return write_job(Path(options.path), form, output=options.output)
-    parts = any(option is not None for option in (options.range, options.step, options.eager))
-    if is_snapshot(Path(options.path)):
-        if parts:
-            parser.error(say("cli.report_of_snapshot"))
-        from npu_tui.load.snapshot import load_snapshot
-        from npu_tui.output.statement import memory_statement
+    try:
+        part = part_of(parser, options, (*REPORTING, *_writers(form)), "report")
+        borrow_from([part], options)
+    except SeveralError:
+        if any(option is not None for option in (options.range, options.step, options.eager, options.fields)):
+            raise
+        return write_job(Path(options.path), form, output=options.output)
+    from npu_tui.output.statement import profile_statement
 
-        statement = memory_statement(load_snapshot(Path(options.path)))
-    else:
-        try:
-            part = part_of(parser, options, (*REPORTING, *_writers(form)))
-            borrow_from([part], options)
-        except SeveralError:
-            if parts or options.fields is not None:
-                raise
-            return write_job(Path(options.path), form, output=options.output)
-        from npu_tui.output.statement import profile_statement
-
-        statement = profile_statement(part)
+    statement = profile_statement(part)
     chosen = None if options.fields is None else _chosen(parser, statement.data, options.fields)
     hand_over(chosen or statement.written(form), options.output)
     return DONE

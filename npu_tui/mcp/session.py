@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError, SeveralError, Watcher
 from npu_tui.load.find import Source, find_source, find_sources
+from npu_tui.subjects import subject_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import go_on, once
 
@@ -244,8 +245,8 @@ def one_profile(opened: Opened) -> Profile:
 def one_timeline(opened: Opened) -> Profile:
     """The profile that is open. Raises ``Refusal`` for a job or a memory snapshot."""
     profile = one_profile(opened)
-    if profile.trace.snapshot is not None:
-        raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
+    if (why := subject_of(profile.trace).refusals.get("timeline")) is not None:
+        raise Refusal(message(why, path=str(opened.place)))
     return profile
 
 

@@ -27,12 +27,8 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.kind == "database":
         return "database"
-    if trace.snapshot is not None:
-        return "memory"
-    if trace.service is not None:
-        return "service"
-    if trace.scheduling is not None:
-        return "ftrace"
+    if trace.nature.subject != "profile":
+        return trace.nature.subject
     if is_kineto(trace):
         return "kineto"
     if source is not None and (source.is_directory or source.kind == "companions"):

@@ -36,15 +36,15 @@ SNAPSHOT_FINDINGS = (
     Kind(
         "SNAPSHOT.OOM",
         "memory",
-        "snapshot",
+        "memory",
         advice=("expandable", "smaller_batch", "checkpointing"),
         pages=(pages.ALLOCATOR,),
     ),
-    Kind("SNAPSHOT.LEAK", "memory", "snapshot", advice=("leak", "leak_detach")),
-    Kind("SNAPSHOT.PIECES", "memory", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.RETURNED", "memory", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.CACHED", "memory", "snapshot"),
-    Kind("SNAPSHOT.PEAK", "memory", "snapshot", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
+    Kind("SNAPSHOT.LEAK", "memory", "memory", advice=("leak", "leak_detach")),
+    Kind("SNAPSHOT.PIECES", "memory", "memory", advice=("expandable",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.RETURNED", "memory", "memory", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
+    Kind("SNAPSHOT.CACHED", "memory", "memory"),
+    Kind("SNAPSHOT.PEAK", "memory", "memory", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
 )
 """Every finding about a memory snapshot."""
 

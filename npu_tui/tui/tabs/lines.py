@@ -18,13 +18,14 @@ from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, query
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.engine import batches, engine_kinds, engine_steps
+from npu_tui.tui.tabs.engine import batch_kinds, batches, engine_kinds, engine_steps, requests
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -48,9 +49,8 @@ _NAMES = {
     _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "passes": "passes.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
+    "batch_kinds": "service.kinds.name", "requests": "service.requests.name",
 }  # fmt: skip
-_NAMES_OF_SERVICE = {"engine_kinds": "service.kinds.name", "engine_steps": "service.requests.name"}
-"""What the views of the engine show of an inference service."""
 _LONGEST_NAME = 60
 
 
@@ -63,7 +63,7 @@ class LinesTab(Tab):
         self._sql = ""
         self._stopped = Event()
         self._running: set[Event] = set()
-        self._served = False
+        self._shown = self.view
 
     def ask(self, sql: str) -> None:
         """Show the answer to the query ``sql``."""
@@ -76,24 +76,28 @@ class LinesTab(Tab):
         return self._stopped in self._running
 
     def _depends_on(self, now: Context) -> object:
-        self._served = now.profile.trace.service is not None
+        self._shown = _view_of(now, self.view)
         return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
 
     @property
     def name(self) -> str:
         """The name of the view."""
-        names = _NAMES | _NAMES_OF_SERVICE if self._served else _NAMES
-        return say(names[self.view]) if self.view in names else ""
+        return say(_NAMES[self._shown]) if self._shown in _NAMES else ""
 
     def _view_of(self, now: Context) -> Content:
         if self.view != _SQL:
-            return VIEWS[self.view](now)
+            return VIEWS[_view_of(now, self.view)](now)
         sql, stopped = self._sql, self._stopped
         self._running.add(stopped)
         try:
             return answered(now, sql, stopped)
         finally:
             self._running.discard(stopped)
+
+
+def _view_of(now: Context, view: str) -> str:
+    """What ``view`` is of the subject at the cursor."""
+    return subject_of(now.profile.trace).tabs.get(view, view)
 
 
 def lines(now: Context) -> Content:
@@ -211,6 +215,8 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
     "batches": batches,
+    "batch_kinds": batch_kinds,
+    "requests": requests,
     "cpu": cpu,
 }
 """What the tab can show, by the ids of the commands that show it."""
