@@ -149,6 +149,13 @@ class Finding(Struct, frozen=True):
         return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
 
 
+class Judged(Struct, frozen=True):
+    """What the rules of a subject say of all of it, and what its health warns of besides."""
+
+    findings: Findings
+    warnings: tuple[Message, ...] = ()
+
+
 class Findings(Struct, frozen=True):
     """All findings in the order of work, the rules that could not be applied as (id, reason), and the verdict.
 

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from npu_tui.analysis.snapshot import pieces
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
+from npu_tui.rules.snapshot import SNAPSHOT_RULES
 from npu_tui.strings import say
 from npu_tui.subjects.declaration import Fact, Measured, Subject, Without
 from npu_tui.trace.message import Message, message
@@ -104,7 +104,7 @@ SUBJECT = Subject(
     is_profiled=False,
     hint=("memory", "tab_memory"),
     no_kernels="lines.snapshot",
-    findings=lambda: SNAPSHOT_FINDINGS,
+    findings=lambda: SNAPSHOT_RULES,
     of_others="gate.memory.no_snapshot",
     not_here="gate.memory.of_profile",
     measures={"peak": _peak, "fragmentation": _fragmentation},
