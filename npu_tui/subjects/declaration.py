@@ -60,8 +60,9 @@ class Subject(Struct, frozen=True, kw_only=True):
     ``about`` is the head of a screen: what there is of it, or None where the figures of a rank stand there.
     ``summary`` are its lines in the summary; what the settings of the profiler would add is told where
     ``is_profiled``. ``hint`` is what the bottom line names in place of starved launches: a word of the footer, and the
-    command. ``tabs`` are the views of the panel that show something else than those of a profile, by the names of
-    these, and ``no_kernels`` is what a tab about kernels and launches says instead.
+    command. ``tabs`` are tabs of the panel, and their views, in whose place something else stands: a view of
+    ``tui.tabs``, or a table by its name; a tab with nothing is left out. ``no_kernels`` is what other tabs about
+    kernels and launches say.
 
     ``findings`` are the kinds that only it has, ``differences`` those of two that are compared. ``measures`` are its
     own figures for the gate; ``of_others`` is said where one of these or of the findings is asked about something else,

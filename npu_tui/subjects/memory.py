@@ -103,6 +103,7 @@ SUBJECT = Subject(
     summary=_summary,
     is_profiled=False,
     hint=("memory", "tab_memory"),
+    tabs={"lines": "", "links": "", "operators": "", "communication": ""},
     no_kernels="lines.snapshot",
     findings=lambda: SNAPSHOT_RULES,
     of_others="gate.memory.no_snapshot",

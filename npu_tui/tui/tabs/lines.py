@@ -46,7 +46,7 @@ _SQL = "sql"
 """The view that answers a query; no key leads to it, as it needs one."""
 
 _NAMES = {
-    _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
+    "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "passes": "passes.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
     "batch_kinds": "service.kinds.name", "requests": "service.requests.name",
@@ -82,11 +82,11 @@ class LinesTab(Tab):
     @property
     def name(self) -> str:
         """The name of the view."""
-        return say(_NAMES[self._shown]) if self._shown in _NAMES else ""
+        return say("query.tab") if self.view == _SQL else view_name(self._shown)
 
     def _view_of(self, now: Context) -> Content:
         if self.view != _SQL:
-            return VIEWS[_view_of(now, self.view)](now)
+            return viewed(now, _view_of(now, self.view))
         sql, stopped = self._sql, self._stopped
         self._running.add(stopped)
         try:
@@ -96,8 +96,34 @@ class LinesTab(Tab):
 
 
 def _view_of(now: Context, view: str) -> str:
-    """What ``view`` is of the subject at the cursor."""
-    return subject_of(now.profile.trace).tabs.get(view, view)
+    """What stands in the place of ``view`` for the subject at the cursor."""
+    return subject_of(now.profile.trace).tabs.get(view) or view
+
+
+def view_name(view: str) -> str:
+    """What a view is called, or a table that is shown as one; empty for the first view of a tab and for none."""
+    if view in _NAMES:
+        return say(_NAMES[view])
+    return say(f"table.{view}") if view in TABLES else ""
+
+
+def viewed(now: Context, view: str) -> Content:
+    """A view, or the table of that name."""
+    if view in VIEWS:
+        return VIEWS[view](now)
+    table = TABLES[view]
+    return shown(now.trace, table, table.make(now.part), scope_note(now))
+
+
+def of_subject(tab: str, make: Callable[[Context], Content]) -> Callable[[Context], Content]:
+    """``make``, or what the subject at the cursor has in the place of ``tab``."""
+    of_kernels = of_a_device(make)
+
+    def made(now: Context) -> Content:
+        view = subject_of(now.profile.trace).tabs.get(tab)
+        return viewed(now, view) if view else of_kernels(now)
+
+    return made
 
 
 def lines(now: Context) -> Content:
