@@ -354,7 +354,7 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
         return []
     from npu_tui.subjects import subjects
 
-    known = tuple(kind.id for subject in subjects() if subject.id != "job" for kind in subject.findings())
+    known = tuple(kind.id for subject in subjects() if not subject.of_several for kind in subject.findings())
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:
         if id_ not in known:

@@ -51,7 +51,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         return _compare_alike(parser, options, form, sides)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
-    if options.rank is None and all(side.id == "job" for side in sides):
+    if options.rank is None and all(side.of_several for side in sides):
         return _compare_jobs(parser, options, form, failing)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)

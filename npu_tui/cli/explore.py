@@ -192,16 +192,9 @@ def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[S
 
 def is_job(opening: Opening) -> bool:
     """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
-    from npu_tui.jobs.kept import is_kept
-    from npu_tui.load.errors import SeveralError
+    from npu_tui.subjects import subject_at
 
-    if is_kept(opening.path):
-        return True
-    try:
-        _ = opening.source
-    except SeveralError:
-        return True
-    return False
+    return subject_at(opening).of_several
 
 
 def is_job_at(path: str) -> bool:

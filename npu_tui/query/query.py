@@ -35,19 +35,14 @@ def opened_tables(
     A folder that holds several ranks has the tables of all of them, and ``ranks``. Raises ``InputError`` if there is
     nothing, or where one profile cannot be read.
     """
-    from npu_tui.jobs.kept import is_kept
-    from npu_tui.load.errors import SeveralError
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
+    from npu_tui.subjects import subject_at
 
-    if is_kept(Path(path)):
-        return job_tables(Path(path), thresholds, cached)
     opening = opening_of(path, cached, form)
-    try:
-        source = opening.source
-    except SeveralError:
+    if subject_at(opening).of_several:
         return job_tables(Path(path), thresholds, cached)
-    profile = Profile(opening.trace(), source, thresholds)
+    profile = Profile(opening.trace(), opening.source, thresholds)
     return ProfileTables(lambda: [profile])
 
 

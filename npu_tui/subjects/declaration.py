@@ -55,7 +55,7 @@ class Without(NamedTuple):
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """What holds for everything of one kind. Texts are named by their keys.
+    """What holds for everything of one kind. Texts are named by their keys. One ``of_several`` profiles has no trace.
 
     ``about`` is the head of a screen: what there is of it, or None where the figures of a rank stand there.
     ``summary`` are its lines in the summary; what the settings of the profiler would add is told where
@@ -75,6 +75,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     """
 
     id: str
+    of_several: bool = False
     about: Callable[[Trace], str | None] = lambda trace: None
     summary: Callable[[Profile], list[Fact]] = lambda profile: []
     is_profiled: bool = True

@@ -8,6 +8,7 @@ from npu_tui.subjects.declaration import Subject, Without
 
 SUBJECT = Subject(
     id="job",
+    of_several=True,
     findings=lambda: JOB_FINDINGS,
     differences=lambda: JOB_DIFFERENCES,
     without={
