@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from npu_tui.load.find import Source
 from npu_tui.load.graph_dump import is_graph
@@ -27,8 +27,8 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.kind == "database":
         return "database"
-    if trace.nature.subject != "profile":
-        return trace.nature.subject
+    if trace.nature.subject in get_args(SourceKind):
+        return cast(SourceKind, trace.nature.subject)
     if is_kineto(trace):
         return "kineto"
     if source is not None and (source.is_directory or source.kind == "companions"):

@@ -21,14 +21,10 @@ FAMILIES = (
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
 
-JUDGES = {"memory": "snapshot", "service": "service_verdict"}
-"""Subjects whose rules read something else than devices: the module with their ``judged``."""
-
 
 def judge(trace: Trace, limits: Thresholds) -> Judged | None:
     """What the rules of its subject say of all of ``trace``; None where those of devices are asked."""
-    module = JUDGES.get(trace.nature.subject)
-    if module is None:
+    if not trace.nature.rules:
         return None
-    judged: Judged = import_module(f"npu_tui.rules.{module}").judged(trace, limits)
+    judged: Judged = import_module(f"npu_tui.rules.{trace.nature.rules}").judged(trace, limits)
     return judged

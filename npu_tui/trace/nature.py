@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from msgspec import Struct, field
-
-SubjectId = Literal["profile", "memory", "service", "ftrace"]
 
 
 class Nature(Struct, frozen=True):
@@ -17,16 +14,18 @@ class Nature(Struct, frozen=True):
     explorer opens on the first one. ``is_dated``: its times are moments of a clock. ``by_category``: the colours of
     its slices are named by their categories. ``lane_names`` says under which key of the texts a lane has its name.
 
+    ``rules`` is the module of ``npu_tui.rules`` that judges all of it, empty where the rules about devices do.
     ``folds`` gives the turn in which a layer folds (its number, and how many of its kind stand above it), lowest first;
     None where the kinds of layers decide.
     """
 
-    subject: SubjectId = "profile"
+    subject: str = "profile"
     launches: bool = True
     has_steps: bool = True
     is_dated: bool = True
     by_category: bool = False
     lane_names: Mapping[str, str] = field(default_factory=dict)
+    rules: str = ""
     folds: Callable[[int, int], tuple[int, int]] | None = None
 
 

@@ -61,6 +61,7 @@ MEMORY = Nature(
     launches=False,
     has_steps=False,
     is_dated=False,
+    rules="snapshot",
     lane_names=dict(zip(AGES, ("age.history", "age.older", "age.kept", "age.peak"), strict=True)),
     folds=lambda pid, above: (0, -above) if pid >= SEGMENTS_PID else (3, -above),
 )

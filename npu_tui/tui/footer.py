@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 from rich.text import Text
@@ -16,7 +15,6 @@ from textual.widgets import Static
 
 from npu_tui.strings import say
 from npu_tui.subjects import SUBJECTS, subject
-from npu_tui.trace.nature import SubjectId
 from npu_tui.trace.text import brief, cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
 from npu_tui.tui.session import Session
@@ -24,7 +22,8 @@ from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
 
-Place = Literal["lanes", "compared", "table", "text", "tables", "job", "job_table"] | SubjectId
+Place = str
+"""One of ``FOOTERS``."""
 
 
 class Hint(Struct, frozen=True):
