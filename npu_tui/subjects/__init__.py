@@ -24,6 +24,7 @@ SUBJECTS: dict[str, dict[str, Unit]] = {
     "memory": {"peak": "size", "fragmentation": "share"},
     "service": {},
     "ftrace": {},
+    "graph_dump": {},
 }
 """Every subject, with its measures that ``npu-tui check`` limits and what a limit of each is.
 
@@ -36,6 +37,11 @@ def subject(name: str) -> Subject:
     """The subject called ``name``; it is imported when it is first asked for, as few are needed at a time."""
     found: Subject = import_module(f"npu_tui.subjects.{name}").SUBJECT
     return found
+
+
+def subject_named(kind: str) -> Subject:
+    """The subject of the source of that ``kind``: many kinds are profiles."""
+    return subject(kind if kind in SUBJECTS else "profile")
 
 
 def subjects() -> Iterator[Subject]:
@@ -59,4 +65,4 @@ def subject_at(opening: Opening) -> Subject:
         kind = opening.source.kind
     except SeveralError:
         return subject("job")
-    return subject(kind if kind in SUBJECTS else "profile")
+    return subject_named(kind)

@@ -64,6 +64,9 @@ class Subject(Struct, frozen=True, kw_only=True):
     ``tui.tabs``, or a table by its name; a tab with nothing is left out. ``no_kernels`` is what other tabs about
     kernels and launches say.
 
+    One that ``is_alone`` has no devices, though a profile of the NPU may lie beside it: without that a report says
+    ``not_checked.<id>``, and in ``again.<id>`` what to collect. ``ways`` is what one may do with the next recording.
+
     ``findings`` are the kinds that only it has, ``differences`` those of two that are compared. ``measures`` are its
     own figures for the gate; ``of_others`` is said where one of these or of the findings is asked about something else,
     ``not_here`` where a finding of something else is asked about it. ``loss`` says why its figures do not count: more
@@ -79,6 +82,8 @@ class Subject(Struct, frozen=True, kw_only=True):
     about: Callable[[Trace], str | None] = lambda trace: None
     summary: Callable[[Profile], list[Fact]] = lambda profile: []
     is_profiled: bool = True
+    is_alone: bool = False
+    ways: str = "again.compare"
     hint: tuple[str, str] | None = None
     tabs: Mapping[str, str] = field(default_factory=dict)
     no_kernels: str = ""

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from npu_tui.subjects.declaration import Subject
 
-SUBJECT = Subject(id="ftrace")
+SUBJECT = Subject(id="ftrace", is_alone=True, ways="")

@@ -44,6 +44,8 @@ SUBJECT = Subject(
     about=_about,
     summary=_summary,
     is_profiled=False,
+    is_alone=True,
+    ways="again.limits",
     hint=("requests", "engine_steps"),
     tabs={
         "lines": "requests",
