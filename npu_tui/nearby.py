@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npu_tui.jobs.kept import is_kept
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, Watcher, walled
@@ -93,6 +94,8 @@ def holds_several(folder: Path) -> bool:
     card has no rank: neither its profiler_info.json nor its file under a name of its own tells one. Roles of one job
     have the same ranks, and are no two jobs.
     """
+    if is_kept(folder):  # of one job
+        return False
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
     for source in sources_below(folder):

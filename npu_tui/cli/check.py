@@ -14,6 +14,7 @@ from npu_tui.cli.options import (
     add_profile,
     allowed_loss,
     lost_in,
+    named_subject,
     opened_profile,
     part_of,
     refuse_options,
@@ -48,7 +49,8 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     or written, ``SystemExit`` (2) for wrong usage.
     """
     logged = _logged(parser, options)
-    of_jobs = options.against is not None and logged is None and _are_jobs(options)
+    of_jobs = options.against is not None and logged is None
+    of_jobs = of_jobs and all(named_subject(path).of_several for path in (options.path, options.against))
     if of_jobs or options.max_rank_wait is not None or options.max_own_excess is not None:
         return _check_job(parser, options, of_jobs)
     from npu_tui.gate.measures import LIMITS, OF_SERVICES, SHARED, parse_limit
@@ -164,13 +166,6 @@ def _own_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
 def _own_measures() -> Iterator[tuple[str, Unit]]:
     """What only one subject has measures of, and what a limit of each is."""
     return ((name, unit) for measures in SUBJECTS.values() for name, unit in measures.items())
-
-
-def _are_jobs(options: argparse.Namespace) -> bool:
-    """Whether the path and that to hold it against are jobs. Raises ``InputError`` where nothing is at one of them."""
-    from npu_tui.cli.explore import is_job_at
-
-    return all(map(is_job_at, (options.path, options.against)))
 
 
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:

@@ -17,6 +17,7 @@ from npu_tui.cli.options import (
     allowed_loss,
     borrow_from,
     lost_in,
+    named_subject,
     refuse_options,
     refuse_terminal,
     thresholds_of,
@@ -46,7 +47,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
-    sides = [_subject_at(path, options) for path in (options.base, options.new)]
+    sides = [named_subject(path, options.source) for path in (options.base, options.new)]
     if any(side.unlike for side in sides):
         return _compare_alike(parser, options, form, sides)
     failing = _failing(parser, options.fail_on)
@@ -122,14 +123,6 @@ def _failed(verdict: str, failing: frozenset[str], form: str, options: argparse.
     return FAILED
 
 
-def _subject_at(path: str, options: argparse.Namespace) -> Subject:
-    """What lies at ``path``; what is piped is a profile."""
-    from npu_tui.load.load import opening_of
-    from npu_tui.subjects import subject, subject_at
-
-    return subject("profile") if path == "-" else subject_at(opening_of(path, False, options.source))
-
-
 def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subjects: Sequence[Subject]) -> int:
     """Write the comparison of what is only compared with its like; returns the exit code, 1 where ``--fail-on`` holds.
 
@@ -166,7 +159,6 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
-    from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_steps
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_comparison_statement
@@ -176,8 +168,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     tolerance, paths = _tolerance(parser, options.tolerance), [Path(options.base), Path(options.new)]
     ignored = _ignored(parser, options.ignore)
     for path in paths:
-        if not is_kept(path):
-            refuse_several(path)
+        refuse_several(path)
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     with ThreadPoolExecutor(2) as both:  # Parquet is read without the lock of the interpreter

@@ -243,6 +243,14 @@ def opened_profile(
         return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
 
+def named_subject(path: str, form: Form | None = None) -> Subject:
+    """What lies at ``path``; what is piped is a profile. Raises ``InputError`` where nothing does."""
+    from npu_tui.load.load import opening_of
+    from npu_tui.subjects import subject, subject_at
+
+    return subject("profile") if path == "-" else subject_at(opening_of(path, False, form))
+
+
 def _import_ahead(modules: Sequence[str]) -> None:
     """Import ``modules`` in a thread: while it reads a trace, this program leaves the interpreter alone."""
 

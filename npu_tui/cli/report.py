@@ -12,6 +12,7 @@ from npu_tui.cli.options import (
     add_eager,
     add_profile,
     borrow_from,
+    named_subject,
     opened_profile,
     part_of,
     refuse_terminal,
@@ -129,13 +130,11 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
-    from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_statement
 
-    if not is_kept(path):
-        refuse_several(path)
+    refuse_several(path)
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
     groups = [group_of for part in job.parts for group_of in part.groups]
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
@@ -201,16 +200,11 @@ def _job_at(path: Path) -> Job | None:
     """
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
-    from npu_tui.load.errors import SeveralError
     from npu_tui.load.find import find_source
 
-    try:
-        if not is_kept(path):
-            find_source(path)
-            return None
-    except SeveralError:
-        job = open_job(path)
-        if job.roles is None and not job.pipelines.runs:
-            raise
-        return job
-    return open_job(path)
+    if not named_subject(str(path)).of_several:
+        return None
+    job = open_job(path)
+    if not is_kept(path) and job.roles is None and not job.pipelines.runs:
+        find_source(path)  # says which profiles there are to choose from
+    return job
