@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,24 +40,27 @@ class Statement:
         return json_report(self.data) if form == "json" else written(self.document(form), form, self.rows)
 
 
-def profile_statement(part: Profile) -> Statement:
-    """The report about ``part``, all of a profile or a range or step of it, as its subject has it."""
-    return _REPORTS.get(part.trace.nature.subject, _timeline_statement)(part)
+def profile_statement(part: Profile, sections: Collection[str] | None = None) -> Statement:
+    """The report about ``part``, all of a profile or a range or step of it, as its subject has it.
+
+    With ``sections`` the data are those alone, where the report is made of sections; a document needs all of them.
+    """
+    own = _REPORTS.get(part.trace.nature.subject)
+    return _timeline_statement(part, sections) if own is None else own(part)
 
 
 def figures_of(part: Profile) -> Any:
-    """The data of ``profile_statement``, without the critical path."""
-    if part.trace.nature.subject in _REPORTS:
-        return profile_statement(part).data
+    """The data of ``profile_statement``, of which only those are computed that somebody asks for."""
+    from npu_tui.output.report import sections_of
+
+    own = _REPORTS.get(part.trace.nature.subject)
+    return sections_of(part) if own is None else own(part).data
+
+
+def _timeline_statement(part: Profile, sections: Collection[str] | None) -> Statement:
     from npu_tui.output.report import report
 
-    return report(part, path=False)
-
-
-def _timeline_statement(part: Profile) -> Statement:
-    from npu_tui.output.report import report
-
-    data = report(part)
+    data = report(part, sections)
 
     def document(form: str) -> Document:
         from npu_tui.output.report_document import report_document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.table import Value
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.table import Value, declared_tables
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
-from npu_tui.query.query import about, query
+from npu_tui.query.query import about, columns_told, query
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
@@ -86,7 +88,8 @@ class LinesTab(Tab):
 
     def _view_of(self, now: Context) -> Content:
         if self.view != _SQL:
-            return viewed(now, _view_of(now, self.view))
+            view = _view_of(now, self.view)
+            return VIEWS[view](now) if view == self.view else viewed(now, view)
         sql, stopped = self._sql, self._stopped
         self._running.add(stopped)
         try:
@@ -104,15 +107,12 @@ def view_name(view: str) -> str:
     """What a view is called, or a table that is shown as one; empty for the first view of a tab and for none."""
     if view in _NAMES:
         return say(_NAMES[view])
-    return say(f"table.{view}") if view in TABLES else ""
+    return say(f"table.{view}") if view in DECLARED else ""
 
 
 def viewed(now: Context, view: str) -> Content:
-    """A view, or the table of that name."""
-    if view in VIEWS:
-        return VIEWS[view](now)
-    table = TABLES[view]
-    return shown(now.trace, table, table.make(now.part), scope_note(now))
+    """A view, or the table of that name, which a subject without kernels may have."""
+    return _declared(DECLARED[view], now) if view in DECLARED else VIEWS[view](now)
 
 
 def of_subject(tab: str, make: Callable[[Context], Content]) -> Callable[[Context], Content]:
@@ -248,6 +248,17 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
 """What the tab can show, by the ids of the commands that show it."""
 
 
+def _declared(table: DataTable, now: Context) -> Content:
+    """The rows of ``table`` in its order."""
+    sheet = table.make(now.part)
+    return shown(now.trace, table, sheet, scope_note(now)) if sheet.rows else nothing(now, say("query.tab.none"))
+
+
+DECLARED = {table.id: table for table in declared_tables("npu_tui.profile") if table.tab}
+"""Tables that need no view of their own, by what they are called behind ``:``."""
+VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLARED.items()}
+
+
 # --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
 
 _MOST = 1000
@@ -266,15 +277,8 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
     if not sql:
         return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
     if sql in ONE_PROFILE:
-        known = {column.id: column for column in TABLES[sql].sql}
-        columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
-        return _listed(
-            "column",
-            (
-                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.about))
-                for name, one in columns
-            ),
-        )
+        columns = columns_told(sql, tables_of(now.profile).columns(sql))
+        return _listed("column", ((name, unit, meaning) for name, _, unit, meaning in columns))
     try:
         frame = query(tables_of(now.profile), sql, _MOST + 1, stopped=stopped)
     except QueryError as error:

@@ -16,7 +16,7 @@ from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.work_tables import STEPS
+from npu_tui.profile.step_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
