@@ -196,8 +196,8 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
     from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 
-    several = subject_at(opening).of_several
-    return several and (holds_several(opening.path) or (chosen and not is_kept(opening.path)))
+    several, path, survey = subject_at(opening).of_several, opening.path, opening.survey
+    return several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
 
 
 def on_terminal() -> bool:

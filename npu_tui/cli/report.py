@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from npu_tui.jobs.job import Job
+    from npu_tui.load.survey import Survey
     from npu_tui.output.whatif import WhatIf
 
 
@@ -58,16 +59,18 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
+    from npu_tui.load.survey import Survey
 
-    if is_kept(Path(options.path)):
-        return write_job(Path(options.path), form, output=options.output)
+    survey = Survey()
+    if is_kept(Path(options.path), survey):
+        return write_job(Path(options.path), form, output=options.output, survey=survey)
     try:
-        part = part_of(parser, options, (*REPORTING, *_writers(form)), "report")
+        part = part_of(parser, options, (*REPORTING, *_writers(form)), "report", survey)
         borrow_from([part], options)
     except SeveralError:
         if any(option is not None for option in (options.range, options.step, options.eager, options.fields)):
             raise
-        return write_job(Path(options.path), form, output=options.output)
+        return write_job(Path(options.path), form, output=options.output, survey=survey)
     from npu_tui.output.statement import profile_statement
 
     statement = profile_statement(part, None if fields is None else [name.partition(".")[0] for name in fields])
@@ -126,17 +129,20 @@ def write_job(
     group: str | None = None,
     step: str | None = None,
     output: str | None = None,
+    survey: Survey | None = None,
 ) -> int:
     """Write the report about the job at ``path`` in one of ``FORMATS`` to ``output`` or stdout; returns the exit code.
 
     Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
     from npu_tui.jobs.opening import open_job
+    from npu_tui.load.survey import Survey
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_statement
 
-    refuse_several(path)
-    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
+    survey = survey or Survey()
+    refuse_several(path, survey)
+    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None, survey=survey)
     groups = [group_of for part in job.parts for group_of in part.groups]
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
         there = sorted({group_of.kind or group_of.name for group_of in groups})

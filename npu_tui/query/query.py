@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.opening import Progress
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
     from npu_tui.profile.profile import Profile
 
 

@@ -59,7 +59,7 @@ def subject_at(opening: Opening) -> Subject:
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
 
-    if is_kept(opening.path):
+    if is_kept(opening.path, opening.survey):
         return subject("job")
     try:
         kind = opening.source.kind

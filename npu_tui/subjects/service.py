@@ -1,7 +1,7 @@
 """An inference service: what msServiceProfiler says of its requests, batches and KV blocks.
 
-It is recognised by the names of its tables (``load.service_files``) and read into a ``Service`` (``load.service``) and
-a trace of its requests and engines (``load.service_trace``). Its rules replay the scheduler (``rules.service``).
+It is recognised by the names of its tables (``load.formats.service``) and read into a ``Service`` (``load.service``)
+and a trace of its requests and engines (``load.service_trace``). Its rules replay the scheduler (``rules.service``).
 """
 
 from __future__ import annotations

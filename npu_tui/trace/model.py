@@ -259,6 +259,8 @@ class Trace:
     """Bytes of the files that it was made of and that hold no events."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
+    held: object = field(default=None, init=False, repr=False, compare=False)
+    """Its files, which stay open as long as the trace is there, so that args are read without opening them again."""
 
     @property
     def size(self) -> int:
