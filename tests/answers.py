@@ -65,6 +65,7 @@ def write(folder: Path, checkout: Path) -> None:
     """Run every command with the package of ``checkout``; an answer that fails keeps its exit code and its words."""
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(checkout), "LC_ALL": "C.UTF-8", "NPU_TUI_LANG": "en"}
+    environment["NPU_TUI_SCHEMA"] = "1"  # which every version of the program writes
 
     def answer(name: str, words: list[str]) -> None:
         words = [sys.executable, "-m", "npu_tui", *words, "--format", "json", "--lang", "en"]

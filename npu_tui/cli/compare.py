@@ -89,7 +89,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         raise InputError(message("compare.several", text=error.message)) from error
     from npu_tui.output.statement import comparison_statement
 
-    content = comparison_statement(comparison, ignored, single=form != "text").written(form)
+    content = comparison_statement(comparison, ignored, single=form != "text").written(form, options.schema)
     if form == "text":
         from npu_tui.compare.tables import PROFILE_FINDINGS
         from npu_tui.output.compare_document import known_table
@@ -138,7 +138,7 @@ def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subje
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = comparison_of(sides[0], sides[1])
-    hand_over(statement.written(form), options.output)
+    hand_over(statement.written(form, options.schema), options.output)
     if not failing:
         return DONE
     compared = statement.data
@@ -171,7 +171,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
-    hand_over(job_comparison_statement(compared, ignored).written(form), options.output)
+    hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
     return _failed(compared.step.verdict, failing, form, options)
 
 

@@ -55,8 +55,8 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
     tables = (_lines(report), _collectives(report), known_table(report.profile_findings), _config(report))
     blocks += [table for table in tables if table.rows]
-    if report.not_judged:
-        blocks += [Heading(say("compare.not_judged")), Items(tuple(note.text for note in report.not_judged))]
+    if report.not_checked:
+        blocks += [Heading(say("compare.not_judged")), Items(tuple(row.reason for row in report.not_checked))]
     paths = report.base.source.path, report.new.source.path
     blocks.append(Code((f"npu-tui compare {shlex.join(paths)}",)))
     return Document(verdict, blocks)

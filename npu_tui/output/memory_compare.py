@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import PurePath
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.snapshot import placed
 from npu_tui.compare.snapshots import Kind, Pair, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.envelope import Root, Sides
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
 from npu_tui.strings import say
 from npu_tui.trace.snapshot import DeviceMemory, MemorySnapshot
@@ -47,13 +48,15 @@ class DevicePairRow(Struct, frozen=True, kw_only=True):
     at_end: list[HeldRow]
 
 
-class ComparedMemory(Struct, frozen=True, kw_only=True):
-    """What two memory snapshots hold differently, schema 1. Devices that only one side has are not compared.
+class ComparedMemory(Root, frozen=True, kw_only=True):
+    """What two memory snapshots hold differently. Devices that only one side has are not compared.
 
     Of dumps of MemScope a device stands with its allocator, such as ``0 PTA``.
     """
 
-    schema_version: Literal[1] = 1
+    FIRST: ClassVar = ("devices",)
+
+    schema_version: Literal[2] = 2
     kind: Literal["compare_memory"] = "compare_memory"
     base: MemorySource
     new: MemorySource
@@ -61,6 +64,11 @@ class ComparedMemory(Struct, frozen=True, kw_only=True):
     devices: list[DevicePairRow]
     base_only_devices: list[int | str]
     new_only_devices: list[int | str]
+
+    @property
+    def source(self) -> Sides[MemorySource]:
+        """What was compared."""
+        return Sides(self.base, self.new)
 
 
 def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory:
