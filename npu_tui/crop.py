@@ -24,6 +24,7 @@ from npu_tui.load.json_reader import mark_pairs
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import plain_path
 from npu_tui.profile.profile import Profile
+from npu_tui.subjects import subject_of
 from npu_tui.trace.arrays import Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
@@ -73,16 +74,8 @@ def crop(
     if not str(path).endswith((".json", ".json.gz")):
         raise NoCropError(message("crop.bad_output"))
     if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
-        code = (
-            "crop.snapshot"
-            if trace.snapshot is not None
-            else "crop.service"
-            if trace.service is not None
-            else "crop.database"
-            if part.kind == "database"
-            else "crop.no_text"
-        )
-        raise NoCropError(message(code, path=part.path))
+        otherwise = "crop.database" if part.kind == "database" else "crop.no_text"
+        raise NoCropError(message(subject_of(trace).refusals.get("crop", otherwise), path=part.path))
     on = lanes_named(trace, lanes) if lanes else None
     if on is not None and not on:
         layers = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npu_tui.jobs.kept import is_kept
 from npu_tui.load import copy as cache
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
@@ -98,6 +99,8 @@ def holds_several(folder: Path, survey: Survey | None = None) -> bool:
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
     survey = survey or Survey()
+    if is_kept(folder, survey):  # of one job
+        return False
     for source in sources_below(folder, survey=survey):
         services += not source.format.is_profile
         if source.format.is_profile:  # a service beside a job is no rank of it

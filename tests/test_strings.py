@@ -42,7 +42,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 from npu_tui.tui.commands import COMMANDS, COMPARED_KEYS, GROUPS, JOB_KEYS, TAB_KEYS
-from npu_tui.tui.footer import HINTS
+from npu_tui.tui.footer import FOOTERS, hints_of
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import Alignment, Face, LinkShape
 
@@ -51,7 +51,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 
 COMPUTED = {
     "command.": {command.id for command in COMMANDS},
-    "footer.": {hint.word for hints in HINTS.values() for hint in hints},
+    "footer.": {hint.word for place in FOOTERS for hint in hints_of(place)},
     "group.": set(GROUPS),
     "tab.": {f"{tab}{form}" for tab in (*TAB_KEYS, *COMPARED_KEYS, *JOB_KEYS) for form in ("", ".short")}
     | {f"{tab}.least" for tab in ("findings", "details", "search", "job_findings")},

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.frames import OPERATION, function_of, is_native
+from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import BEFORE, NEVER, UNKNOWN, Action, DeviceMemory, MemorySnapshot, State
 
 _OPTIMIZER = re.compile(r"[/\\]optim[/\\]")
@@ -143,6 +144,37 @@ class Growth(Struct, frozen=True):
         """What a step adds after the first one, the median, bytes; None where it cannot be told."""
         more = np.diff(self.live[: len(self.starts)])[1:]
         return int(np.median(more)) if len(more) else None
+
+
+class Held(Struct, dict=True, eq=False):
+    """What one ``device`` of a ``snapshot`` held; each value is computed once."""
+
+    snapshot: MemorySnapshot
+    device: DeviceMemory
+
+    def owners(self, event: int) -> list[Owner]:
+        """Whose the blocks are that are allocated after ``event`` and say who allocated them."""
+        return owners(self.snapshot, self.device, named_at(self.device, event))
+
+    @once
+    def at_peak(self) -> list[Owner]:
+        """The owners at the peak."""
+        return self.owners(self.device.peak[0])
+
+    @once
+    def growth(self) -> Growth | None:
+        """How what is allocated grows from step to step; None without steps."""
+        return growth(self.snapshot, self.device)
+
+    @once
+    def pieces(self) -> Pieces:
+        """What is reserved and not used at the end."""
+        return pieces(self.device)
+
+
+def held_in(snapshot: MemorySnapshot) -> list[Held]:
+    """Every device of ``snapshot``."""
+    return [Held(snapshot, device) for device in snapshot.devices]
 
 
 def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:

@@ -9,19 +9,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_tui.cli.log import FOLDER, add_log, measured_run
-from npu_tui.cli.options import REPORTING, add_profile, allowed_loss, lost_in, opened_profile, part_of, thresholds_of
+from npu_tui.cli.options import (
+    REPORTING,
+    add_profile,
+    allowed_loss,
+    lost_in,
+    named_subject,
+    opened_profile,
+    part_of,
+    refuse_options,
+    thresholds_of,
+)
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import add_schema, drop_output, write
 from npu_tui.strings import ENGLISH, say, speaking
+from npu_tui.subjects import SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
     from npu_tui.jobs.history import Run
     from npu_tui.profile.profile import Profile
+    from npu_tui.subjects import Unit
     from npu_tui.trace.message import Message
 
 PASSED, FAILED = 0, 1
@@ -37,7 +49,8 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     or written, ``SystemExit`` (2) for wrong usage.
     """
     logged = _logged(parser, options)
-    of_jobs = options.against is not None and logged is None and _are_jobs(options)
+    of_jobs = options.against is not None and logged is None
+    of_jobs = of_jobs and all(named_subject(path).of_several for path in (options.path, options.against))
     if of_jobs or options.max_rank_wait is not None or options.max_own_excess is not None:
         return _check_job(parser, options, of_jobs)
     from npu_tui.gate.measures import LIMITS, OF_SERVICES, SHARED, parse_limit
@@ -52,47 +65,47 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
                 key = "gate.bad_latency" if option in OF_SERVICES else key
                 parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
             limits.append(limit)
-    memory_limits = _memory_limits(parser, options)
+    own_limits = _own_limits(parser, options)
     tolerances = _tolerances(parser, options.tolerance, options.against is not None)
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     severity, verdicts = _failing(parser, options)
     _refuse_useless(parser, options, severity)
-    if not (limits or memory_limits or severity or options.baseline or options.write_baseline or options.against):
+    if not (limits or own_limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
-
-    from npu_tui.load.formats.memory import is_snapshot
-
-    if is_snapshot(Path(options.path)):
-        return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)
-    if logged is not None and not (limits or memory_limits or severity or options.baseline or options.write_baseline):
+    if logged is not None and not (limits or own_limits or severity or options.baseline or options.write_baseline):
         return _check_log(parser, options, tolerances, logged)
     from npu_tui.gate.measures import baseline, latency_notes, read_baseline, write_baseline
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
-    part = part_of(parser, options, REPORTING)
-    if part.trace.service is not None:
-        for option in ("against", "baseline", "write_baseline", "range", "step"):
-            if getattr(options, option) is not None:
-                parser.error(say("gate.service_alone", option=f"--{option.replace('_', '-')}"))
+    part = part_of(parser, options, REPORTING, "check")
     from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
+    from npu_tui.gate.checks import (
+        baseline_checks,
+        differences,
+        finding_checks,
+        foreign_checks,
+        limit_checks,
+        measure_checks,
+        trace_checks,
+    )
     from npu_tui.gate.measures import measures
-    from npu_tui.gate.memory import unmeasured
-    from npu_tui.output.report import sections_of
+    from npu_tui.output.statement import figures_of
+    from npu_tui.subjects import subject_of
 
-    allowed = allowed_loss(parser, options)
-    found, lost = sections_of(part), lost_in(part, allowed)
-    measured = measures(found, lost)
-    checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
-    checks += unmeasured(memory_limits, say("gate.memory.no_snapshot"))
+    subject, allowed = subject_of(part.trace), allowed_loss(parser, options)
+    found, lost = figures_of(part), lost_in(part, allowed)
+    measured = measures(found, lost, subject.no_times)
+    mine = {name: most for name, most in own_limits.items() if name in subject.measures}
+    checks, notes = measure_checks(part, subject, mine, lost.get("slices"))
+    checks += limit_checks(measured, limits) + finding_checks(found, subject, severity, only, ignore, lost)
+    checks += foreign_checks(own_limits, subject)
     losses: list[Mapping[Evidence, Message]] = [lost]
-    notes: list[str] = []
     if logged is not None:
         from npu_tui.jobs.history import run_of
 
         run = run_of(part.whole, "", "", "links" not in lost)
-        compared, notes = _log_checks(options, run, tolerances, logged, lost.get("slices"), allowed)
-        checks += compared
+        compared, told = _log_checks(options, run, tolerances, logged, lost.get("slices"), allowed)
+        checks, notes = checks + compared, notes + told
     elif options.against:
         compared, of_base = _against(part.whole, options, tolerances, verdicts, lost, allowed)
         checks += compared
@@ -101,7 +114,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if base is not None:
         checks += baseline_checks(measured, base, tolerances)
         notes += differences(found, base)
-    notes += latency_notes(found, limits)
+    notes += latency_notes(found, [limit for limit in limits if limit.measure in measured.times])
     rules = sum(reason.id.isupper() for reason in found.not_checked)
     if severity and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
@@ -125,63 +138,39 @@ def _told(answer: Answer, options: argparse.Namespace) -> int:
     return PASSED if answer.passed else FAILED
 
 
-def _memory_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, float]:
-    """The limits on memory that ``options`` give, by measure."""
-    from npu_tui.gate.memory import MEMORY_LIMITS
+def _own_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, float]:
+    """The limits that ``options`` give on measures of one subject, in bytes or as shares."""
+    from npu_tui.gate.measures import parse_share, parse_size
 
-    limits = {}
-    for option, (measure, parsed) in MEMORY_LIMITS.items():
-        text = getattr(options, option)
-        limit = None if text is None else parsed(text)
-        if limit is not None:
-            limits[measure] = limit
-        elif text is not None:
-            parser.error(say(f"gate.memory.bad_{option}", text=text))
+    limits: dict[str, float] = {}
+    for name, unit in _own_measures():
+        text = getattr(options, f"max_{name}")
+        if text is None:
+            continue
+        limit = parse_size(text) if unit == "size" else parse_share(text)
+        if limit is None:
+            parser.error(say(f"gate.bad_limit.{unit}", option=f"--max-{name}", text=text))
+        limits[name] = limit
     return limits
 
 
-def _check_snapshot(
-    parser: Parser, options: argparse.Namespace, limits: dict[str, float], times: list[str], severity: str | None
-) -> int:
-    """Answer ``limits`` on a memory snapshot and findings of ``severity``; limits on ``times`` are not measured."""
-    from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import finding_checks
-    from npu_tui.gate.memory import memory_checks, memory_notes, snapshot_loss, unmeasured
-    from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.output.memory_report import memory_report
-
-    for option in ("against", "baseline", "write_baseline", "range", "step"):
-        if getattr(options, option) is not None:
-            parser.error(say("gate.memory.alone", option=f"--{option.replace('_', '-')}"))
-    only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
-    snapshot, allowed = load_snapshot(Path(options.path)), allowed_loss(parser, options)
-    lost = snapshot_loss(snapshot, allowed)
-    checks = [
-        *memory_checks(snapshot, limits, allowed),
-        *unmeasured(times, say("gate.memory.no_times")),
-        *finding_checks(memory_report(snapshot), severity, only, ignore, {"slices": lost} if lost else {}),
-    ]
-    return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options)
-
-
-def _are_jobs(options: argparse.Namespace) -> bool:
-    """Whether the path and that to hold it against are jobs. Raises ``InputError`` where nothing is at one of them."""
-    from npu_tui.cli.explore import is_job_at
-
-    return all(map(is_job_at, (options.path, options.against)))
+def _own_measures() -> Iterator[tuple[str, Unit]]:
+    """What only one subject has measures of, and what a limit of each is."""
+    return ((name, unit) for measures in SUBJECTS.values() for name, unit in measures.items())
 
 
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:
     """Answer the limits on a job, and hold it ``against`` another; limits on one profile do not go with them."""
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes
-    from npu_tui.gate.measures import parse_most
+    from npu_tui.gate.measures import LIMITS, parse_most
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import open_job, open_steps
+    from npu_tui.subjects import subject
 
-    others = ("max_free", "max_host_late", "max_lost", "max_exposed_communication", "max_step", "max_ttft", "max_tpot",
-              "max_peak", "max_fragmentation", "baseline", "write_baseline", "range", "step")  # fmt: skip
     severity, verdicts = _failing(parser, options)
+    refuse_options(parser, options, subject("job"), "check")
+    others = (*LIMITS, *(f"max_{name}" for name, _ in _own_measures()))
     for option in (*others, *(() if against else ("fail_on", "against"))):
         if getattr(options, option) is not None:
             parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
@@ -214,15 +203,15 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
 _TAKES = {
     "max-free": "LIMIT", "max-host-late": "LIMIT", "max-lost": "LIMIT", "max-exposed-communication": "LIMIT",
     "max-step": "TIME", "max-ttft": "LIMIT", "max-tpot": "LIMIT", "max-rank-wait": "LIMIT", "max-own-excess": "LIMIT",
-    "max-peak": "SIZE", "max-fragmentation": "SHARE", "fail-on": "WHAT", "against": "BASE",
 }  # fmt: skip
-"""Limits and what else may fail, by what each takes."""
+"""Limits by what each takes."""
 
 
 def check_options(parser: Parser) -> None:
     """Its arguments and options."""
     add_profile(parser)
-    for option, metavar in _TAKES.items():
+    own = {f"max-{name}": unit.upper() for name, unit in _own_measures()}
+    for option, metavar in (_TAKES | own | {"fail-on": "WHAT", "against": "BASE"}).items():
         repeated = {"action": "append"} if option in ("max-step", "max-ttft", "max-tpot") else {}
         text = say(f"gate.{option.replace('-', '_')}")
         parser.add_argument(f"--{option}", metavar=metavar, help=text, **repeated)  # type: ignore[arg-type]
@@ -350,11 +339,9 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     """The ids of findings in ``texts``; a misspelt one would let the gate pass in silence."""
     if not texts:
         return []
-    from npu_tui.rules.find import RULES
-    from npu_tui.rules.service import SERVICE_RULES
-    from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
+    from npu_tui.subjects import subjects
 
-    known = tuple(kind.id for kind in (*RULES, *SNAPSHOT_FINDINGS, *SERVICE_RULES))
+    known = tuple(kind.id for subject in subjects() if not subject.of_several for kind in subject.findings())
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:
         if id_ not in known:

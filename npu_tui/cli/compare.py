@@ -17,6 +17,8 @@ from npu_tui.cli.options import (
     allowed_loss,
     borrow_from,
     lost_in,
+    named_subject,
+    refuse_options,
     refuse_terminal,
     thresholds_of,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison, Tolerance
     from npu_tui.compare.measured import Side
     from npu_tui.profile.profile import Profile
+    from npu_tui.subjects.declaration import Subject
 
 _VERDICTS = ("slower", "faster", "unsure", "incomparable")
 _SPAN = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
@@ -44,20 +47,12 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
-    from npu_tui.load.formats.memory import is_snapshot
-
-    if any(is_snapshot(Path(path)) for path in (options.base, options.new)):
-        return _compare_snapshots(parser, options, form)
-    from npu_tui.load.formats.service import SERVICE
-    from npu_tui.load.survey import Survey
-
-    if any(SERVICE.recognise(Path(path), Survey()) is not None for path in (options.base, options.new)):
-        return _compare_services(parser, options, form)
+    sides = [named_subject(path, options.source) for path in (options.base, options.new)]
+    if any(side.unlike for side in sides):
+        return _compare_alike(parser, options, form, sides)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
-    from npu_tui.cli.explore import is_job_at
-
-    if options.rank is None and all(map(is_job_at, (options.base, options.new))):
+    if options.rank is None and all(side.of_several for side in sides):
         return _compare_jobs(parser, options, form, failing)
     tolerance = _tolerance(parser, options.tolerance)
     ignored = _ignored(parser, options.ignore)
@@ -128,27 +123,26 @@ def _failed(verdict: str, failing: frozenset[str], form: str, options: argparse.
     return FAILED
 
 
-def _compare_services(parser: Parser, options: argparse.Namespace, form: str) -> int:
-    """Write the comparison of two inference services; returns the exit code, 1 where ``--fail-on`` holds.
+def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subjects: Sequence[Subject]) -> int:
+    """Write the comparison of what is only compared with its like; returns the exit code, 1 where ``--fail-on`` holds.
 
-    Raises ``InputError`` where one of them is none, ``OSError`` of what is written.
+    Raises ``InputError`` where the two are none, or cannot be read; ``OSError`` of what is written.
     """
     from npu_tui.cli.options import opened_profile
     from npu_tui.output.service_compare import ComparedServices
-    from npu_tui.output.statement import comparison_of
+    from npu_tui.output.statement import comparison_of, refuse_mixed
 
-    for name in ("step", "map", "rank", "tolerance", "ignore", "eager"):
-        if getattr(options, name):
-            parser.error(say("compare.service.options", option=f"--{name}"))
+    refuse_mixed([*zip(subjects, (options.base, options.new), strict=True)])
+    refuse_options(parser, options, subjects[0], "compare")
     failing, allowed = _failing(parser, options.fail_on), allowed_loss(parser, options)
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = comparison_of(sides[0], sides[1])
     hand_over(statement.written(form, options.schema), options.output)
-    compared = statement.data
-    assert isinstance(compared, ComparedServices)
     if not failing:
         return DONE
+    compared = statement.data
+    assert isinstance(compared, ComparedServices)  # no other takes verdicts that fail
     damaged = _is_damaged(sides, allowed)
     if compared.unlike:
         print(say("compare.service.not_alike"), file=sys.stderr)
@@ -163,51 +157,22 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     """
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
-    from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_steps
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_comparison_statement
+    from npu_tui.subjects import subject
 
-    for name in ("step", "map", "eager"):
-        if getattr(options, name):
-            parser.error(say("against.options", option=f"--{name}"))
+    refuse_options(parser, options, subject("job"), "compare")
     tolerance, paths = _tolerance(parser, options.tolerance), [Path(options.base), Path(options.new)]
     ignored = _ignored(parser, options.ignore)
     for path in paths:
-        if not is_kept(path):
-            refuse_several(path)
+        refuse_several(path)
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
     hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
     return _failed(compared.step.verdict, failing, form, options)
-
-
-def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -> int:
-    """Write the comparison of two memory snapshots; returns the exit code.
-
-    Raises ``InputError`` where one of them is none, or cannot be read; ``OSError`` of what is written.
-    """
-    from npu_tui.load.errors import InputError
-    from npu_tui.load.find import find_source
-    from npu_tui.load.formats.memory import is_snapshot
-    from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.output.statement import memory_comparison_statement
-    from npu_tui.trace.message import message
-
-    paths = [Path(options.base), Path(options.new)]
-    for path, other in zip(paths, reversed(paths), strict=True):
-        if not is_snapshot(path):
-            if not path.exists():
-                find_source(path)  # says so
-            raise InputError(message("compare.memory.mixed", path=str(path), snapshot=str(other)))
-    of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager")
-    if any(getattr(options, name) for name in of_steps):
-        parser.error(say("compare.memory.options"))
-    statement = memory_comparison_statement(*map(load_snapshot, paths))
-    hand_over(statement.written(form, options.schema), options.output)
-    return DONE
 
 
 def compare_options(parser: Parser) -> None:
@@ -301,10 +266,9 @@ def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
 
 
 def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str]:
-    from npu_tui.compare.differences import DIFFERENCES
-    from npu_tui.jobs.changes import JOB_DIFFERENCES
+    from npu_tui.subjects import subjects
 
-    known = [kind.id for kind in (*DIFFERENCES, *JOB_DIFFERENCES)]
+    known = [kind.id for subject in subjects() for kind in subject.differences()]
     names = [id_.strip() for id_ in (text or "").split(",") if id_.strip()]
     for id_ in names:
         if id_ not in known:

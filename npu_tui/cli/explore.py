@@ -24,6 +24,7 @@ from npu_tui.cli.parser import Parser
 from npu_tui.cli.report import write_job
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
 from npu_tui.strings import say
+from npu_tui.subjects import subject_at
 from npu_tui.trace.text import whole_number
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def explore(
 
         thresholds = thresholds_of(None)
         for path, opening in zip(paths, openings, strict=True):
-            if not is_job(opening):
+            if not subject_at(opening).of_several:
                 write(profile_statement(Profile(opening.trace(), opening.source, thresholds)).written("text"))
             elif is_listed(opening, chosen):
                 write_list(path)
@@ -109,7 +110,7 @@ def explore(
     from npu_tui.tui.terminal.terminal import Asked, Guard, in_browser
 
     with Guard() as guard:
-        job = len(openings) == 1 and compare is None and is_job(openings[0])
+        job = len(openings) == 1 and compare is None and subject_at(openings[0]).of_several
         chosen = job and is_listed(openings[0], chosen)
         if not job:
             openings[0].source  # noqa: B018 - what is not there is said before Textual is imported
@@ -190,34 +191,13 @@ def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[S
     return make
 
 
-def is_job(opening: Opening) -> bool:
-    """Whether a job, or summaries of one, lies where ``opening`` looks. Raises ``InputError`` if nothing does."""
-    from npu_tui.jobs.kept import is_kept
-    from npu_tui.load.errors import SeveralError
-
-    if is_kept(opening.path, opening.survey):
-        return True
-    try:
-        _ = opening.source
-    except SeveralError:
-        return True
-    return False
-
-
-def is_job_at(path: str) -> bool:
-    """Whether a job, or summaries of one, lies at ``path``. Raises ``InputError`` if nothing does."""
-    from npu_tui.load.load import opening_of
-
-    return path != "-" and is_job(opening_of(Path(path), cached=False))
-
-
 def is_listed(opening: Opening, chosen: bool) -> bool:
     """Whether several profiles lie where ``opening`` looks, one of which is to be ``chosen`` or that are no one job."""
     from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 
-    path, survey = opening.path, opening.survey
-    return is_job(opening) and not is_kept(path, survey) and (chosen or holds_several(path, survey))
+    several, path, survey = subject_at(opening).of_several, opening.path, opening.survey
+    return several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
 
 
 def on_terminal() -> bool:
@@ -301,7 +281,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
     for path in options.paths:
         refuse_terminal(parser, path)
     openings = [opening_of(path, not options.no_cache, options.source) for path in options.paths]
-    if len(openings) == 1 and is_job(openings[0]):
+    if len(openings) == 1 and subject_at(openings[0]).of_several:
         drawn = job_picture(openings[0].path, columns, rows, keys, terminal, options.traces)
         write_file(Path(options.output), drawn.encode())
         return DONE

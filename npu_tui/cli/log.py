@@ -9,7 +9,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.options import add_opening, allowed_loss, lost_in, opened_profile, refuse_terminal, thresholds_of
+from npu_tui.cli.options import (
+    add_opening,
+    allowed_loss,
+    lost_in,
+    named_subject,
+    opened_profile,
+    refuse_terminal,
+    thresholds_of,
+)
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, FAILED, add_format, format_of, hand_over, refuse
 from npu_tui.strings import say, words
@@ -110,25 +118,19 @@ def measured_run(
     Raises ``InputError`` where it cannot be read, ``SettingsError``.
     """
     from npu_tui.jobs.history import run_of, run_of_job
-    from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
-    from npu_tui.load.errors import InputError, SeveralError
-    from npu_tui.load.formats.memory import is_snapshot
+    from npu_tui.load.errors import InputError
     from npu_tui.nearby import refuse_several
     from npu_tui.trace.message import message
 
     path, allowed, thresholds = Path(options.path), allowed_loss(parser, options), thresholds_of(options.config)
-    if is_snapshot(path):
-        raise InputError(message("log.snapshot", path=options.path))
-    if not is_kept(path):
-        try:
-            profile = opened_profile(options.path, not options.no_cache, thresholds, options.source)
-        except SeveralError:
-            pass
-        else:
-            lost = lost_in(profile, allowed)
-            return run_of(profile, label, when, "links" not in lost), lost.get("slices")
-        refuse_several(path)
+    if not (subject := named_subject(options.path, options.source)).of_several:
+        if "log" in subject.refusals:
+            raise InputError(message(subject.refusals["log"], path=options.path))
+        profile = opened_profile(options.path, not options.no_cache, thresholds, options.source)
+        lost = lost_in(profile, allowed)
+        return run_of(profile, label, when, "links" not in lost), lost.get("slices")
+    refuse_several(path)
     from npu_tui.jobs.losses import job_losses
 
     job = open_job(path)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from npu_tui.load.survey import Survey
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
+    from npu_tui.subjects.declaration import Command, Subject
     from npu_tui.trace.message import Message
     from npu_tui.view.start import Start
 
@@ -107,7 +108,7 @@ def _rule_id(parser: argparse.ArgumentParser, wanted: str) -> str:
     from npu_tui.output.explain import kind_of, unknown
 
     kind = kind_of(wanted)
-    if kind is None or kind.scope not in ("profile", "snapshot"):
+    if kind is None or kind.scope in ("compare", "job"):
         parser.error(unknown(wanted))
     return kind.id
 
@@ -248,6 +249,14 @@ def opened_profile(
         return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
 
+def named_subject(path: str, form: Form | None = None) -> Subject:
+    """What lies at ``path``; what is piped is a profile. Raises ``InputError`` where nothing does."""
+    from npu_tui.load.load import opening_of
+    from npu_tui.subjects import subject, subject_at
+
+    return subject("profile") if path == "-" else subject_at(opening_of(path, False, form))
+
+
 def _import_ahead(modules: Sequence[str]) -> None:
     """Import ``modules`` in a thread: while it reads a trace, this program leaves the interpreter alone."""
 
@@ -264,28 +273,42 @@ def part_of(
     parser: argparse.ArgumentParser,
     options: argparse.Namespace,
     ahead: Sequence[str] = (),
+    command: Command | None = None,
     survey: Survey | None = None,
 ) -> Profile:
-    """The part of a profile that ``options`` name, with the thresholds of the settings in use.
+    """The part of a profile that ``options`` of ``command`` name, with the thresholds of the settings in use.
 
     Modules ``ahead`` are imported while the trace is read. Memory that reading leaves serves what is computed after it:
     a command ends soon.
 
     Raises ``InputError`` if the profile cannot be read, ``SettingsError`` if the settings cannot, ``SystemExit`` (2)
-    for a part that the profile does not have.
+    for a part that the profile does not have, and for options that do not go with what it is.
     """
     thresholds = thresholds_of(options.config)
     from npu_tui.profile import selection
     from npu_tui.profile.parts import parse_range
+    from npu_tui.subjects import subject_of
 
     if options.range is not None and parse_range(options.range) is None:  # known before the trace is read
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
     profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead, survey)
+    if command is not None:
+        refuse_options(parser, options, subject_of(profile.trace), command)
     try:
         return selection.part_of(profile, options.range, options.step)
     except selection.NoPartError as error:
         parser.error(words(error.message))
+
+
+def refuse_options(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, subject: Subject, command: Command
+) -> None:
+    """Refuse the first of ``options`` of ``command`` that does not go with ``subject``."""
+    names, text = subject.without.get(command, ((), ""))
+    for name in names:
+        if getattr(options, name) not in (None, [], False):
+            parser.error(say(text, option=f"--{name.replace('_', '-')}"))
 
 
 def allowed_loss(parser: argparse.ArgumentParser, options: argparse.Namespace) -> float:
@@ -303,6 +326,10 @@ def allowed_loss(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 def lost_in(profile: Profile, allowed: float) -> dict[Evidence, Message]:
     """The kinds of evidence that ``profile`` has lost more than ``allowed`` of, with the reason."""
+    from npu_tui.subjects import subject_of
+
+    if (loss := subject_of(profile.trace).loss) is not None:
+        return {} if (why := loss(profile, allowed)) is None else {"slices": why}
     from npu_tui.analysis.evidence import incomplete, losses_of
     from npu_tui.trace.text import printable
 

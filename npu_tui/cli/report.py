@@ -12,6 +12,7 @@ from npu_tui.cli.options import (
     add_eager,
     add_profile,
     borrow_from,
+    named_subject,
     opened_profile,
     part_of,
     refuse_terminal,
@@ -59,31 +60,21 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.formats.memory import is_snapshot
     from npu_tui.load.survey import Survey
 
     survey = Survey()
     if is_kept(Path(options.path), survey):
         return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
-    parts = any(option is not None for option in (options.range, options.step, options.eager))
-    if is_snapshot(Path(options.path), survey):
-        if parts:
-            parser.error(say("cli.report_of_snapshot"))
-        from npu_tui.load.snapshot import load_snapshot
-        from npu_tui.output.statement import memory_statement
+    try:
+        part = part_of(parser, options, (*REPORTING, *_writers(form)), "report", survey)
+        borrow_from([part], options)
+    except SeveralError:
+        if any(option is not None for option in (options.range, options.step, options.eager, options.fields)):
+            raise
+        return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
+    from npu_tui.output.statement import profile_statement
 
-        statement = memory_statement(load_snapshot(Path(options.path)))
-    else:
-        try:
-            part = part_of(parser, options, (*REPORTING, *_writers(form)), survey)
-            borrow_from([part], options)
-        except SeveralError:
-            if parts or options.fields is not None:
-                raise
-            return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
-        from npu_tui.output.statement import profile_statement
-
-        statement = profile_statement(part, None if fields is None else _asked_for(fields))
+    statement = profile_statement(part, None if fields is None else _asked_for(fields))
     chosen = None if fields is None else _chosen(parser, statement.laid_out(options.schema), fields)
     hand_over(chosen or statement.written(form, options.schema), options.output)
     return DONE
@@ -154,15 +145,13 @@ def write_job(
 
     Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
     """
-    from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
     from npu_tui.load.survey import Survey
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_statement
 
     survey = survey or Survey()
-    if not is_kept(path, survey):
-        refuse_several(path, survey)
+    refuse_several(path, survey)
     job = open_job(path, traces, show_progress if sys.stderr.isatty() else None, survey=survey)
     groups = [group_of for part in job.parts for group_of in part.groups]
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
@@ -226,16 +215,11 @@ def _job_at(path: Path) -> Job | None:
     """
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
-    from npu_tui.load.errors import SeveralError
     from npu_tui.load.find import find_source
 
-    try:
-        if not is_kept(path):
-            find_source(path)
-            return None
-    except SeveralError:
-        job = open_job(path)
-        if job.roles is None and not job.pipelines.runs:
-            raise
-        return job
-    return open_job(path)
+    if not named_subject(str(path)).of_several:
+        return None
+    job = open_job(path)
+    if not is_kept(path) and job.roles is None and not job.pipelines.runs:
+        find_source(path)  # says which profiles there are to choose from
+    return job

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_cost import fitted, work_of
 from npu_tui.profile.table import us
-from npu_tui.rules.service_verdict import Judged
+from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.trace.arrays import F64
 
 ALIKE = 0.1
@@ -56,7 +56,7 @@ class PartRow(Struct, frozen=True, kw_only=True):
     delta_us: float
 
 
-def load_of(side: Judged, path: str) -> LoadRow:
+def load_of(side: JudgedService, path: str) -> LoadRow:
     """What the service at ``path`` was asked for."""
     lat, requests = side.found.latencies, side.found.latencies.answered
     start, tokens = lat.start[requests], lat.tokens[requests]
@@ -75,7 +75,7 @@ def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
     return [name for name, *sides in pairs if None in sides or abs(sides[1] - sides[0]) > ALIKE * max(sides)]
 
 
-def latency_changes(base: Judged, new: Judged) -> tuple[list[FigureRow], list[PartRow]]:
+def latency_changes(base: JudgedService, new: JudgedService) -> tuple[list[FigureRow], list[PartRow]]:
     """How the percentiles of TTFT and TPOT changed, and the means of their parts."""
     figures, parts = [], []
     for one, other in zip(base.found.latencies.metrics, new.found.latencies.metrics, strict=True):
@@ -113,7 +113,7 @@ def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
     )  # fmt: skip
 
 
-def forward_change(base: Judged, new: Judged) -> float | None:
+def forward_change(base: JudgedService, new: JudgedService) -> float | None:
     """How much longer a forward pass of the new service takes for the same tokens and context; None: too few steps."""
     sides = []
     for side in (base, new):

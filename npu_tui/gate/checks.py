@@ -26,10 +26,12 @@ from npu_tui.gate.measures import (
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.losses import job_losses
-from npu_tui.output.memory_report import MemoryReport
 from npu_tui.output.report_schema import Report
+from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say, words
+from npu_tui.subjects import subjects
+from npu_tui.subjects.declaration import Subject
 from npu_tui.trace.message import Message, message
 
 Kind = Literal["limit", "baseline", "compared", "log", "finding", "trace"]
@@ -98,7 +100,7 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
             if kind in METRICS and not why:
                 why = say("gate.no_service")
             if colon and not why:
-                there = sorted({name.partition(":")[0] for name in measured.times if ":" in name})
+                there = sorted({name.partition(":")[0] for name in measured.times if ":" in name} - {*METRICS})
                 why = say("gate.no_kind", kind=kind, there=there) if there else say("gate.no_engine")
             checks.append(Check("limit", limit.measure, "not_measured", value, text=why))
             continue
@@ -109,6 +111,47 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
 
 _ROUNDING_US = 0.0005
 """Half of the last decimal of a report."""
+
+
+def measure_checks(
+    profile: Profile, subject: Subject, limits: Mapping[str, float], lost: Message | None
+) -> tuple[list[Check], list[str]]:
+    """One check for each of ``limits`` on a measure of ``subject``, and what to know about the answers.
+
+    Bytes or a share (0..1) are allowed. Where too much is ``lost`` nothing is measured.
+    """
+    checks, notes = [], []
+    for name, most in limits.items():
+        measured = subject.measures[name](profile)
+        value, whole = measured.value, measured.whole
+        share = None if whole is None else value / whole
+        kept = value <= most if share is None else share <= most + _ROUNDING_SHARE
+        unknown = lost or measured.unknown or (measured.may_be_more if kept else "")
+        notes += [words(measured.note)] if measured.note else []
+        if unknown:
+            checks.append(Check("limit", name, "not_measured", text=words(unknown)))
+            continue
+        allowed_share, allowed_bytes = (None, int(most)) if whole is None else (most, int(most * whole))
+        checks.append(
+            Check(
+                "limit", name, _PASSES[kept], share=share, allowed_share=allowed_share, text=words(measured.where),
+                value_bytes=value, allowed_bytes=allowed_bytes,
+            )
+        )  # fmt: skip
+    return checks, notes
+
+
+_ROUNDING_SHARE = 1e-9
+
+
+def foreign_checks(measures: Collection[str], subject: Subject) -> list[Check]:
+    """A check for each of ``measures``, which are not those of ``subject``."""
+    return [
+        Check("limit", name, "not_measured", text=say(other.of_others))
+        for name in measures
+        for other in subjects()
+        if other is not subject and name in other.measures
+    ]
 
 
 def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[str, float]) -> list[Check]:
@@ -132,16 +175,17 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
 
 
 def finding_checks(
-    report: Report | MemoryReport,
+    report: Any,
+    subject: Subject,
     fail_on: str | None,
     only: Collection[str],
     ignore: Collection[str],
     incomplete: Mapping[Evidence, Message] = NOTHING_LOST,
 ) -> list[Check]:
-    """One check for each finding that counts: those at ``fail_on`` or graver fail, without it none does.
+    """One check for each finding of ``report`` that counts: those at ``fail_on`` or graver fail, without it none does.
 
-    A finding of ``only`` that could not be looked for counts as not measured, and so do all without a device, without
-    time of a device, or with ``incomplete`` evidence.
+    A finding of ``only`` that could not be looked for counts as not measured, and so do all of a ``subject`` that was
+    not read in full; of a profile also those without a device, without time of one, or with ``incomplete`` evidence.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on else ()
     checks = []
@@ -151,10 +195,7 @@ def finding_checks(
             checks.append(Check("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title))
     unknown = {row.id: row.reason for row in report.not_checked}
     why = None
-    memory, service = isinstance(report, MemoryReport), report.source.kind == "service"
-    if isinstance(report, MemoryReport):
-        why = words(incomplete["slices"]) if incomplete else None
-    elif service:
+    if subject.no_times:
         why = unknown.get("requests") or (words(incomplete["slices"]) if "slices" in incomplete else None)
     elif report.overlap.total_us is None:
         why = next((reason for name, reason in unknown.items() if name in ("device", "overlap")), "")
@@ -165,10 +206,9 @@ def finding_checks(
     if why is not None:
         checks.append(Check("finding", _ALL, "not_measured", text=why))
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
-        if memory != wanted.startswith("SNAPSHOT."):
-            unknown[wanted] = say("gate.memory.of_profile" if memory else "gate.memory.no_snapshot")
-        elif not memory and wanted.startswith("SERVICE.") != service:
-            unknown[wanted] = say("gate.service_only" if service else "gate.no_service")
+        owner = next((other for other in subjects() if any(kind.id == wanted for kind in other.findings())), subject)
+        if owner is not subject and (foreign := owner.of_others or subject.not_here):
+            unknown[wanted] = say(foreign)
         status = "not_measured" if wanted in unknown else "pass"
         checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
     return checks if fail_on else []

@@ -56,13 +56,17 @@ class Measures(Struct, frozen=True):
         return time if time is None or name.startswith("step_") else round(time / self.steps, 3)
 
 
-def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LOST) -> Measures:
+def measures(report: Any, incomplete: Mapping[Evidence, Message] = NOTHING_LOST, no_times: str = "") -> Measures:
     """The measures of ``report``; what rests on ``incomplete`` evidence is not measured, nor is a device without time.
+
+    A subject may have ``no_times`` of a device, which the text of that key says; then there are at most latencies.
 
     Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; those of the
     engine steps of each kind (``decode:p99``) are on the device. The other times are those of ``overlap`` and
     ``dispatch``, summed over devices.
     """
+    if not hasattr(report, "overlap"):
+        return Measures({}, None, 1, {"device": say(no_times)})
     overlap = report.overlap
     lengths = [step.duration_us for step in report.steps if step.duration_us is not None]
     lost = [dispatch.lost_us for dispatch in report.dispatches]
@@ -82,8 +86,7 @@ def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LO
             spans.setdefault(step.kind.lower(), []).append(step.device_span_us)
     times |= {f"{kind}:{name}": _percentile(spans[kind], rank) for kind in spans for name, rank in PERCENTILES.items()}
     why = {row.id: row.reason for row in report.not_checked}
-    if report.source.kind == "service":
-        times |= _latencies(report)
+    times |= _latencies(report)
     lost_evidence = {
         name: words(why)
         for kind, why in incomplete.items()
@@ -97,8 +100,8 @@ def measures(report: Report, incomplete: Mapping[Evidence, Message] = NOTHING_LO
     reasons = {
         name: next((why[key] for key in _REASONS.get(name, _OF_THE_DEVICE) if key in why), "") for name in unknown
     }
-    if report.source.kind == "service":
-        reasons |= {name: say("gate.no_latency" if ":" in name else "gate.no_device_here") for name in unknown}
+    if no_times:
+        reasons |= {name: say("gate.no_latency" if ":" in name else no_times) for name in unknown}
     reasons |= lost_evidence
     return Measures(times, overlap.total_us, max(len(lengths), 1), reasons)
 
@@ -113,11 +116,11 @@ def _latencies(report: Report) -> dict[str, float | None]:
     return times
 
 
-def latency_notes(report: Report, limits: Collection[Limit]) -> list[str]:
+def latency_notes(report: Any, limits: Collection[Limit]) -> list[str]:
     """How many requests the limits on latencies leave out, and that a p99 is a maximum."""
     asked = {limit.measure for limit in limits if limit.measure.partition(":")[0] in METRICS}
     notes = []
-    for row in report.latency:
+    for row in report.latency if asked else []:
         if not any(measure.startswith(row.metric) for measure in asked):
             continue
         left = report.request_count - row.requests
@@ -194,6 +197,19 @@ def parse_share(text: str) -> float | None:
     except ValueError:
         return None
     return value / 100 if sign and not rest and 0 <= value <= _MOST_PERCENT else None
+
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
+_POWERS = ("", "k", "m", "g", "t")
+
+
+def parse_size(text: str) -> int | None:
+    """The bytes in ``56GB`` (56e9), ``52.5 GiB`` or ``800MB``; None if it is no size. A number alone is none."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    factor: int = (1024 if match[3] else 1000) ** _POWERS.index(match[2].lower())
+    return round(float(match[1]) * factor)
 
 
 def parse_limit(option: str, text: str) -> Limit | None:

@@ -13,7 +13,7 @@ from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.scheduling import IDLE, Spans, State
+from npu_tui.trace.scheduling import FTRACE, IDLE, Spans, State
 
 _CPUS, _THREADS = 1, 2
 _MOST_LANES = 2000
@@ -49,7 +49,7 @@ def read_ftrace_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
         whole.metadata.thread_name[_CPUS, cpu] = f"CPU {cpu}"
     trace = build_trace(whole, scheduling.path, (EventFile(scheduling.path, scheduling.size),), None, health)
     trace.args = TextArgs(())  # all that is known of a slice is its name and its lane
-    trace.scheduling = scheduling
+    trace.nature, trace.scheduling = FTRACE, scheduling
     trace.events = {"ftrace": scheduling.events}  # those of the file: slices are made of several
     return trace
 

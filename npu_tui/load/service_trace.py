@@ -31,6 +31,7 @@ from npu_tui.trace.service import (
     NONE,
     SCHEDULED,
     SERVED,
+    SERVICE,
     SERVICE_PID,
     TABLES,
     UNKNOWN,
@@ -107,7 +108,8 @@ def service_trace(
     trace = build_trace(whole, service.path, files, None, health)
     trace.args = ServiceArgs(service, first, args or (trace.args if spans else None))
     service.read_spans = lambda: spans_of(trace, service, spans)
-    trace.service, service.ordinals = service, first
+    trace.nature, trace.service, service.ordinals = SERVICE, service, first
+    trace.bytes_beside = sum(service.files.values()) - trace.size
     if early is not None:
         early(trace)
     _link(trace, service, first)

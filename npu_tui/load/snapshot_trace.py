@@ -19,7 +19,7 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.snapshot import AGES, BEFORE, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import AGES, BEFORE, MEMORY, NEVER, SEGMENTS_PID, DeviceMemory, MemorySnapshot
 from npu_tui.trace.text import memory_text
 
 _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
@@ -33,11 +33,11 @@ def read_snapshot_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
     whole = WholeColumns()
     for number, device in enumerate(snapshot.devices):
         _add(whole, snapshot, device, number)
-    untimed = any(device.events.time is None for device in snapshot.devices)
-    health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if untimed else [])
+    untimed = [device.events.time is None for device in snapshot.devices]
+    health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if any(untimed) else [])
     trace = build_trace(whole, snapshot.path, (EventFile(snapshot.path, snapshot.size),), None, health)
     trace.args = SnapshotArgs(snapshot.devices)
-    trace.snapshot = snapshot
+    trace.nature, trace.snapshot, trace.is_untimed = MEMORY, snapshot, bool(untimed) and all(untimed)
     return trace
 
 

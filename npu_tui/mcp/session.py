@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError, SeveralError, Watcher
 from npu_tui.load.find import Source, find_source, find_sources
+from npu_tui.subjects import subject_at, subject_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import go_on, once
 
@@ -199,7 +200,6 @@ class Session:
             return known
 
     def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
-        from npu_tui.jobs.kept import is_kept
         from npu_tui.load.load import Opening
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile
@@ -211,16 +211,12 @@ class Session:
                 self._places.append(place)
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
         opening = Opening(place)
-        try:
-            if is_kept(place, opening.survey):
-                raise SeveralError(message("input.nothing", path=str(place), folder=""))
-            source = opening.source
-        except SeveralError:
+        if subject_at(opening).of_several:
             refuse_several(place)
             opened.tables = job_tables(place, self.thresholds, progress=Watcher(call.tell).report)
             opened.job  # noqa: B018 - read while the caller waits for it
             return opened
-        profile = Profile(opening.trace(Watcher(call.tell)), source, self.thresholds, self._threads)
+        profile = Profile(opening.trace(Watcher(call.tell)), opening.source, self.thresholds, self._threads)
         opened.profile, opened.tables = profile, tables_of(profile)
         return opened
 
@@ -244,8 +240,8 @@ def one_profile(opened: Opened) -> Profile:
 def one_timeline(opened: Opened) -> Profile:
     """The profile that is open. Raises ``Refusal`` for a job or a memory snapshot."""
     profile = one_profile(opened)
-    if profile.trace.snapshot is not None:
-        raise Refusal(message("mcp.is_snapshot", path=str(opened.place)))
+    if (why := subject_of(profile.trace).refusals.get("timeline")) is not None:
+        raise Refusal(message(why, path=str(opened.place)))
     return profile
 
 

@@ -17,6 +17,7 @@ from npu_tui.output.statement import Statement
 from npu_tui.output.svg import Piece
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import Ours, say
+from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 
@@ -152,7 +153,7 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         answer.data = {"name": opened.name, "kind": "ranks", **{k: answer.data[k] for k in ("source", "findings")}}
     else:
         answer = report_tool(session, call, Report(path=opened.name))
-        if opened.profile.trace.snapshot is not None:
+        if "timeline" in subject_of(opened.profile.trace).refusals:
             answer.data = {"name": opened.name, **answer.data}
             return answer
         # What is asked next takes a second where the trace is large.

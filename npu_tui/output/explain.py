@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.compare.differences import DIFFERENCES
-from npu_tui.jobs.changes import JOB_DIFFERENCES
-from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.envelope import Old, Root
 from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
 from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
-from npu_tui.rules.service import SERVICE_RULES
-from npu_tui.rules.snapshot import SNAPSHOT_FINDINGS
 from npu_tui.strings import Ours, say
+from npu_tui.subjects import subjects
 from npu_tui.trace.text import printable
 
 _ALIKE = 0.75
 
-KINDS: tuple[Kind, ...] = (
-    *RULES, *DIFFERENCES, *JOB_DIFFERENCES, *JOB_FINDINGS, *SNAPSHOT_FINDINGS, *SERVICE_RULES,
-)  # fmt: skip
+_DIFFERENCES: tuple[Kind, ...] = tuple(kind for subject in subjects() for kind in subject.differences())
+_OF_OTHERS = {subject.id: tuple(subject.findings()) for subject in subjects() if subject.id != "profile"}
+KINDS: tuple[Kind, ...] = (*RULES, *_DIFFERENCES, *chain.from_iterable(_OF_OTHERS.values()))
 """Everything that can be explained."""
 
 
@@ -104,10 +101,8 @@ def findings_document() -> Document:
         (say(f"finding.class.{cls}"), [rule for rule in RULES if rule.cls == cls])
         for cls in get_args(FindingClass)[:-1]
     ]
-    groups += [
-        (say("explain.service"), [*SERVICE_RULES]), (say("explain.compare"), [*DIFFERENCES, *JOB_DIFFERENCES]),
-        (say("explain.job"), [*JOB_FINDINGS]),
-    ]  # fmt: skip
+    groups.append((say("explain.compare"), [*_DIFFERENCES]))
+    groups += [(say(f"explain.{name}"), [*kinds]) for name, kinds in _OF_OTHERS.items() if kinds]
     blocks: list[Block] = [_kinds(title, kinds) for title, kinds in groups]
     return Document(say("explain.list"), [*blocks, _glossary(WORDS)])
 

@@ -10,8 +10,10 @@ from msgspec import Struct
 from npu_tui import __version__
 from npu_tui.analysis.snapshot import (
     SIZES,
+    Held,
     Owner,
     failures,
+    held_in,
     live_bytes,
     module_of,
     named_at,
@@ -24,8 +26,8 @@ from npu_tui.analysis.snapshot import (
 from npu_tui.output.envelope import NotChecked, Root
 from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import SkippedRow
-from npu_tui.rules.model import SEVERITIES, Finding
-from npu_tui.rules.snapshot import Judged, judge
+from npu_tui.rules.model import Finding
+from npu_tui.rules.snapshot import findings_of
 from npu_tui.strings import say, words
 from npu_tui.trace.snapshot import BEFORE, HOST, UNKNOWN, DeviceMemory, MemorySnapshot, label_of
 from npu_tui.trace.text import printable
@@ -215,12 +217,11 @@ class MemoryReport(Root, frozen=True, kw_only=True):
 
 def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
     """All that is said of ``snapshot``."""
-    judged = judge(snapshot)
-    findings = [(one.device, finding) for one in judged for finding in one.findings]
-    findings.sort(key=lambda pair: SEVERITIES.index(pair[1].severity))
+    devices = held_in(snapshot)
+    findings = findings_of(devices)
     without = [
         ("time", all(device.events.time is None for device in snapshot.devices)),
-        ("steps", all(one.growth is None for one in judged)),
+        ("steps", all(held.growth is None for held in devices)),
         ("history", all(not len(device.events) for device in snapshot.devices)),
         ("before", any(nameless(device).any() for device in snapshot.devices)),
         ("segments", any(not device.has_segments for device in snapshot.devices)),
@@ -231,8 +232,8 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
     return MemoryReport(
         source=MemorySource(path=printable(snapshot.path), kind=snapshot.kind, bytes=snapshot.size),
         verdict=[words(finding.title) for _, finding in findings[:3]] or [say("snapshot.nothing")],
-        devices=[_device(snapshot, one) for one in judged],
-        findings=[_finding(device, finding) for device, finding in findings],
+        devices=[_device(held) for held in devices],
+        findings=[_finding(held.device, finding) for held, finding in findings],
         not_checked=[NotChecked(id=id_, reason=say(f"snapshot.without.{id_}")) for id_, holds in without if holds],
         health=MemoryHealth(
             events=sum(len(device.events) for device in snapshot.devices),
@@ -246,8 +247,8 @@ def _known(value: int) -> int | None:
     return None if value in (UNKNOWN, BEFORE) else value
 
 
-def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
-    device, unused, grown = judged.device, judged.pieces, judged.growth
+def _device(held: Held) -> DeviceRow:
+    device, unused, grown = held.device, held.pieces, held.growth
     blocks, requested, allocated = live_bytes(device)
     peak, peak_bytes = device.peak
     full, full_bytes = device.fullest
@@ -273,9 +274,9 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
         peak_reserved_event=_known(full),
         before_history_bytes=device.before,
         curve=curve_points(device),
-        stacks_at_peak=[_holder(owner) for owner in judged.owners],
-        at_peak=_held(snapshot, device, peak),
-        failure=_failure(snapshot, device),
+        stacks_at_peak=[_holder(owner) for owner in held.at_peak],
+        at_peak=_held(held, peak),
+        failure=_failure(held),
         steps=steps,
         growth_bytes_per_step=None if grown is None else grown.per_step,
         inactive_blocks=unused.blocks if device.has_segments else None,
@@ -286,9 +287,9 @@ def _device(snapshot: MemorySnapshot, judged: Judged) -> DeviceRow:
     )
 
 
-def _held(snapshot: MemorySnapshot, device: DeviceMemory, event: int) -> HeldRows:
+def _held(held: Held, event: int) -> HeldRows:
     """What is allocated after ``event``."""
-    lives = device.lives
+    snapshot, device, lives = held.snapshot, held.device, held.device.lives
     streams = sums_at(device, event, lives.stream) if device.has_segments else []
     pools = sums_at(device, event, pools_of(device)) if snapshot.pools else []
     return HeldRows(
@@ -308,16 +309,15 @@ def _held(snapshot: MemorySnapshot, device: DeviceMemory, event: int) -> HeldRow
     )
 
 
-def _failure(snapshot: MemorySnapshot, device: DeviceMemory) -> FailureRow | None:
-    first = next(iter(failures(device)), None)
+def _failure(held: Held) -> FailureRow | None:
+    first = next(iter(failures(held.device)), None)
     if first is None:
         return None
-    holders = owners(snapshot, device, named_at(device, first.event))
     return FailureRow(
         event=first.event,
         request_bytes=first.request,
-        stacks=[_holder(owner) for owner in holders],
-        held=_held(snapshot, device, first.event),
+        stacks=[_holder(owner) for owner in held.owners(first.event)],
+        held=_held(held, first.event),
     )
 
 

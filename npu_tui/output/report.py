@@ -16,7 +16,6 @@ from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.envelope import NotChecked
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
-    ALONE,
     BorrowedPart,
     CriticalPathPart,
     DispatchPart,
@@ -44,6 +43,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.rules.told_path import ToldPath
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_named
 from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
 
@@ -222,8 +222,8 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
         "source.profiler_level": source.profiler_level is None,
     }
     args = {"overlap.before": {"count": len(before), "all": every}}
-    # A service, or a recording of the scheduler, without a profile of the NPU beside it misses one thing: that.
-    is_alone = source.kind in ALONE and not parts
+    # What has no device, without a profile of the NPU beside it, misses one thing: that.
+    is_alone = subject_named(source.kind).is_alone and not parts
     missing = [source.kind] if is_alone else [id for id, holds in applies.items() if holds]
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
@@ -231,7 +231,7 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     if profile.clock_jump is not None and "dispatch" in said:
         said["dispatch"] = words(profile.clock_jump)
     answers = [NotChecked(id=id, reason=reason) for id, reason in said.items()]
-    if not is_alone or source.kind == "service":  # else no rule has anything to check: those of a service need no NPU
+    if not is_alone or part.judged is not None:  # else no rule has anything to check
         answers += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
     return answers
 

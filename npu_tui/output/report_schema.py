@@ -28,10 +28,6 @@ class SelectionPart(Struct, frozen=True, kw_only=True):
     step: int | None
 
 
-ALONE = ("service", "ftrace", "graph_dump")
-"""Kinds of sources without a device of their own; a profile of the NPU may lie beside some."""
-
-
 class SourcePart(Struct, frozen=True, kw_only=True):
     """What was read: ``path`` as the user gave it, ``bytes`` of its events unpacked.
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, first_owners, made_table, name_cell, rendered, time_cell
-from npu_tui.output.report_schema import ALONE, CriticalPathPart, OverlapPart, Report
+from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
 from npu_tui.output.values import ratio, share_text, time_text
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
@@ -20,6 +20,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_named
 from npu_tui.trace.text import brief, duration_text
 
 
@@ -63,9 +64,6 @@ def shorter_steps(steps: Sequence[Record], hidden: int) -> str:
 
 
 _NEEDS = (
-    ("again.service", ("service",)),
-    ("again.ftrace", ("ftrace",)),
-    ("again.graph_dump", ("graph_dump",)),
     ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
     ("again.stack", ("dispatch.code_lines",)),
     ("again.steps", ("steps", "steps.window")),
@@ -75,19 +73,20 @@ _NEEDS = (
 
 
 def is_alone(report: Report) -> bool:
-    """Whether ``report`` is about a source of the kinds ``ALONE`` without a profile of the NPU beside it."""
-    return any(missing.id in ALONE for missing in report.not_checked)
+    """Whether ``report`` is about a subject without devices, and no profile of the NPU lies beside it."""
+    return any(missing.id == report.source.kind for missing in report.not_checked)
 
 
 def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
     on_gpu = report.source.kind == "kineto"
-    lines = [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
+    lines = [say(f"again.{report.source.kind}")] if is_alone(report) else []
+    lines += [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
     overhead = [] if on_gpu or is_alone(report) else [say("again.overhead")]
-    ways = {"service": "again.limits", "ftrace": "", "graph_dump": ""}.get(report.source.kind, "again.compare")
+    ways = subject_named(report.source.kind).ways
     return [*lines, *overhead, *([say(ways)] if ways else [])]
 
 

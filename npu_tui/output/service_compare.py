@@ -21,6 +21,7 @@ from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Tab
 from npu_tui.output.envelope import PathSource, Root, Sides
 from npu_tui.output.rendered import time_cell
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.strings import say, words
 from npu_tui.trace.text import count_text, mean_count_text, printable, signed_text
 
@@ -64,8 +65,8 @@ class ComparedServices(Root, frozen=True, kw_only=True):
 def compared_services(base: Profile, new: Profile) -> ComparedServices:
     """``new`` against ``base``, both inference services."""
     one, other = base.judged, new.judged
-    assert one is not None
-    assert other is not None
+    assert isinstance(one, JudgedService)
+    assert isinstance(other, JudgedService)
     old, now = ({cause.id: words(cause.title) for cause in side.findings.findings if cause.severity != "info"}
                 for side in (one, other))  # fmt: skip
     loads = load_of(one, printable(base.path)), load_of(other, printable(new.path))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.errors import InputError
 from npu_tui.output.json_document import asked_schema, document, json_bytes
+from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from npu_tui.output.envelope import Root
     from npu_tui.output.whatif import WhatIf
     from npu_tui.profile.profile import Profile
-    from npu_tui.trace.snapshot import MemorySnapshot
+    from npu_tui.subjects.declaration import Subject
 
 
 def written(document: Document, form: str, rows: int | None = None) -> str:
@@ -65,12 +66,23 @@ class Statement:
 
 
 def profile_statement(part: Profile, sections: Collection[str] | None = None) -> Statement:
-    """The report about ``part``, all of a profile or a range or step of it; about a memory snapshot another one.
+    """The report about ``part``, all of a profile or a range or step of it, as its subject has it.
 
-    With ``sections`` the data are those alone; a document needs all of them.
+    With ``sections`` the data are those alone, where the report is made of sections; a document needs all of them.
     """
-    if part.trace.snapshot is not None:
-        return memory_statement(part.trace.snapshot)
+    own = _REPORTS.get(part.trace.nature.subject)
+    return _timeline_statement(part, sections) if own is None else own(part)
+
+
+def figures_of(part: Profile) -> Any:
+    """The data of ``profile_statement``, of which only those are computed that somebody asks for."""
+    from npu_tui.output.report import sections_of
+
+    own = _REPORTS.get(part.trace.nature.subject)
+    return sections_of(part) if own is None else own(part).data
+
+
+def _timeline_statement(part: Profile, sections: Collection[str] | None) -> Statement:
     from npu_tui.output.report import report
 
     data = report(part, sections)
@@ -83,13 +95,17 @@ def profile_statement(part: Profile, sections: Collection[str] | None = None) ->
     return Statement(data, data.verdict, document)
 
 
-def memory_statement(snapshot: MemorySnapshot) -> Statement:
-    """The report about a memory ``snapshot``."""
+def _memory_statement(profile: Profile) -> Statement:
     from npu_tui.output.memory_document import memory_document
     from npu_tui.output.memory_report import memory_report
 
-    data = memory_report(snapshot)
+    assert profile.trace.snapshot is not None
+    data = memory_report(profile.trace.snapshot)
     return Statement(data, data.verdict, lambda form: memory_document(data, form))
+
+
+_REPORTS = {"memory": _memory_statement}
+"""The reports of subjects that have one of their own."""
 
 
 def log_statement(log: Log) -> Statement:
@@ -152,35 +168,46 @@ def job_comparison_statement(comparison: JobComparison, ignored: frozenset[str] 
     )
 
 
-def memory_comparison_statement(base: MemorySnapshot, new: MemorySnapshot) -> Statement:
+def _memory_comparison(base: Profile, new: Profile) -> Statement:
     """What became of the peak, and who holds what."""
     from npu_tui.output.memory_compare import compared_memory, compared_memory_document
 
-    data = compared_memory(base, new)
+    assert base.trace.snapshot is not None
+    assert new.trace.snapshot is not None
+    data = compared_memory(base.trace.snapshot, new.trace.snapshot)
     return Statement(data, data.verdict, lambda form: compared_memory_document(data))
 
 
-def comparison_of(base: Profile, new: Profile) -> Statement:
-    """``new`` held against ``base``: two memory snapshots, two inference services, or two profiles step by step.
+def _service_comparison(base: Profile, new: Profile) -> Statement:
+    """What became of load and latencies."""
+    from npu_tui.output.service_compare import compared_services, compared_services_document
 
-    Raises ``InputError`` for two that are not of one kind.
-    """
-    sides = base, new
-    held = [side.trace.snapshot for side in sides]
-    if held[0] is not None and held[1] is not None:
-        return memory_comparison_statement(held[0], held[1])
-    for side, snapshot, other in zip(sides, held, reversed(sides), strict=True):
-        if snapshot is not None:
-            raise InputError(message("compare.memory.mixed", path=str(other.path), snapshot=str(side.path)))
-    if any(side.judged is not None for side in sides):
-        from npu_tui.output.service_compare import compared_services, compared_services_document
+    data = compared_services(base, new)
+    return Statement(data, data.verdict, lambda form: compared_services_document(data))
 
-        for side in sides:
-            if side.judged is None:
-                raise InputError(message("compare.service.mixed", path=str(side.path)))
-        services = compared_services(base, new)
-        return Statement(services, services.verdict, lambda form: compared_services_document(services))
+
+def _step_comparison(base: Profile, new: Profile) -> Statement:
     from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.measured import Side
 
     return comparison_statement(Comparison(Side(base), Side(new)))
+
+
+_COMPARISONS = {"memory": _memory_comparison, "service": _service_comparison}
+"""The comparisons of subjects that have one of their own."""
+
+
+def comparison_of(base: Profile, new: Profile) -> Statement:
+    """``new`` held against ``base``, as their subject is compared: profiles step by step.
+
+    Raises ``InputError`` for two of different subjects that cannot be compared.
+    """
+    refuse_mixed([(subject_of(side.trace), side.path) for side in (base, new)])
+    return _COMPARISONS.get(base.trace.nature.subject, _step_comparison)(base, new)
+
+
+def refuse_mixed(sides: Sequence[tuple[Subject, str]]) -> None:
+    """Raise ``InputError`` where one of two ``sides``, each with its path, is compared with its like only."""
+    for (subject, path), (other, otherwise) in zip(sides, reversed(sides), strict=True):
+        if subject is not other and subject.unlike:
+            raise InputError(message(subject.unlike, path=otherwise, beside=path))

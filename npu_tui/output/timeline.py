@@ -82,9 +82,9 @@ def _picture(explorer: Explorer) -> Picture:
     return _drawn(explorer, frame, [*_tips(explorer, frame), *_finding_links(explorer, frame)])
 
 
-def class_word(op_class: OpClass, served: bool) -> str:
-    """The word for a class of slices, of an inference service where it is ``served``."""
-    return _SERVED[op_class] if served and op_class in _SERVED else say(f"class.{op_class.name.lower()}")
+def class_word(op_class: OpClass, by_category: bool) -> str:
+    """The word for a class of slices, the category that makes it so where it is named ``by_category``."""
+    return _SERVED[op_class] if by_category and op_class in _SERVED else say(f"class.{op_class.name.lower()}")
 
 
 _SERVED = {class_: name for name, class_ in CLASS_OF_CATEGORY.items() if "queue" not in name or name == "queued"}
@@ -93,7 +93,7 @@ _SERVED = {class_: name for name, class_ in CLASS_OF_CATEGORY.items() if "queue"
 def classes_of(trace: Trace) -> list[tuple[OpClass, str]]:
     """The classes of slices that occur in ``trace``, each with its word."""
     found = map(OpClass, np.unique(trace.slices.op_class).tolist())
-    return [(op_class, class_word(op_class, trace.service is not None)) for op_class in found]
+    return [(op_class, class_word(op_class, trace.nature.by_category)) for op_class in found]
 
 
 def _drawn(explorer: Explorer, frame: Frame, over: list[Shape]) -> Picture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from npu_tui.load.find import Source
 from npu_tui.load.graph_dump import is_graph
@@ -29,12 +29,8 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.format.form == "db":
         return "database"
-    if trace.snapshot is not None:
-        return "memory"
-    if trace.service is not None:
-        return "service"
-    if trace.scheduling is not None:
-        return "ftrace"
+    if trace.nature.subject in get_args(SourceKind):
+        return cast(SourceKind, trace.nature.subject)
     if is_kineto(trace):
         return "kineto"
     if source is not None and (source.is_directory or source.format.is_folder):

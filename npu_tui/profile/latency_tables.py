@@ -22,7 +22,7 @@ from npu_tui.profile.table import (
     numbers,
     table,
 )
-from npu_tui.rules.service_verdict import Judged
+from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.trace.service import UNKNOWN, minus
 
 _TTFT = [f"ttft_{part.name}" for part in TTFT]
@@ -46,7 +46,7 @@ _OWN = {
 _ENGINE = f"engine dp_rank steps wall {' '.join(_WORK)} {' '.join(_CYCLE)}"
 
 
-def latency(judged: Judged, profile: Profile) -> Sheet:
+def latency(judged: JudgedService, profile: Profile) -> Sheet:
     """TTFT and TPOT of a service."""
     rows = []
     for metric in judged.found.latencies.metrics:
@@ -57,7 +57,7 @@ def latency(judged: Judged, profile: Profile) -> Sheet:
     return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _OWN)
 
 
-def latency_parts(judged: Judged, profile: Profile) -> Sheet:
+def latency_parts(judged: JudgedService, profile: Profile) -> Sheet:
     """What TTFT and TPOT consist of: all requests, those around the median, the slowest tenth."""
     rows = []
     for metric in judged.found.latencies.metrics:
@@ -76,7 +76,7 @@ def latency_parts(judged: Judged, profile: Profile) -> Sheet:
     return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _OWN)
 
 
-def latencies(judged: Judged, profile: Profile) -> Sheet:
+def latencies(judged: JudgedService, profile: Profile) -> Sheet:
     """Every request: when it got its first token, how long each of the others took, and where that time went."""
     found, lat = judged.found, judged.found.latencies
     kept = np.flatnonzero((lat.ttft != UNKNOWN) | (lat.first >= 0))
@@ -109,7 +109,7 @@ def _most(parts: Array, names: type[IntEnum], known: Array) -> Data:
     return coded([*names.__members__], np.where(known, parts.argmax(axis=1), -1))
 
 
-def service_engines(judged: Judged, profile: Profile) -> Sheet:
+def service_engines(judged: JudgedService, profile: Profile) -> Sheet:
     """What the time of every engine went to."""
     steps = judged.found.steps
     rows = [
@@ -130,12 +130,12 @@ def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | Non
     return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if told else None]
 
 
-def _table(make: Callable[[Judged, Profile], Sheet], sql: str, json: str = "", **views: Any) -> Table:
+def _table(make: Callable[[JudgedService, Profile], Sheet], sql: str, json: str = "", **views: Any) -> Table:
     """The table that ``make`` makes of a service, called like it; ``json`` is as ``sql`` where it is empty."""
 
     def sheet(profile: Profile) -> Sheet:
         judged = profile.judged
-        return Sheet(0, {}) if judged is None else make(judged, profile)
+        return make(judged, profile) if isinstance(judged, JudgedService) else Sheet(0, {})
 
     return table(make.__name__, sheet, sql=sql, json=json or sql, own=_OWN, **views)
 

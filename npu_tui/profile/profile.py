@@ -59,8 +59,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.snapshot_memory import Beside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
-    from npu_tui.rules.model import Findings
-    from npu_tui.rules.service_verdict import Judged
+    from npu_tui.rules.model import Findings, Judged
     from npu_tui.rules.told_path import ToldPath
 
 T = TypeVar("T")
@@ -485,23 +484,16 @@ class Profile(Parted):
 
     @once
     def judged(self) -> Judged | None:
-        """What makes the requests of an inference service slow; None where the profile is none."""
-        if self.trace.service is None or self is not self.whole:
-            return None if self is self.whole else self.whole.judged
-        from npu_tui.analysis.service_latency import timeline
-        from npu_tui.rules.service_verdict import judge
+        """What the rules of a subject say that has no devices; None where those of devices are asked."""
+        from npu_tui.rules import judge
 
-        return judge(timeline(self.trace.service), self.inputs.thresholds, self.trace.start_ns)
+        return judge(self.trace, self.inputs.thresholds) if self is self.whole else self.whole.judged
 
     @once
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
 
-        if self.trace.snapshot is not None:
-            from npu_tui.rules.snapshot import snapshot_findings
-
-            return snapshot_findings(self.trace)
         if self.judged is not None:
             return self.judged.findings
         self.compute_ahead()
@@ -552,16 +544,13 @@ class Profile(Parted):
     @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
-        from npu_tui.analysis.evidence import half_told
         from npu_tui.analysis.health import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
         odd = [*self.left_out, *filter(None, [self.clock_jump])]
         if cpu is not None and not isinstance(cpu, Message):
             odd += [message("health.ftrace", count=count, what=what) for what, count in cpu.scheduling.odd.items()]
-        if self.judged is not None and (count := half_told(self.judged.found)):
-            every = len(self.judged.found.latencies.start)
-            odd.append(message("odd.half_told", count=count, all=every, share=count / every))
+        odd += [] if self.judged is None else self.judged.warnings
         return replace(health, warnings=health.warnings + odd)
 
     @shared

@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, memory_curve
-from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of, placed
+from npu_tui.analysis.snapshot import Held, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import RANK_IN_NAME, Source
 from npu_tui.load.formats.memory import is_snapshot
@@ -64,13 +63,10 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
     )
 
 
-class Beside(Struct, dict=True, eq=False):
+class Beside(Held, eq=False):
     """A ``device`` of the ``snapshot`` of the profile of ``trace``; ``left`` are other snapshots in its folder."""
 
     trace: Trace
-
-    snapshot: MemorySnapshot
-    device: DeviceMemory
     left: tuple[str, ...] = ()
 
     @once
@@ -78,7 +74,7 @@ class Beside(Struct, dict=True, eq=False):
         """Whether ``memory`` is on the clock of the profile: it was made of the snapshot, or both have times."""
         trace, moments = self.trace, self.device.moments
         within = moments[0] < trace.start_ns + trace.end and moments[-1] > trace.start_ns
-        return trace.snapshot is not None or (self.device.events.time is not None and bool(within))
+        return trace.snapshot is self.snapshot or (self.device.events.time is not None and bool(within))
 
     @property
     def origin(self) -> int:
@@ -88,20 +84,15 @@ class Beside(Struct, dict=True, eq=False):
     @once
     def memory(self) -> Memory:
         """Curves and blocks of ``device``, in ns after ``origin``."""
-        own = None if self.trace.snapshot is None else self.trace
+        own = self.trace if self.trace.snapshot is self.snapshot else None
         return memory_of_device(self.snapshot, self.device, self.origin, own)
 
     @once
     def others(self) -> list[Beside]:
         """The other devices of the snapshot."""
         return [
-            Beside(self.trace, self.snapshot, device) for device in self.snapshot.devices if device is not self.device
+            Beside(self.snapshot, device, self.trace) for device in self.snapshot.devices if device is not self.device
         ]
-
-    @once
-    def growth(self) -> Growth | None:
-        """How what is allocated grows from step to step; None without steps."""
-        return growth(self.snapshot, self.device)
 
     def event_at(self, time: int) -> int:
         """The event at ``time`` of ``memory``, where that has no place in the profile."""
@@ -122,14 +113,14 @@ def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) 
     """
     if trace.snapshot is not None:
         device = main_device(trace.snapshot, number)
-        return None if device is None else Beside(trace, trace.snapshot, device)
+        return None if device is None else Beside(trace.snapshot, device, trace)
     fallback = None
     files = [] if source is None else _beside(source, trace)
     for file in files:
         with suppress(InputError, OSError):  # another pickle
             snapshot = load_snapshot(file)
             if (device := main_device(snapshot, number)) is not None:
-                found = Beside(trace, snapshot, device, tuple(other.name for other in files if other != file))
+                found = Beside(snapshot, device, trace, tuple(other.name for other in files if other != file))
                 if found.placed or device.events.time is None:
                     return found
                 fallback = fallback or found

@@ -38,19 +38,14 @@ def opened_tables(
     A folder that holds several ranks has the tables of all of them, and ``ranks``. Raises ``InputError`` if there is
     nothing, or where one profile cannot be read.
     """
-    from npu_tui.jobs.kept import is_kept
-    from npu_tui.load.errors import SeveralError
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
+    from npu_tui.subjects import subject_at
 
     opening = opening_of(path, cached, form)
-    if is_kept(Path(path), opening.survey):
+    if subject_at(opening).of_several:
         return job_tables(Path(path), thresholds, cached)
-    try:
-        source = opening.source
-    except SeveralError:
-        return job_tables(Path(path), thresholds, cached)
-    profile = Profile(opening.trace(), source, thresholds)
+    profile = Profile(opening.trace(), opening.source, thresholds)
     return ProfileTables(lambda: [profile])
 
 

@@ -6,9 +6,25 @@ A family is a module with ``RULES``; its thresholds are beside the check that co
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npu_tui.analysis.thresholds import Thresholds
+    from npu_tui.rules.model import Judged
+    from npu_tui.trace.model import Trace
+
 FAMILIES = (
     "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "links", "compute", "affinity",
     "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels", "bandwidth", "transfers",
     "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
+
+
+def judge(trace: Trace, limits: Thresholds) -> Judged | None:
+    """What the rules of its subject say of all of ``trace``; None where those of devices are asked."""
+    if not trace.nature.rules:
+        return None
+    judged: Judged = import_module(f"npu_tui.rules.{trace.nature.rules}").judged(trace, limits)
+    return judged

@@ -20,8 +20,8 @@ FindingClass = Literal["dispatch", "compute", "communication", "memory", "config
 Severity = Literal["high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 
-Scope = Literal["profile", "compare", "job", "snapshot", "service"]
-"""What a finding is about: one profile, two compared ones, all ranks of a job, a memory snapshot, a service."""
+Scope = Literal["profile", "compare", "job", "memory", "service"]
+"""What a finding is about: a subject, or two profiles that are compared."""
 
 SideName = Literal["base", "new"]
 """The two sides of a comparison."""
@@ -147,6 +147,13 @@ class Finding(Struct, frozen=True):
     def whatif(self) -> str | None:
         """What ``npu-tui whatif`` is asked for the run without it; None where nothing can be replayed."""
         return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
+
+
+class Judged(Struct, frozen=True):
+    """What the rules of a subject say of all of it, and what its health warns of besides."""
+
+    findings: Findings
+    warnings: tuple[Message, ...] = ()
 
 
 class Findings(Struct, frozen=True):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.evidence import half_told
+from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import FIGURES
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TTFT, Timeline
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.model import Evidence, Finding, Findings
+from npu_tui.rules.model import Evidence, Finding, Findings, Judged
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
 from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
@@ -27,11 +29,10 @@ _REST = 0.2
 _HUNDRED = 100
 
 
-class Judged(Struct, frozen=True):
+class JudgedService(Judged, frozen=True, kw_only=True):
     """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded."""
 
     found: Timeline
-    findings: Findings
     figures: dict[str, float]
 
 
@@ -39,7 +40,13 @@ _Weighed = tuple[ServiceRule, Cause, str | None]
 """A rule, what it found, and the id of the finding that this is a part of: it is gone once that one is."""
 
 
-def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) -> Judged:
+def judged(trace: Trace, limits: Thresholds) -> JudgedService:
+    """What is wrong with the service that ``trace`` was made of."""
+    assert trace.service is not None
+    return judge(timeline(trace.service), limits, trace.start_ns)
+
+
+def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) -> JudgedService:
     """What is wrong with a service; the places of its findings are in ns since ``origin``."""
     facts = ServiceFacts(found, limits or Thresholds())
     causes: list[tuple[ServiceRule, Cause]] = []
@@ -67,7 +74,11 @@ def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) ->
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
     verdict = _verdict(facts, led, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
-    return Judged(found, Findings(findings, tuple(not_checked), tuple(verdict), leaders), facts.figures)
+    half, every = half_told(found), len(found.latencies.start)
+    warnings = (message("odd.half_told", count=half, all=every, share=half / every),) if half else ()
+    return JudgedService(
+        Findings(findings, tuple(not_checked), tuple(verdict), leaders), warnings, found=found, figures=facts.figures
+    )
 
 
 def _known(*figures: dict[str, float]) -> list[str]:

@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.allocator_replay import Settings, best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
-from npu_tui.analysis.snapshot import (
-    Growth,
-    Owner,
-    Pieces,
-    failures,
-    growth,
-    named_at,
-    owner_of,
-    owners,
-    pieces,
-    placed,
-)
+from npu_tui.analysis.snapshot import Held, Owner, failures, held_in, owner_of, placed
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
-from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity
+from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Judged, Kind, Severity
 from npu_tui.rules.rule import advise
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory, MemorySnapshot
+from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 from npu_tui.trace.text import brief
-
-SNAPSHOT_FINDINGS = (
-    Kind(
-        "SNAPSHOT.OOM",
-        "memory",
-        "snapshot",
-        advice=("expandable", "smaller_batch", "checkpointing"),
-        pages=(pages.ALLOCATOR,),
-    ),
-    Kind("SNAPSHOT.LEAK", "memory", "snapshot", advice=("leak", "leak_detach")),
-    Kind("SNAPSHOT.PIECES", "memory", "snapshot", advice=("expandable",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.RETURNED", "memory", "snapshot", advice=("empty_cache",), pages=(pages.ALLOCATOR,)),
-    Kind("SNAPSHOT.CACHED", "memory", "snapshot"),
-    Kind("SNAPSHOT.PEAK", "memory", "snapshot", advice=("checkpointing", "smaller_batch"), pages=(pages.CHECKPOINT,)),
-)
-"""Every finding about a memory snapshot."""
 
 _PIECES = 0.2
 """The share of reserved memory that lies unused when most is reserved, from which on it is told."""
@@ -61,30 +35,20 @@ _GAIN = 0.05
 """The share of what was reserved that another setting must save to be named."""
 
 
-class Judged(Struct, frozen=True):
-    """What was found on one device: its blocks at the peak by owner, its growth, its unused memory."""
+class SnapshotRule(Kind, frozen=True, kw_only=True):
+    """A rule about the memory of one device."""
 
-    device: DeviceMemory
-    owners: list[Owner]
-    growth: Growth | None
-    pieces: Pieces
-    findings: list[Finding]
+    check: Callable[[Held], Iterator[Finding]]
 
 
-def judge(snapshot: MemorySnapshot) -> list[Judged]:
-    """Every device of ``snapshot``, what is most urgent first."""
-    judged = []
-    for device in snapshot.devices:
-        held = owners(snapshot, device, named_at(device, device.peak[0]))
-        grown, unused = growth(snapshot, device), pieces(device)
-        found = [
-            *_failed(device), *_leaks(device, grown), *_pieces(device), *_returned(snapshot, device),
-            *_cached(device, unused), *_peak(device, held),
-        ]  # fmt: skip
-        if len(snapshot.devices) > 1:
-            found = [replace(one, title=message("snapshot.of", device=device.label, title=one.title)) for one in found]
-        judged.append(Judged(device, held, grown, unused, found))
-    return judged
+def findings_of(devices: Sequence[Held]) -> list[tuple[Held, Finding]]:
+    """What is to be said of ``devices``, the gravest first."""
+    found = []
+    for held in devices:
+        for finding in chain.from_iterable(rule.check(held) for rule in SNAPSHOT_RULES):
+            title = message("snapshot.of", device=held.device.label, title=finding.title)
+            found.append((held, replace(finding, title=title) if len(devices) > 1 else finding))
+    return sorted(found, key=lambda one: SEVERITIES.index(one[1].severity))
 
 
 def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
@@ -96,26 +60,24 @@ def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
     return replace(finding, detail=detail, gain_bytes=gain if code in ("split", "expandable") else None, advice=advice)
 
 
-def snapshot_findings(trace: Trace) -> Findings:
-    """The findings of the snapshot that ``trace`` was made of, as the explorer shows them."""
-    judged = [] if trace.snapshot is None else judge(trace.snapshot)
-    found = [
-        replace(finding, evidence=_places(trace, one.device, finding)) for one in judged for finding in one.findings
-    ]
-    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    leaders = tuple(found[:3])
-    return Findings(tuple(found), (), tuple(finding.title for finding in leaders), leaders)
+def judged(trace: Trace, limits: Thresholds) -> Judged:
+    """The findings about the snapshot that ``trace`` was made of, as the explorer shows them; none has a limit."""
+    del limits
+    assert trace.snapshot is not None
+    found = findings_of(held_in(trace.snapshot))
+    findings = tuple(replace(one, evidence=_places(trace, held, one)) for held, one in found)
+    return Judged(Findings(findings, (), tuple(finding.title for finding in findings[:3]), findings[:3]))
 
 
-def _places(trace: Trace, device: DeviceMemory, finding: Finding) -> tuple[Evidence, ...]:
+def _places(trace: Trace, held: Held, finding: Finding) -> tuple[Evidence, ...]:
     """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events."""
-    if finding.owner is None or trace.snapshot is None:
+    if finding.owner is None:
         return tuple(
             replace(place, start=place.start - trace.start_ns, end=place.end - trace.start_ns)
             for place in finding.evidence[:_LISTED]
         )
-    members, first = finding.owner.members, trace.snapshot.first_of(device)
-    largest = members[np.argsort(-device.lives.size[members], kind="stable")][:_LISTED]
+    members, first = finding.owner.members, held.snapshot.first_of(held.device)
+    largest = members[np.argsort(-held.device.lives.size[members], kind="stable")][:_LISTED]
     items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
     note, slices = line_text(finding.owner.code), trace.slices
     # A block may stand in two lanes: by age and by address.
@@ -143,21 +105,22 @@ def _told(
     id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], device: DeviceMemory,
     *events: int, owner: Owner | None = None, advice: tuple[Message, ...] = (),
 ) -> Finding:  # fmt: skip
-    """A finding of ``device`` at ``events``, with all the advice of its kind unless some is given."""
-    kind = next(kind for kind in SNAPSHOT_FINDINGS if kind.id == id_)
+    """A finding of ``device`` at ``events``, with all the advice of its rule unless some is given."""
+    rule = next(rule for rule in SNAPSHOT_RULES if rule.id == id_)
     code = None if owner is None else placed(owner.code)
     return Finding(
-        id_, kind.cls, severity, message(f"finding.snapshot.{title}", **words),
+        id_, rule.cls, severity, message(f"finding.snapshot.{title}", **words),
         message(f"finding.snapshot.{detail}", **words),
         tuple(
             Evidence(at := int(device.moments[event]), at + 1, name=message("snapshot.at", event=event), event=event)
             for event in events
         ),
-        advice or advise(*kind.advice or (id_,)), code_lines=() if code is None else (code,), owner=owner,
+        advice or advise(*rule.advice or (id_,)), code_lines=() if code is None else (code,), owner=owner,
     )  # fmt: skip
 
 
-def _failed(device: DeviceMemory) -> Iterator[Finding]:
+def _failed(held: Held) -> Iterator[Finding]:
+    device = held.device
     failed = failures(device)
     if not failed:
         return
@@ -188,7 +151,8 @@ def _failed(device: DeviceMemory) -> Iterator[Finding]:
     yield finding
 
 
-def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[Finding]:
+def _leaks(held: Held) -> Iterator[Finding]:
+    device, grown = held.device, held.growth
     for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
         size, steps = int(more.sum()), len(more)
         if size >= max(1 << 20, device.peak[1] // 1000):
@@ -200,8 +164,9 @@ def _leaks(device: DeviceMemory, grown: Growth | None) -> Iterator[Finding]:
             yield _told("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, device, *starts, owner=owner)
 
 
-def _pieces(device: DeviceMemory) -> Iterator[Finding]:
+def _pieces(held: Held) -> Iterator[Finding]:
     """Memory was unused, and enough of it, when the allocator took still more from the device."""
+    device = held.device
     event = _last_growth(device)
     if event < 0 or not device.has_segments or failures(device):  # what failed is told instead
         return
@@ -244,16 +209,16 @@ def _last_growth(device: DeviceMemory) -> int:
     return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
 
 
-def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Finding]:
+def _returned(held: Held) -> Iterator[Finding]:
     """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
-    events = device.events
+    device, events = held.device, held.device.events
     back = np.flatnonzero(events.action == Action.segment_free)
     again = np.flatnonzero(events.action == Action.segment_alloc)
     again = again[again > back.min(initial=NEVER)]
     size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
     if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):
         return
-    stacks = [snapshot.stacks[stack] if stack >= 0 else "" for stack in events.stack[back].tolist()]
+    stacks = [held.snapshot.stacks[stack] if stack >= 0 else "" for stack in events.stack[back].tolist()]
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
@@ -271,18 +236,20 @@ def _returned(snapshot: MemorySnapshot, device: DeviceMemory) -> Iterator[Findin
     yield finding
 
 
-def _cached(device: DeviceMemory, unused: Pieces) -> Iterator[Finding]:
+def _cached(held: Held) -> Iterator[Finding]:
+    device, unused = held.device, held.pieces.free_segments
     reserved = int(device.segments.size.sum())
-    if unused.free_segments >= max(_PIECES * reserved, _WORTH):
-        words = {"size": unused.free_segments, "reserved": reserved}
+    if unused >= max(_PIECES * reserved, _WORTH):
+        words = {"size": unused, "reserved": reserved}
         yield _told("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
 
 
-def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[Finding]:
+def _peak(held: Held) -> Iterator[Finding]:
+    device, owners = held.device, held.at_peak
     event, size = device.peak
-    if not held or (event < 0 and len(device.events)):
+    if not owners or (event < 0 and len(device.events)):
         return
-    lives, first = device.lives, held[0]
+    lives, first = device.lives, owners[0]
     released = int(lives.size[first.members][lives.end[first.members] < NEVER].sum())
     words = {
         "size": size, "event": event, "place": line_text(first.code), "held": first.size, "before": device.before,
@@ -291,7 +258,36 @@ def _peak(device: DeviceMemory, held: list[Owner]) -> Iterator[Finding]:
     if event < 0:  # the state at one moment, without what led to it
         yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
         return
-    title = "peak" if len(held) > 1 or first.code is not None else "peak_nobody"
+    title = "peak" if len(owners) > 1 or first.code is not None else "peak_nobody"
     advice = advise("compare_dumps") if device.allocator.startswith(OUTSIDE) else ()
     detail = "peak_released" if released else "peak_kept"
     yield _told("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
+
+
+SNAPSHOT_RULES = (
+    SnapshotRule(
+        "SNAPSHOT.OOM",
+        "memory",
+        "memory",
+        advice=("expandable", "smaller_batch", "checkpointing"),
+        pages=(pages.ALLOCATOR,),
+        check=_failed,
+    ),
+    SnapshotRule("SNAPSHOT.LEAK", "memory", "memory", advice=("leak", "leak_detach"), check=_leaks),
+    SnapshotRule(
+        "SNAPSHOT.PIECES", "memory", "memory", advice=("expandable",), pages=(pages.ALLOCATOR,), check=_pieces
+    ),
+    SnapshotRule(
+        "SNAPSHOT.RETURNED", "memory", "memory", advice=("empty_cache",), pages=(pages.ALLOCATOR,), check=_returned
+    ),
+    SnapshotRule("SNAPSHOT.CACHED", "memory", "memory", check=_cached),
+    SnapshotRule(
+        "SNAPSHOT.PEAK",
+        "memory",
+        "memory",
+        advice=("checkpointing", "smaller_batch"),
+        pages=(pages.CHECKPOINT,),
+        check=_peak,
+    ),
+)
+"""Every rule about a memory snapshot."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
 from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
+from npu_tui.trace.nature import PROFILE, Nature
 from npu_tui.trace.once import ValueCache
 from npu_tui.trace.scheduling import Scheduling
 from npu_tui.trace.service import Service
@@ -244,12 +245,18 @@ class Trace:
     """The role of every lane, where a parsed copy has it; else empty, and ``lane_roles`` computes it."""
     communication: CommunicationArgs | None = field(default=None, init=False, repr=False, compare=False)
     """The args of communication layers, where a parsed copy has them."""
+    nature: Nature = field(default=PROFILE, init=False, repr=False, compare=False)
+    """What the trace was made of."""
     snapshot: MemorySnapshot | None = field(default=None, init=False, repr=False, compare=False)
     """The memory snapshot that the trace was made of, if it was."""
     service: Service | None = field(default=None, init=False, repr=False, compare=False)
     """The inference service that the trace was made of, if it was."""
     scheduling: Scheduling | None = field(default=None, init=False, repr=False, compare=False)
     """The recording of the scheduler that the trace was made of, if it was."""
+    is_untimed: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether its times are numbers of events, ``EVENT_NS`` each."""
+    bytes_beside: int = field(default=0, init=False, repr=False, compare=False)
+    """Bytes of the files that it was made of and that hold no events."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
     held: object = field(default=None, init=False, repr=False, compare=False)
@@ -257,10 +264,8 @@ class Trace:
 
     @property
     def size(self) -> int:
-        """Size of all event files in bytes, decompressed; of a service that of all its files."""
-        if self.service is not None:
-            return sum(self.service.files.values())
-        return sum(file.size for file in self.files)
+        """Size of all files in bytes, decompressed."""
+        return sum(file.size for file in self.files) + self.bytes_beside
 
     @property
     def file_lanes(self) -> list[Lane]:

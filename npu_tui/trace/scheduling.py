@@ -12,11 +12,14 @@ from msgspec.structs import replace
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message
+from npu_tui.trace.nature import Nature
 
 State = IntEnum("State", "unknown running preempted woken asleep blocked", start=0)
 """What a thread does; ``blocked`` ones wait in the kernel (D: mostly for I/O)."""
 WAITS, SLEEPS = (State.preempted, State.woken), (State.asleep, State.blocked)
 """The states of threads that wait for a CPU, and of those that could not run."""
+FTRACE = Nature("ftrace")
+"""A trace of such a recording."""
 _EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 IDLE, NOBODY, WAKING = 0, -1, -2
 """The task of a CPU that has nothing to run, a task that is not known, and a CPU that comes out of idling."""

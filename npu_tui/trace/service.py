@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
+from npu_tui.trace.nature import Nature
 from npu_tui.trace.once import once
 
 UNKNOWN = int(np.iinfo(np.int64).min)
@@ -273,6 +274,15 @@ NUMBERED = {"passes": [*Pass.__members__], "kind": [*Kind.__members__]}
 """Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
 SERVICE_PID = 1 << 45
 """The layers of the tables have this number or a higher one; no process of a system has."""
+SERVICE = Nature(
+    "service",
+    launches=False,
+    has_steps=False,
+    by_category=True,
+    rules="service_verdict",
+    folds=lambda pid, above: (3, 100 - above) if pid >= SERVICE_PID else (0, -above),
+)
+"""A trace of a service: what the tables say stays longest, the first of them at last."""
 SERVED = "request"
 """The links from a request to the batches that it is in."""
 FOLLOWED = "state"

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from npu_tui.trace.arrays import I8, I32, I64, Bools, summed
 from npu_tui.trace.message import Message
+from npu_tui.trace.nature import Nature
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
 
@@ -55,6 +56,16 @@ SEGMENTS_PID = 1 << 20
 """Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
 AGES = "history", "older than the history", "never released", "released after the peak"
 """The lanes of such a trace: the history, and blocks by their age."""
+MEMORY = Nature(
+    "memory",
+    launches=False,
+    has_steps=False,
+    is_dated=False,
+    rules="snapshot",
+    lane_names=dict(zip(AGES, ("age.history", "age.older", "age.kept", "age.peak"), strict=True)),
+    folds=lambda pid, above: (0, -above) if pid >= SEGMENTS_PID else (3, -above),
+)
+"""Such a trace: what blocks are about by age stays longest."""
 
 EVENT_NS = 1000
 """The time that one event stands for where none is recorded, ns."""

@@ -9,11 +9,12 @@ from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.strings import say
+from npu_tui.subjects import subject_of
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
-from npu_tui.tui.tabs.lines import LinesTab
+from npu_tui.tui.tabs.lines import LinesTab, view_name
 from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table, padded, row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
@@ -153,8 +154,11 @@ class Contents:
         )  # fmt: skip
         if counted != self._counted:
             self._counted = counted
-            names = {id_: tab.name for id_, tab in self._tabs.items()}
-            self._panel.show_tabs({id_: tab.count(now) for id_, tab in self._tabs.items()}, names)
+            own = [subject_of(profile.trace).tabs for profile in self._session.profiles]
+            here = subject_of(now.profile.trace).tabs
+            names = {id_: tab.name or view_name(here.get(id_, "")) for id_, tab in self._tabs.items()}
+            shown = [id_ for id_ in self._tabs if not all(tabs.get(id_) == "" for tabs in own)]
+            self._panel.show_tabs({id_: self._tabs[id_].count(now) for id_ in shown}, names)
 
     def _now(self) -> Context:
         state, turn = self._explorer.state, self._tabs[self._panel.tab].turn

@@ -6,14 +6,15 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
 from npu_tui.strings import say
+from npu_tui.subjects import SUBJECTS, subject
 from npu_tui.trace.text import brief, cell_count, printable
 from npu_tui.tui.commands import BY_ID, key_label
 from npu_tui.tui.session import Session
@@ -21,7 +22,8 @@ from npu_tui.tui.terminal.internals import after
 
 _MESSAGE_SECONDS = 6.0
 
-Place = Literal["lanes", "service", "snapshot", "compared", "table", "text", "tables", "job", "job_table"]
+Place = str
+"""One of ``FOOTERS``."""
 
 
 class Hint(Struct, frozen=True):
@@ -60,8 +62,8 @@ _ROWS: dict[Place, str] = {
 }
 """Each word with its commands after ``=``, or with the keys of a table after ``:``."""
 _OF_LAUNCHES = "starved=starved_next"
-_ROWS["service"] = _ROWS["lanes"].replace(_OF_LAUNCHES, "requests=engine_steps").replace("chain=chain ", "")
-_ROWS["snapshot"] = _ROWS["lanes"].replace(_OF_LAUNCHES, "memory=tab_memory").replace("chain=chain ", "")
+FOOTERS = (*_ROWS, *SUBJECTS)
+"""Where the focus may be: in the lanes of a subject, or elsewhere."""
 
 
 def _hint(row: str) -> Hint:
@@ -72,23 +74,23 @@ def _hint(row: str) -> Hint:
     return Hint(word, keys=tuple(names.split(",")))
 
 
-HINTS = {place: (*_ALWAYS, *map(_hint, rows.split())) for place, rows in _ROWS.items()}
-"""What the bottom line names by where the focus is, in the order of what a newcomer needs."""
+@cache
+def hints_of(place: Place) -> tuple[Hint, ...]:
+    """What the bottom line names where the focus is, in the order of what a newcomer needs."""
+    rows = _ROWS.get(place) or _ROWS["lanes"]
+    if (hint := subject(place).hint if place in SUBJECTS else None) is not None:
+        rows = rows.replace(_OF_LAUNCHES, "=".join(hint)).replace("chain=chain ", "")
+    return (*_ALWAYS, *map(_hint, rows.split()))
 
 
 def place_of(session: Session) -> Place:
-    """Whose keys the line names in the lanes of ``session``: nothing starves a service or a snapshot."""
-    if session.picture is not None:
-        return "compared"
-    traces = session.scene.traces
-    if traces[0].service is not None:  # an NPU profile may lie beside it
-        return "service"
-    return "snapshot" if all(trace.snapshot is not None for trace in traces) else "lanes"
+    """Whose keys the line names in the lanes of ``session``: those of the first trace, as others lie beside it."""
+    return "compared" if session.picture is not None else session.scene.traces[0].nature.subject
 
 
 def footer(place: Place, width: int, refused: Collection[str] = ()) -> Text:
     """The hints of ``place`` but of commands that are ``refused``, as many whole ones as ``width`` columns hold."""
-    return _joined((hint for hint in HINTS[place] if not hint.commands or set(hint.commands) - set(refused)), width)
+    return _joined((hint for hint in hints_of(place) if not hint.commands or set(hint.commands) - set(refused)), width)
 
 
 def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
@@ -100,7 +102,7 @@ def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
     gap = _GAP if line.plain else ""
     room, words = width - line.cell_len - len(gap), list(leads)
     line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold reverse")
-    others = _joined(HINTS[place][len(_ALWAYS) :], width - line.cell_len - 2)
+    others = _joined(hints_of(place)[len(_ALWAYS) :], width - line.cell_len - 2)
     return line.append("  ").append_text(others) if others.plain else line
 
 

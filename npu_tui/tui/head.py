@@ -25,10 +25,10 @@ from npu_tui.profile.network_tables import has_ports
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Said
 from npu_tui.trace.model import Trace
-from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.first_picture import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
@@ -355,7 +355,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     parts += [
         _dispatch(device, len(devices) > 1, shown.end, float(unasked.get(device.device, 0))) for device in devices
     ]
-    if (about := subject(shown)) is not None:
+    if (about := subject_of(shown).about(shown)) is not None:
         parts = [[Text(about, style="bold")]]
     elif session.is_tables:
         parts.append([Text(say("header.only_memory" if session.scene.end else "header.no_timeline"))])
@@ -369,19 +369,6 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
             parts.append([Text(name + "  ".join(words)), Text(name + words[-1])])
     parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
-
-
-def subject(trace: Trace) -> str | None:
-    """What ``trace`` holds of an inference service or of memory, None where it is that of a rank."""
-    if trace.snapshot is not None:
-        held = trace.snapshot.devices
-        events = sum(len(device.events) for device in held)
-        return say("snapshot.about", events=events, devices=len({device.device for device in held}))
-    if trace.service is None:
-        return None
-    requests, batches = trace.service.requests, trace.service.batches
-    known = np.where(batches.dp_rank == UNKNOWN, -1 - batches.process, batches.dp_rank)
-    return say("service.about", requests=len(requests), batches=len(batches), engines=len(np.unique(known)))
 
 
 def _form(source: Source | None) -> str:

@@ -169,7 +169,7 @@ class Loader:
         trace = opening.trace(Watcher(progress, early, lambda why: _note(found, why)))
         found.append(trace)
         _fold(trace)
-        if trace.snapshot is not None:
+        if trace.is_untimed:
             from npu_tui.tui.session import read_times_of
 
             read_times_of([trace])

@@ -134,10 +134,8 @@ _AXIS = EventAxis(
 
 
 def read_times_of(traces: Sequence[Trace]) -> None:
-    """Times read in events where all ``traces`` are of snapshots without times."""
-    devices = [device for trace in traces for device in (trace.snapshot.devices if trace.snapshot else [None])]
-    untimed = bool(devices) and all(device is not None and device.events.time is None for device in devices)
-    read_events(untimed)
+    """Times read in events where none of ``traces`` has any."""
+    read_events(bool(traces) and all(trace.is_untimed for trace in traces))
 
 
 def read_events(are_events: bool) -> None:

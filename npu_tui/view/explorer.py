@@ -291,7 +291,7 @@ class Explorer:
         part of it.
         """
         # Steps of an NPU beside a service are a part of it, those of a snapshot are what it compares.
-        as_whole = any(trace.service is not None or trace.snapshot is not None for trace in self.scene.traces)
+        as_whole = not all(trace.nature.has_steps for trace in self.scene.traces)
         bulk = bulk_of(self.scene.traces[0]) if len(self.scene.traces) == 1 else None
         whole = self.scene.whole if bulk is None else (bulk.start, max(bulk.end, bulk.start + 1))
         step = None if as_whole else self.scene.step_at(0 if bulk is None else bulk.start, 0)

@@ -14,8 +14,6 @@ from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP
 from npu_tui.trace.kineto import is_of_gpu
 from npu_tui.trace.model import Lane, Layer, Rows, Trace
-from npu_tui.trace.service import SERVICE_PID
-from npu_tui.trace.snapshot import SEGMENTS_PID
 from npu_tui.view.scene import BESIDE_LANES, Chart, Scene, ScreenRow
 
 
@@ -386,10 +384,8 @@ def _turns(trace: Trace) -> dict[int, tuple[int, int]]:
             continue
         place = places[layer.kind]
         places[layer.kind] += 1
-        if trace.service is not None:  # what the tables say stays longest, the first of them at last
-            turns[layer.index] = (3, 100 - place) if layer.pid >= SERVICE_PID else (0, -place)
-        elif trace.snapshot is not None:
-            turns[layer.index] = (0, -place) if layer.pid >= SEGMENTS_PID else (3, -place)
+        if trace.nature.folds is not None:
+            turns[layer.index] = trace.nature.folds(layer.pid, place)
         elif layer.kind in ("other", "cann", "python"):
             turns[layer.index] = 0, ("other", "cann", "python").index(layer.kind)
         elif layer.kind != "overlap":

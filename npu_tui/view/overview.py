@@ -148,12 +148,12 @@ class TopRows(Struct):
         return y, lost, starved
 
     def _launches(self) -> bool:
-        """Whether the trace may have links: a snapshot of memory and a service have no launches to lose time on."""
+        """Whether the trace may have links."""
         if self.trace >= len(self.scene.traces):
             return True
         trace = self.scene.traces[self.trace]
         if not self.scene.measured:
-            return trace.snapshot is None and trace.service is None
+            return trace.nature.launches
         kinds = {layer.kind for layer in trace.layers}
         return bool(kinds & {"cann", "hardware"} or len(self.cache.links(self.trace, self.state.link_category)))
 

@@ -20,7 +20,6 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Lane, RoleKind, Rows, Trace
-from npu_tui.trace.snapshot import AGES
 from npu_tui.view.path_lane import PathLane
 from npu_tui.view.viewport import Viewport
 
@@ -135,7 +134,6 @@ _OVERLAP = {
     "Communication(Not Overlapped)": "overlap.exposed",
     "Free": "overlap.free",
 }
-_AGES = dict(zip(AGES, ("age.history", "age.older", "age.kept", "age.peak"), strict=True))
 
 
 # --- Names and roles of lanes ---
@@ -161,7 +159,7 @@ def roles(trace: Trace) -> list[Role]:
 def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
     if lane.derived:
         return say("lane.steps")
-    known = _OVERLAP if trace.layers[lane.layer].kind == "overlap" else _AGES if trace.snapshot is not None else {}
+    known = _OVERLAP if trace.layers[lane.layer].kind == "overlap" else trace.nature.lane_names
     if lane.name in known:
         return say(f"lane.{known[lane.name]}")
     if role in ("main", "backward", "queue") and _NUMBERED.match(lane.name):

@@ -12,6 +12,7 @@ from npu_tui.gate.checks import Check, finding_checks
 from npu_tui.output.report_schema import NotChecked, OverlapPart
 from npu_tui.output.text import text as text_of
 from npu_tui.profile.finding_tables import FINDINGS
+from npu_tui.subjects import subject
 
 ROWS = [
     finding("DISPATCH.FREE", "high", gain_us=2500.0),
@@ -25,7 +26,6 @@ def with_findings(rows, not_checked=(), total_us=1.0):
     """What the checks of findings read of a report."""
     overlap = dict.fromkeys((each.name for each in fields(OverlapPart) if each.required), None)
     found = SimpleNamespace(overlap=msgspec.convert(overlap | {"total_us": total_us}, OverlapPart))
-    found.source = SimpleNamespace(kind="trace_view_json")
     found.findings = msgspec.convert(rows, list[FINDINGS.row])
     found.not_checked = msgspec.convert(list(not_checked), list[NotChecked])
     return found
@@ -34,7 +34,11 @@ def with_findings(rows, not_checked=(), total_us=1.0):
 def failing(fail_on, only=(), ignore=(), unknown=()):
     missing = [{"id": each, "reason": "no file"} for each in unknown]
     report = with_findings(ROWS, missing)
-    return [check.id for check in finding_checks(report, fail_on, only, ignore) if check.status != "pass"]
+    return [
+        check.id
+        for check in finding_checks(report, subject("profile"), fail_on, only, ignore)
+        if check.status != "pass"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,15 +66,15 @@ def test_a_rule_that_was_asked_for_and_could_not_be_applied_is_no_pass():
 
 def test_a_finding_that_was_asked_for_and_is_absent_passes():
     report = with_findings(ROWS)
-    (check,) = finding_checks(report, "high", ["FREQ"], ())
+    (check,) = finding_checks(report, subject("profile"), "high", ["FREQ"], ())
     assert (check.id, check.status, check.text) == ("FREQ", "pass", "not found")
 
 
 def test_without_a_device_no_finding_passes():
     report = with_findings([], [{"id": "device", "reason": "no layer of a device"}], None)
-    (check,) = finding_checks(report, "high", (), ())
+    (check,) = finding_checks(report, subject("profile"), "high", (), ())
     assert (check.status, check.text) == ("not_measured", "no layer of a device")
-    assert finding_checks(report, None, (), ()) == []
+    assert finding_checks(report, subject("profile"), None, (), ()) == []
 
 
 def test_the_answer_names_what_failed_first_and_by_how_much():
@@ -79,7 +83,7 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
         Check("limit", "free", "fail", 2000.0, 1000.0, 0.2, 0.1),
         Check("baseline", "step_p99", "fail", 106.0, 105.0, base_us=100.0, tolerance=0.05),
         Check("limit", "host_late", "not_measured", text="no links"),
-        *finding_checks(with_findings(ROWS), "high", (), ()),
+        *finding_checks(with_findings(ROWS), subject("profile"), "high", (), ()),
     ]
     answer = Answer("trace.json", checks, ["rank 1"])
     lines = text_of(answer_document(answer)).splitlines()
@@ -109,7 +113,7 @@ def test_what_is_not_measured_may_be_allowed():
 
 def test_hostile_titles_stay_on_their_line():
     rows = [finding("OP.SMALL", "high", title="a\nb\x1b[2J\u202ec")]
-    checks = finding_checks(with_findings(rows), "high", (), ())
+    checks = finding_checks(with_findings(rows), subject("profile"), "high", (), ())
     text = text_of(answer_document(Answer("\x1b]0;x\x07", checks, [])))
     assert len(text.splitlines()) == 3
     assert all(line.isprintable() for line in text.splitlines())

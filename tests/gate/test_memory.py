@@ -10,7 +10,7 @@ import pytest
 from written import fields_of
 
 from npu_tui.cli.main import main
-from npu_tui.gate.memory import parse_size
+from npu_tui.gate.measures import parse_size
 from tests.gate.conftest import PROFILE
 
 MB = 1 << 20

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from npu_tui.analysis.allocator_replay import Settings, recorded, replay
+from npu_tui.analysis.snapshot import held_in
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
-from npu_tui.rules.snapshot import judge
+from npu_tui.rules.snapshot import findings_of
 from tests.snapshots import CAUSES, failures, simulate, write_snapshot
 
 
@@ -25,7 +26,7 @@ def test_a_small_pool_that_grows_beside_an_unused_large_one_is_no_fragmentation(
     run = replace(CAUSES["healthy"], layers=layers, activation=1 << 20, steps=3)
     path = tmp_path / "snapshot.pkl"
     path.write_bytes(pickle.dumps(simulate(run, 7).snapshot()))
-    assert {finding.severity for finding in judge(load_snapshot(path))[0].findings} == {"info"}
+    assert {finding.severity for _, finding in findings_of(held_in(load_snapshot(path)))} == {"info"}
 
 
 def test_what_a_setting_would_gain_is_told_where_a_replay_of_the_run_reserves_what_it_did(tmp_path: Path):

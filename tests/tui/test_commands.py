@@ -23,7 +23,7 @@ from npu_tui.tui.commands import (
     markdown_table,
     set_keys,
 )
-from npu_tui.tui.footer import HINTS
+from npu_tui.tui.footer import FOOTERS, hints_of
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.keymap import screen_bindings
 from npu_tui.tui.picker import PickerScreen
@@ -49,7 +49,7 @@ def test_every_command_has_a_title_and_every_title_a_command():
 
 def test_every_hint_of_the_footer_has_a_word_and_every_word_a_hint():
     words = {key.removeprefix("footer.") for key in texts_of("en") if key.startswith("footer.")}
-    hints = [hint for hints in HINTS.values() for hint in hints]
+    hints = [hint for place in FOOTERS for hint in hints_of(place)]
     assert words == {hint.word for hint in hints}
     assert {command for hint in hints for command in hint.commands} <= set(BY_ID)
 

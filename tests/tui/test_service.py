@@ -253,9 +253,9 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
     write_snapshot(snapshot, "leak")
     opening = opening_of(snapshot, cached=False)
     service = make_session(session.profiles[:1])
-    for opened_session, words, told in (
-        (service, "# requests", "execute decode"),
-        (make_session([Profile(opening.trace(), None)]), "9 memory", "leak.pkl"),
+    for opened_session, words, told, tabs, without in (
+        (service, "# requests", "execute decode", {"2 Req": "req", "6": "decode", "7": "execute"}, "IT9"),
+        (make_session([Profile(opening.trace(), None)]), "9 memory", "leak.pkl", {"9 Mem": "train.py"}, "IT267"),
     ):
         async with opened(opened_session, (80, 24)) as driver:
             hints = driver.rows()[-1]
@@ -264,10 +264,16 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             assert words in hints
             assert "starved" not in hints
             assert driver.panel.is_shown == (words == "9 memory")  # a low screen shows it where lanes leave it blank
-            for key in ("I", "T", "6", "7"):
+            for key in without:
                 await driver.press(key)
                 await driver.settle()
                 assert "no kernels" in driver.text(), key
+            for tab, holds in tabs.items():
+                await driver.press(tab[0])
+                await driver.settle()
+                assert tab in driver.text()
+                assert holds in driver.text()
+                assert not any(f"{key} Code" in driver.text() for key in "267")
             await driver.press("r")
             await driver.settle()
             assert "kernel_details.csv" not in driver.text()

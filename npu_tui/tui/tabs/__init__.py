@@ -5,13 +5,13 @@ from __future__ import annotations
 from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
-from npu_tui.tui.tabs.lines import LinesTab
+from npu_tui.tui.tabs.lines import LinesTab, of_subject
 from npu_tui.tui.tabs.links import links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Tab, of_a_device
+from npu_tui.tui.tabs.table import Context, Tab
 
 
 def _at_once(now: Context) -> bool:
@@ -38,8 +38,8 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
             lambda now: (now.range, now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)),
             turns=True,
         ),
-        "operators": Tab(of_a_device(operators), turns=True),
-        "communication": Tab(of_a_device(communication), turns=True),
+        "operators": Tab(of_subject("operators", operators), turns=True),
+        "communication": Tab(of_subject("communication", communication), turns=True),
         "search": Tab(
             search,
             lambda now: (now.hits, now.selection if lists_hits(now.turn) else None),

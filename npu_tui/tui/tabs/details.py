@@ -372,11 +372,11 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
         (say("details.duration"), duration_text(end - start)),
         (say("details.end"), exact_text(end + offset)),
         (say("details.self"), duration_text(self_time(trace, item))),
-        ("", class_word(OpClass(int(slices.op_class[item])), trace.service is not None)),
+        ("", class_word(OpClass(int(slices.op_class[item])), trace.nature.by_category)),
         (say("details.lane"), f"{trace.layers[lane.layer].name} / {lane.name}"),
         (say("details.row"), str(int(slices.depth[item]))),
     ]
-    if trace.snapshot is None:  # whose time is the number of an event
+    if trace.nature.is_dated:
         facts.append((say("details.raw"), f"{trace.start_ns + start} ns"))
     return _in_a_row(facts)
 

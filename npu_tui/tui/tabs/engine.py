@@ -25,7 +25,7 @@ def batches(now: Context) -> Content:
     return shown(now.trace, BATCHES, sheet, note)
 
 
-def _requests(now: Context) -> Content:
+def requests(now: Context) -> Content:
     """A row per request of a service, the slowest first; Enter goes to it."""
     sheet = REQUESTS.make(now.part)
     if not sheet.rows:
@@ -36,12 +36,7 @@ def _requests(now: Context) -> Content:
 
 
 def engine_steps(now: Context) -> Content:
-    """A row per step by start, the cursor on the first one that fell out of graph capture; Enter goes to the step.
-
-    Of an inference service its requests.
-    """
-    if now.profile.trace.service is not None:
-        return _requests(now)
+    """A row per step by start, the cursor on the first one that fell out of graph capture; Enter goes to the step."""
     sheet = ENGINE_STEPS.make(now.part)
     basis = now.profile.engine.basis
     if not sheet.rows or basis is None:
@@ -61,13 +56,13 @@ def engine_steps(now: Context) -> Content:
     return replace(table, at=at[0] if at else None)
 
 
-def engine_kinds(now: Context) -> Content:
-    """A row per kind and number of tokens, most time first; Enter goes to its longest step.
+def batch_kinds(now: Context) -> Content:
+    """A row per engine and kind of batches of a service; Enter goes to its longest batch."""
+    return shown(now.trace, BATCH_KINDS, BATCH_KINDS.make(now.part), scope_note(now))
 
-    Of an inference service its batches.
-    """
-    if now.profile.trace.service is not None:
-        return shown(now.trace, BATCH_KINDS, BATCH_KINDS.make(now.part), scope_note(now))
+
+def engine_kinds(now: Context) -> Content:
+    """A row per kind and number of tokens, most time first; Enter goes to its longest step."""
     sheet = ENGINE_KINDS.make(now.part)
     if not sheet.rows:
         return nothing(now, say("engine.none"))

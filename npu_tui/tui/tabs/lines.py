@@ -20,13 +20,14 @@ from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
 from npu_tui.query.query import about, columns_told, query
 from npu_tui.strings import say, words
+from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.engine import batches, engine_kinds, engine_steps
+from npu_tui.tui.tabs.engine import batch_kinds, batches, engine_kinds, engine_steps, requests
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -47,12 +48,11 @@ _SQL = "sql"
 """The view that answers a query; no key leads to it, as it needs one."""
 
 _NAMES = {
-    _SQL: "query.tab", "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
+    "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "passes": "passes.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
+    "batch_kinds": "service.kinds.name", "requests": "service.requests.name",
 }  # fmt: skip
-_NAMES_OF_SERVICE = {"engine_kinds": "service.kinds.name", "engine_steps": "service.requests.name"}
-"""What the views of the engine show of an inference service."""
 _LONGEST_NAME = 60
 
 
@@ -65,7 +65,7 @@ class LinesTab(Tab):
         self._sql = ""
         self._stopped = Event()
         self._running: set[Event] = set()
-        self._served = False
+        self._shown = self.view
 
     def ask(self, sql: str) -> None:
         """Show the answer to the query ``sql``."""
@@ -78,26 +78,52 @@ class LinesTab(Tab):
         return self._stopped in self._running
 
     def _depends_on(self, now: Context) -> object:
-        self._served = now.profile.trace.service is not None
+        self._shown = _view_of(now, self.view)
         return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
 
     @property
     def name(self) -> str:
         """The name of the view."""
-        names = _NAMES | _NAMES_OF_SERVICE if self._served else _NAMES
-        if self.view in DECLARED:
-            return say(f"table.{self.view}")
-        return say(names[self.view]) if self.view in names else ""
+        return say("query.tab") if self.view == _SQL else view_name(self._shown)
 
     def _view_of(self, now: Context) -> Content:
         if self.view != _SQL:
-            return VIEWS[self.view](now)
+            view = _view_of(now, self.view)
+            return VIEWS[view](now) if view == self.view else viewed(now, view)
         sql, stopped = self._sql, self._stopped
         self._running.add(stopped)
         try:
             return answered(now, sql, stopped)
         finally:
             self._running.discard(stopped)
+
+
+def _view_of(now: Context, view: str) -> str:
+    """What stands in the place of ``view`` for the subject at the cursor."""
+    return subject_of(now.profile.trace).tabs.get(view) or view
+
+
+def view_name(view: str) -> str:
+    """What a view is called, or a table that is shown as one; empty for the first view of a tab and for none."""
+    if view in _NAMES:
+        return say(_NAMES[view])
+    return say(f"table.{view}") if view in DECLARED else ""
+
+
+def viewed(now: Context, view: str) -> Content:
+    """A view, or the table of that name, which a subject without kernels may have."""
+    return _declared(DECLARED[view], now) if view in DECLARED else VIEWS[view](now)
+
+
+def of_subject(tab: str, make: Callable[[Context], Content]) -> Callable[[Context], Content]:
+    """``make``, or what the subject at the cursor has in the place of ``tab``."""
+    of_kernels = of_a_device(make)
+
+    def made(now: Context) -> Content:
+        view = subject_of(now.profile.trace).tabs.get(tab)
+        return viewed(now, view) if view else of_kernels(now)
+
+    return made
 
 
 def lines(now: Context) -> Content:
@@ -215,6 +241,8 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "engine_kinds": engine_kinds,
     "engine_steps": engine_steps,
     "batches": batches,
+    "batch_kinds": batch_kinds,
+    "requests": requests,
     "cpu": cpu,
 }
 """What the tab can show, by the ids of the commands that show it."""

@@ -24,6 +24,7 @@ from npu_tui.profile.snapshot_memory import Beside
 from npu_tui.profile.snapshot_tables import GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
+from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
@@ -73,8 +74,8 @@ def memory(now: Context) -> Content:
     held, beside, views = now.profile.memory, now.profile.beside, _views(now.profile)
     if not held.is_known and beside is None:
         trace = now.profile.trace
-        if trace.service is not None:
-            return say("lines.service")
+        if why := subject_of(trace).no_kernels:
+            return say(why)
         none = say("memory.none.gpu" if is_kineto(trace) else "memory.none")
         return say("list.sentences", parts=[none, say("memory.beside")])
     again, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import PurePath
 
 import numpy as np
 from rich.text import Text
@@ -17,13 +16,12 @@ from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.service_tables import BATCH_KINDS
 from npu_tui.profile.step_tables import STEPS
 from npu_tui.strings import knows, say, words
+from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text, size_text
-from npu_tui.tui.head import subject
+from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
 from npu_tui.tui.terminal.colours import class_colour
@@ -75,7 +73,7 @@ def _line(section: str, item: str, value: Text | str = "", more: str = "", place
 def _head(profile: Profile) -> str:
     trace = profile.trace
     level = profile.profiler_level
-    if (about := subject(trace)) is not None:
+    if (about := subject_of(trace).about(trace)) is not None:
         return about
     if not len(trace.slices):
         return say("summary.no_trace", kernels=len(profile.kernel_table))
@@ -194,41 +192,16 @@ def _traffic(profile: Profile) -> list[Row]:
 
 
 def _alone(profile: Profile) -> list[Row]:
-    """The batches and files of a service, the devices and the file of a snapshot: nothing lies beside them."""
-    service, snapshot = profile.trace.service, profile.trace.snapshot
-    if service is not None:
-        sheet = BATCH_KINDS.make(profile)
-        names = ("dp_rank", "pass", "kind", "total", "calls", "p50", "p99")
-        batches = [
-            _line(
-                "batch",
-                " ".join(str(word) for word in (rank if rank is None else f"DP {rank}", passed, kind) if word),
-                duration_text(total),
-                say("summary.passes", count=calls, p50=p50, p99=p99),
-            )
-            for rank, passed, kind, total, calls, p50, p99 in zip(*map(sheet.values, names), strict=True)
-        ]
-        return [*batches, *(_line("file", name, size_text(size)) for name, size in service.files.items())]
-    if snapshot is None:
-        return []
-    devices = [
-        _line(
-            "machine",
-            held.label,
-            say("memory.peak_allocated", size=held.peak[1], time=say("snapshot.at", event=held.peak[0])),
-            say("summary.held", events=len(held.events), segments=len(held.segments)),
-        )
-        for held in snapshot.devices
-    ]
-    return [*devices, _line("file", PurePath(snapshot.path).name, size_text(snapshot.size))]
+    """What the subject tells of itself, where nothing lies beside it."""
+    return [_line(*fact) for fact in subject_of(profile.trace).summary(profile)]
 
 
 def _files(profile: Profile) -> list[Row]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
 
-    The profiler's settings are nothing to a service, a snapshot or a profile of PyTorch itself.
+    The profiler's settings are nothing to what it has not written.
     """
-    rows, asked = [], subject(profile.trace) is None and not is_kineto(profile.trace)
+    rows, asked = [], subject_of(profile.trace).is_profiled and not is_kineto(profile.trace)
     for file in profile.tables.files:
         if file.state == "missing" and not asked:
             continue

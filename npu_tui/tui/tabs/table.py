@@ -23,6 +23,7 @@ from npu_tui.profile.parts import WHOLE_TRACE, Selection
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Span
 from npu_tui.strings import language, say
+from npu_tui.subjects import subject_of
 from npu_tui.trace.text import duration_text, exact_text, printable
 from npu_tui.tui.session import Hits, Session
 from npu_tui.view.moves import inner_links, links_of
@@ -378,13 +379,11 @@ def nothing(now: Context, words: str) -> str:
 
 
 def of_a_device(make: Callable[[Context], Content]) -> Callable[[Context], Content]:
-    """``make``; of a service or a snapshot, which hold no kernels, the keys that show what they hold."""
+    """``make``; of a subject without kernels the keys that show what it holds."""
 
     def made(now: Context) -> Content:
-        trace = now.profile.trace
-        if trace.snapshot is not None or trace.service is not None:
-            return say("lines.snapshot" if trace.snapshot is not None else "lines.service")
-        return make(now)
+        why = subject_of(now.profile.trace).no_kernels
+        return say(why) if why else make(now)
 
     return made
 

@@ -1,0 +1,68 @@
+"""What can be opened: one declaration each, which all others ask instead of asking what kind of thing they have.
+
+``SUBJECTS`` is the registry: a new subject is a module of this room with its ``SUBJECT``, and a line there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npu_tui.load.load import Opening
+    from npu_tui.subjects.declaration import Subject
+    from npu_tui.trace.model import Trace
+
+Unit = Literal["size", "share"]
+
+SUBJECTS: dict[str, dict[str, Unit]] = {
+    "profile": {},
+    "job": {},
+    "memory": {"peak": "size", "fragmentation": "share"},
+    "service": {},
+    "ftrace": {},
+    "graph_dump": {},
+}
+"""Every subject, with its measures that ``npu-tui check`` limits and what a limit of each is.
+
+The command describes its options by them before anything of a subject is imported.
+"""
+
+
+@cache
+def subject(name: str) -> Subject:
+    """The subject called ``name``; it is imported when it is first asked for, as few are needed at a time."""
+    found: Subject = import_module(f"npu_tui.subjects.{name}").SUBJECT
+    return found
+
+
+def subject_named(kind: str) -> Subject:
+    """The subject of the source of that ``kind``: many kinds are profiles."""
+    return subject(kind if kind in SUBJECTS else "profile")
+
+
+def subjects() -> Iterator[Subject]:
+    """All of them."""
+    return map(subject, SUBJECTS)
+
+
+def subject_of(trace: Trace) -> Subject:
+    """What ``trace`` was made of."""
+    return subject(trace.nature.subject)
+
+
+def subject_at(opening: Opening) -> Subject:
+    """What lies where ``opening`` looks, nothing of it read. Raises ``InputError`` where there is nothing."""
+    from npu_tui.jobs.kept import is_kept
+    from npu_tui.load.errors import SeveralError
+
+    if is_kept(opening.path, opening.survey):
+        return subject("job")
+    try:
+        kind = opening.source.kind
+    except SeveralError:
+        return subject("job")
+    return subject_named(kind)

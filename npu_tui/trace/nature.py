@@ -1,0 +1,33 @@
+"""What a trace was made of, as far as those who draw and measure it must know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, field
+
+
+class Nature(Struct, frozen=True):
+    """What holds for every trace of one ``subject``; all else about it is declared in ``npu_tui.subjects``.
+
+    ``launches``: a host launches work to devices, which may wait for it. ``has_steps``: steps are its units, so the
+    explorer opens on the first one. ``is_dated``: its times are moments of a clock. ``by_category``: the colours of
+    its slices are named by their categories. ``lane_names`` says under which key of the texts a lane has its name.
+
+    ``rules`` is the module of ``npu_tui.rules`` that judges all of it, empty where the rules about devices do.
+    ``folds`` gives the turn in which a layer folds (its number, and how many of its kind stand above it), lowest first;
+    None where the kinds of layers decide.
+    """
+
+    subject: str = "profile"
+    launches: bool = True
+    has_steps: bool = True
+    is_dated: bool = True
+    by_category: bool = False
+    lane_names: Mapping[str, str] = field(default_factory=dict)
+    rules: str = ""
+    folds: Callable[[int, int], tuple[int, int]] | None = None
+
+
+PROFILE = Nature()
+"""A profile of one rank."""
