@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_tui.cli.parser import Parser
+from npu_tui.cli.parser import Parser, parser_of
 from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
 from npu_tui.record.progress import Pace, Progress, RecordError
 from npu_tui.strings import say, words
@@ -234,18 +234,35 @@ def _refused(error: RecordError) -> int:
 
 def _then(recorder: Recorder, options: argparse.Namespace, repeated: bool) -> int:
     """Open, report or check what has been recorded; compare it with the recording before. Returns the exit code."""
+    from npu_tui.cli.explore import on_terminal
     from npu_tui.cli.main import main
 
     newest, before = str(recorder.newest), recorder.before
     if options.check is not None:
         return main(["check", newest, *options.check])
-    if repeated or options.report or not sys.stdout.isatty():
-        code = main(["report", newest])
-        if before is not None and code == DONE:
-            write("\n")
-            code = main(["compare", str(before), newest])
-        return code
-    return main([newest] if before is None else ["compare", str(before), newest])
+    if not (repeated or options.report) and on_terminal():
+        return _explored(recorder)
+    code = main(["report", newest])
+    if before is not None and code == DONE:
+        write("\n")
+        code = main(["compare", str(before), newest])
+    return code
+
+
+def _explored(recorder: Recorder) -> int:
+    """Explore what has been recorded, beside the recording before, from where it can be recorded again."""
+    from npu_tui.cli.explore import explore, is_job_at
+    from npu_tui.compare.comparison import held_against
+
+    newest, before = recorder.newest, recorder.before
+    assert newest is not None
+    parser = parser_of("")
+    options = parser.parse_args([])
+    of_one = [path is not None and not is_job_at(str(path)) for path in (before, newest)]
+    if before is not None and all(of_one):
+        return explore([before, newest], parser, options, compare=held_against, recorder=recorder)
+    base = before if not any(of_one) else None
+    return explore([newest], parser, options, base=base, recorder=recorder)
 
 
 def _write_setup() -> None:
