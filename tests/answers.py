@@ -1,6 +1,7 @@
 """Every JSON answer of every fixture and real profile, kept in a folder, and how two such folders differ.
 
     python tests/answers.py write FOLDER [--checkout DIR]   # the answers of this checkout, or of another one
+    python tests/answers.py write FOLDER --only compare     # those of one command; comparisons in every format
     python tests/answers.py differ BEFORE AFTER             # what differs: figures first, then worded texts
 
 ``NPU_TUI_TRACES`` names the folder of the real profiles. A change of the code that should change no figure is held
@@ -18,7 +19,10 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from answer_pairs import simulated_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -30,12 +34,21 @@ WORDED = frozenset(
 LIMITS = ("--max-free", "10%", "--max-lost", "5%", "--max-exposed-communication", "20%", "--fail-on", "high")
 
 
-def commands() -> dict[str, list[str]]:
-    """The command line of every answer by the name of its file; a path of a profile stands in it as it is."""
+def commands(simulated: Path) -> dict[str, list[str]]:
+    """The command line of every answer by the name of its file; a path of a profile stands in it as it is.
+
+    Pairs of jobs, memory snapshots and services are ``simulated`` into a folder.
+    """
     fixtures = sorted(path.parent for path in (ROOT / "fixtures").glob("*/truth.json"))
     profiles = {f"fixture-{path.name}": path for path in fixtures}
     jobs = {"fixture-two_ranks": ROOT / "fixtures" / "two_ranks"}
-    pairs = {"fixtures": (ROOT / "fixtures" / "healthy", ROOT / "fixtures" / "dispatch_bound")}
+    pairs = {
+        name: (ROOT / "fixtures" / base, ROOT / "fixtures" / new)
+        for name, base, new in (
+            ("fixtures", "healthy", "dispatch_bound"), ("communication", "healthy", "communication_bound"),
+            ("ranks", "two_ranks/rank0_ascend_pt", "two_ranks/rank1_ascend_pt"), ("unlike", "healthy", "mindspore"),
+        )
+    } | simulated_pairs(simulated)  # fmt: skip
     profiles |= {"fixture-lines": ROOT / "fixtures/chrome_generic/lines.json"}
     if traces := os.environ.get("NPU_TUI_TRACES"):
         real = Path(traces)
@@ -51,34 +64,47 @@ def commands() -> dict[str, list[str]]:
                 pairs[f"{kind}-{level}"] = (folder / "rank0_ascend_pt", folder / "rank1_ascend_pt")
         pairs["text-db"] = (real / "text/level1/rank0_ascend_pt", real / "db/level1/rank0_ascend_pt")
         pairs["levels"] = (real / "text/level0/rank0_ascend_pt", real / "text/level1/rank0_ascend_pt")
+        pairs["jobs-levels"] = (real / "text/level0", real / "text/level1")
+        pairs["jobs-cluster"] = (real / "cluster", real / "cluster")
+        dumps = [real / "memory" / f"snapshot_{name}.pkl" for name in ("expandable", "with_empty_cache")]
+        pairs["memory-real"] = (dumps[0], dumps[1])
+        pairs["memory-memscope"] = (real / "memory/memscope_leaks.csv", real / "memory/memscope_baseline.csv")
     lines: dict[str, list[str]] = {}
     for name, path in profiles.items():
         for command, more in (("report", ()), ("whatif", ()), ("check", LIMITS)):
             lines[f"{command}-{name}"] = [command, str(path), *more]
     lines |= {f"ranks-{name}": ["ranks", str(path)] for name, path in jobs.items()}
     lines |= {f"check-job-{name}": ["check", str(path), "--max-rank-wait", "5%"] for name, path in jobs.items()}
-    lines |= {f"compare-{name}": ["compare", str(base), str(new)] for name, (base, new) in pairs.items()}
+    for name, (base, new) in pairs.items():
+        for form in ("json", "text", "markdown", "html"):
+            lines[f"compare-{name}-{form}"] = ["compare", str(base), str(new), "--format", form]
     return lines
 
 
-def write(folder: Path, checkout: Path) -> None:
-    """Run every command with the package of ``checkout``; an answer that fails keeps its exit code and its words."""
+def write(folder: Path, checkout: Path, only: str | None = None) -> None:
+    """Run every command, or one, with the package of ``checkout``.
+
+    An answer that fails keeps its exit code and its words.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(checkout), "LC_ALL": "C.UTF-8", "NPU_TUI_LANG": "en"}
 
     def answer(name: str, words: list[str]) -> None:
-        words = [sys.executable, "-m", "npu_tui", *words, "--format", "json", "--lang", "en"]
+        form = () if "--format" in words else ("--format", "json")
+        words = [sys.executable, "-m", "npu_tui", *words, *form, "--lang", "en"]
         if words[3] in ("report", "whatif", "check", "compare"):
             words.append("--no-cache")
         done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd="/")
+        said, errors = (text.replace(simulated, "SIMULATED") for text in (done.stdout, done.stderr))
         try:
-            found = json.loads(done.stdout)
+            found = json.loads(said)
         except ValueError:
-            found = {"exit": done.returncode, "text": (done.stdout + done.stderr).strip()}
+            found = {"exit": done.returncode, "text": (said + errors).strip()}
         (folder / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda item: answer(*item), commands().items()))
+    with ThreadPoolExecutor(2) as pool, TemporaryDirectory() as simulated:
+        chosen = {name: words for name, words in commands(Path(simulated)).items() if only in (None, words[0])}
+        list(pool.map(lambda item: answer(*item), chosen.items()))
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -127,12 +153,13 @@ def main() -> int:
     writing = commands.add_parser("write")
     writing.add_argument("folder", type=Path)
     writing.add_argument("--checkout", type=Path, default=ROOT)
+    writing.add_argument("--only", metavar="COMMAND")
     comparing = commands.add_parser("differ")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "write":
-        write(options.folder, options.checkout.resolve())
+        write(options.folder, options.checkout.resolve(), options.only)
         return 0
     return differ(options.before, options.after)
 
