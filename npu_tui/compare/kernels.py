@@ -118,6 +118,16 @@ class GroupChange(Struct, frozen=True):
         """New minus base total, ns per step."""
         return self.new.total - self.base.total
 
+    @property
+    def ratio(self) -> float | None:
+        """The new total over that of the base; None where a side has none."""
+        return self.new.total / self.base.total if self.base.total and self.new.total else None
+
+    @property
+    def formerly(self) -> str | None:
+        """The types that the base has in its place, where they are others."""
+        return " + ".join(self.parts) or (self.was.type if self.was else None)
+
 
 def group_changes(
     base: Kernels,
