@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -40,26 +40,28 @@ _LEFT_OUT = 4
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
     """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
     verdict, *rest = verdicts(report)
-    blocks: list[Block] = [Paragraph(tuple(_sides(report)), "faint"), Paragraph(tuple(rest))]
-    parts = _parts(report)
-    blocks += [parts] if parts.rows else []
+    blocks: list[Block] = [Paragraph(tuple(rest)), _parts(report)]
     if pair is not None:
         blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
-    blocks += _findings(report)
-    owners = _owners(report)
-    blocks += [owners] if owners.rows else []
-    groups = _groups(report)
-    blocks += [groups] if groups.rows else []
+    blocks += [*_findings(report), _owners(report), _groups(report)]
     if report.stream_overlap_us:
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
-    tables = (_lines(report), _collectives(report), known_table(report.profile_findings), _config(report))
-    blocks += [table for table in tables if table.rows]
-    if report.not_judged:
-        blocks += [Heading(say("compare.not_judged")), Items(tuple(note.text for note in report.not_judged))]
-    paths = report.base.source.path, report.new.source.path
-    blocks.append(Code((f"npu-tui compare {shlex.join(paths)}",)))
-    return Document(verdict, blocks)
+    blocks += [_lines(report), _collectives(report), known_table(report.profile_findings), _config(report)]
+    not_judged = [note.text for note in report.not_judged]
+    sides = report.base.source.path, report.new.source.path
+    return comparison_document(verdict, _sides(report), blocks, not_judged, sides)
+
+
+def comparison_document(
+    title: str, about: Iterable[str], blocks: Sequence[Block], not_judged: Sequence[str], sides: tuple[str, str]
+) -> Document:
+    """What every comparison of steps says: ``about`` its sides, ``blocks`` without empty tables, what is not judged."""
+    told = [block for block in blocks if not isinstance(block, Table) or block.rows]
+    if not_judged:
+        told += [Heading(say("compare.not_judged")), Items(tuple(not_judged))]
+    command = Code((f"npu-tui compare {shlex.join(sides)}",))
+    return Document(title, [Paragraph(tuple(about), "faint"), *told, command])
 
 
 def _sides(report: schema.Compared) -> Iterator[str]:
@@ -153,7 +155,7 @@ def _parts(report: schema.Compared) -> Table:
     if rows:
         sums = (round(sum(getattr(row, name) for row in rows), 3) for name in ("base_us", "new_us", "delta_us"))
         rows.append(schema.Part("sum", *sums, None))
-    return replace(rendered(tables.PARTS, rows, change=lambda row: change_cell(row.delta_us)), sortable=False)
+    return replace(rendered(tables.PARTS, rows), sortable=False)
 
 
 def _findings(report: schema.Compared) -> Iterator[Block]:
@@ -214,9 +216,6 @@ def _groups(report: schema.Compared) -> Table:
         base=lambda row: time_cell(row.base.median_us),
         new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
         new=lambda row: time_cell(row.new.median_us),
-        change=lambda row: change_cell(row.delta_us),
-        by_count=lambda row: change_cell(row.by_count_us),
-        by_duration=lambda row: change_cell(row.by_duration_us),
         ratio=ratio,
         p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
         kernel=kernel,
@@ -233,8 +232,7 @@ def _owners(report: schema.Compared) -> Table:
             return Cell(row.name, name=True)
         return Cell(say("compare.owners.place", name=row.name, place=place_in(row.where)), name=True)
 
-    table = rendered(tables.OWNERS, rows, owner=called, change=lambda row: change_cell(row.delta_us))
-    return replace(table, sortable=False)
+    return replace(rendered(tables.OWNERS, rows, owner=called), sortable=False)
 
 
 def _lines(report: schema.Compared) -> Table:
@@ -243,7 +241,6 @@ def _lines(report: schema.Compared) -> Table:
         [row for row in report.lines if row.delta_us],
         base=lambda row: time_cell(row.lost_us[0]),
         new=lambda row: time_cell(row.lost_us[1]),
-        change=lambda row: change_cell(row.delta_us),
         line=lambda row: Cell(_line_place(row), name=True),
     )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -12,9 +11,9 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
-from npu_tui.output.compare_document import change_cell, judged_lines
+from npu_tui.output.compare_document import comparison_document, judged_lines
 from npu_tui.output.compare_report import Judged, judged
-from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph
+from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
 from npu_tui.output.rendered import rendered
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
@@ -129,10 +128,8 @@ def _not_judged(compared: JobComparison) -> Iterator[str]:
 def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None = None) -> Document:
     """What ``found`` says; with what is ``compared``, a map of the changes by rank and step too."""
     verdict, *rest = found.verdict
-    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
     lines = [rest[0], *[*judged_lines(found.step, found.computing)][1:]]
-    blocks: list[Block] = [Paragraph(tuple(sides), "faint"), Paragraph(tuple(lines))]
-    blocks += [rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us))] if found.parts else []
+    blocks: list[Block] = [Paragraph(tuple(lines)), rendered(PARTS, found.parts)]
     if found.findings:
         rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
@@ -140,27 +137,18 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
         from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
 
         blocks += heat_picture(part, "change", compared)
-    changes = {name: _written(name) for name in ("computing_delta", "free_delta", "exposed_delta", "step_delta")}
-    changes["work_delta"] = lambda row: change_cell(row.delta_us)
     moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))
-    changes |= {
-        "role": lambda row: Cell(row.role or ""),
-        "pp_stage": lambda row: Cell("" if row.stage is None else str(row.stage), row.stage),
-        "base_rank": lambda row: Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank),
-    }
-    told = len(found.stages) > 1 or not moved  # one stage is the mean rank, whose step is above
-    blocks += [rendered(STAGES, found.stages, **changes)] if found.stages and told else []
+    if len(found.stages) > 1 or not moved:  # one stage is the mean rank, whose step is above
+        blocks.append(rendered(STAGES, found.stages, "", True))
     if moved:
-        blocks += [rendered(RANKS, moved, **changes), Paragraph((say("against.work"),), "faint")]
-    blocks += [rendered(LINKS, found.links)] if found.links else []
-    if found.not_judged:
-        blocks += [Heading(say("compare.not_judged")), Items(tuple(found.not_judged))]
-    blocks.append(Code((f"npu-tui compare {shlex.join((found.base.path, found.new.path))}",)))
-    return Document(verdict, blocks)
+        blocks += [rendered(RANKS, moved, "", True, base_rank=_base_rank), Paragraph((say("against.work"),), "faint")]
+    blocks.append(rendered(LINKS, found.links))
+    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
+    return comparison_document(verdict, sides, blocks, found.not_judged, (found.base.path, found.new.path))
 
 
-def _written(name: str) -> Callable[[Record], Cell]:
-    return lambda row: change_cell(getattr(row, f"{name}_us"))
+def _base_rank(row: Rank) -> Cell:
+    return Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank)
 
 
 def _about(name: str, side: JobSide) -> str:
