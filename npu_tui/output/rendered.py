@@ -23,17 +23,19 @@ Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
 
 
-def rendered(table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, /, **cells: Write) -> Table:
+def rendered(
+    table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, title: str = "", /, **cells: Write
+) -> Table:
     """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
 
-    The table is called ``id``, by default as ``table`` is. What is null is unknown, or with ``blank`` not there. A
-    column without a word in any row is left out.
+    The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown,
+    or with ``blank`` not there. A column without a word in any row is left out.
     """
     columns = [(field, cells.get(field.name) or _written(table, field, blank)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
-        say(f"table.{id or table.id}"),
+        title or say(f"table.{id or table.id}"),
         tuple(field.heading for field, _ in columns),
         tuple(field.column.is_number for field, _ in columns),
         rows,

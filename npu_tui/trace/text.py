@@ -326,6 +326,11 @@ def memory_text(size: float) -> str:
     return f"{size:,.0f} B"
 
 
+def memory_change_text(size: float) -> str:
+    """A difference of bytes of memory, with a plus where there are more."""
+    return f"{'+' if size > 0 else ''}{memory_text(size)}"
+
+
 def speed_text(gigabytes: float) -> str:
     """A bandwidth in GB/s: ``18.25 GB/s``."""
     return f"{gigabytes:.2f} GB/s"
