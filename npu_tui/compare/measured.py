@@ -12,7 +12,6 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.overlap import Intervals
-from npu_tui.compare.collectives import exchanges
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.kernels import Identity, Kernels
 from npu_tui.compare.lines import LineCost
@@ -102,10 +101,10 @@ class Side:
         """How long each compared step took, ns."""
         return np.array([window.wall for window in self.windows], np.float64)
 
-    @once
+    @property
     def collectives(self) -> Collectives:
-        """The collectives of the trace."""
-        return exchanges(self.trace, self.profile.setup.groups, self.windows)
+        """The collectives of the trace. Raises ``InputError`` if the file is gone or has changed."""
+        return self.profile.whole.collectives
 
     @once
     def waits(self) -> Intervals | None:
