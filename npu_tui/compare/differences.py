@@ -371,7 +371,7 @@ def _step(comparison: Comparison) -> Iterator[Finding]:
     if judged.verdict in ("slower", "faster"):
         windows = [side.sample.medoid for side in comparison.sides]
         names: tuple[SideName, SideName] = ("base", "new")
-        share = judged.delta / float(judged.base.mean())
+        share = judged.delta / judged.before
         title = message(f"diff.step.{judged.verdict}", delta=judged.delta, share=share)
         places = tuple(
             Evidence(window.start, window.end, name=printable(window.name or ""), side=name)

@@ -7,13 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.statistics import SEVERAL, longest_usual
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.model import step_order
-
-_OUTLIER, _LEAST_SPREAD, _SEVERAL = 5.0, 0.01, 2
-"""A step this many spreads above the median is left out; spread is this share of it at least. Where one job has several
-more of them, they are what differs."""
 
 _MET = 0.9
 """Share of the time of a job's calls that several ranks must have recorded to tell waiting from transfers."""
@@ -118,8 +115,8 @@ def compared(both: Iterable[StepTimes]) -> list[tuple[StepTimes, list[str]]]:
         kept = np.arange(len(side.steps)) > 0 if len(side.steps) > 1 else np.ones(len(side.steps), np.bool_)
         walls = np.nanmean(side["total"], axis=0) if side["total"].size else np.zeros(len(side.steps))
         later.append(kept)
-        long.append(kept & _far_above(walls, kept))
-    if abs(int(long[1].sum()) - int(long[0].sum())) >= _SEVERAL:
+        long.append(kept & (walls > longest_usual(walls[kept])) if kept.any() else kept)
+    if abs(int(long[1].sum()) - int(long[0].sum())) >= SEVERAL:
         long = [np.zeros(len(kept), np.bool_) for kept in later]
     return [
         (
@@ -128,12 +125,6 @@ def compared(both: Iterable[StepTimes]) -> list[tuple[StepTimes, list[str]]]:
         )
         for side, kept, far in zip(sides, later, long, strict=True)
     ]
-
-
-def _far_above(walls: F64, kept: Bools) -> Bools:
-    centre = float(np.median(walls[kept])) if kept.any() else 0.0
-    spread = float(np.median(np.abs(walls[kept] - centre))) if kept.any() else 0.0
-    return np.asarray(walls > centre + _OUTLIER * max(spread, _LEAST_SPREAD * centre))
 
 
 def transfers_by_place(

@@ -336,7 +336,7 @@ class ComparedHead(HeadLines):
         """The verdict and what it rests on."""
         comparison = self._picture.comparison
         step = comparison.step
-        base, new = float(step.base.mean()), float(step.new.mean())
+        base, new = step.before, step.after
         style = f"bold {ALERT}" if step.verdict == "slower" else "bold"
         line = Text(say(f"compare.verdict.{step.verdict}"), style=style, no_wrap=True, end="")
         share = step.delta / base if base else 0.0
