@@ -14,6 +14,10 @@ from typing import NamedTuple
 BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
 
+WIDTHS = " ▏▎▍▌▋▊▉█"
+"""A cell filled from its left by eighths, from none to all eight."""
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+"""The same from its foot."""
 _LONGEST = 40
 """Python refuses to parse texts of more than 4,300 digits, and takes quadratic time below that."""
 
