@@ -32,7 +32,7 @@ from npu_tui.compare.steps import (
 from npu_tui.load.errors import InputError
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, distinct
 from npu_tui.trace.intervals import covered, difference, inside, intersection, union
 from npu_tui.trace.once import once
 
@@ -41,8 +41,6 @@ _RARELY = 0.05
 """Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
 _MOST_SHAPES = 20_000
 """Operations of a step whose shapes are looked up: each is decoded from the file."""
-_FEW_VALUES = 1 << 20
-"""Values up to which a table of all of them is faster than sorting."""
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 
@@ -188,28 +186,20 @@ class Side:
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
         table, begins, ends = self.profile.kernel_table, self._begins, self._ends
-        if self.of_tables:
-            rows = np.flatnonzero(inside(begins, ends, table.start))
-            identities, code = _identities(table, rows)
-            step = np.searchsorted(begins, table.start[rows], "right") - 1
-            none = np.full(len(rows), -1, np.int64)
-            return Kernels(none, table.duration[rows], identities, code, step, none, len(self.windows))
-        items = self.profile.kernels.item
         if self.windows[-1].name is None:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
-        start = self.trace.slices.start[items]
-        chosen = np.flatnonzero(inside(begins, ends, start))
-        chosen = chosen[np.argsort(start[chosen], kind="stable")]
-        item = items[chosen]
-        order = np.argsort(table.item, kind="stable")
-        identities, code = _identities(table, order[np.searchsorted(table.item, item, sorter=order)])
+        chosen = inside(begins, ends, table.start)
+        if not self.of_tables:
+            chosen &= np.isin(table.item, self.profile.kernels.item)
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(table.start[rows], kind="stable")]
+        item = table.item[rows]
         return Kernels(
             item,
-            self.trace.slices.end[item] - self.trace.slices.start[item],
-            identities,
-            code,
-            np.searchsorted(begins, start[chosen], "right") - 1,
-            self._operation_of(item),
+            table.duration[rows],
+            *_identities(table, rows),
+            np.searchsorted(begins, table.start[rows], "right") - 1,
+            np.full(len(rows), -1, np.int64) if self.of_tables else self._operation_of(item),
             len(self.windows),
         )
 
@@ -334,23 +324,11 @@ def _identities(table: KernelTable, row: I64) -> tuple[list[Identity], I64]:
     """What the kernels at ``row`` of ``table`` are, with the columns of kernel_details.csv where they have them."""
     columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
     # One number for what the columns say together: a column more splits the kinds told apart so far.
-    code, first = np.zeros(len(row), np.int64), np.zeros(min(len(row), 1), np.int64)
+    code = np.zeros(len(row), np.int64)
     for column in columns:
         if column.is_known:
-            code, first = _distinct(code * (len(column.values) + 1) + column.code + 1)
+            _, code = distinct(code * (len(column.values) + 1) + column.code + 1)
+    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
     identities = [Identity(columns[0].at(k) or "", *(column.at(k) for column in columns[1:])) for k in first.tolist()]
     return identities, code
-
-
-def _distinct(value: I64) -> tuple[I64, I64]:
-    """Which of the distinct ``value`` each is, (n,), and where each of those stands first, (k,); none is negative."""
-    most = int(value.max()) + 1 if len(value) else 0
-    if most > _FEW_VALUES + len(value):
-        _, first, code = np.unique(value, return_index=True, return_inverse=True)
-        return code.astype(np.int64), first
-    first = np.full(most, -1, np.int64)
-    first[value[::-1]] = np.arange(len(value))[::-1]
-    known = np.flatnonzero(first >= 0)
-    place = np.empty(most, np.int64)
-    place[known] = np.arange(len(known))
-    return place[value], first[known]
