@@ -6,10 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from npu_tui.jobs.against import JobComparison, RankChange
 from npu_tui.rules import pages
 from npu_tui.rules.model import Finding, Kind
-from npu_tui.rules.rule import severity_of
+from npu_tui.rules.rule import priced_change
 from npu_tui.trace.message import Message, message
 
 JOB_DIFFERENCES = (
@@ -20,6 +22,8 @@ JOB_DIFFERENCES = (
     Kind("DIFF.RANKS", "config", "compare"),
 )
 """Every finding about two jobs."""
+
+_KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
 
 _TOGETHER = 0.8
 """Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
@@ -103,10 +107,8 @@ def _told(
     error: float | None = None, ranks: tuple[int, ...] = (),
 ) -> Finding:  # fmt: skip
     """What adds ``delta`` ns to the work, or to the transfers, of a step; None: that is not compared."""
-    step = max(compared.step.before, 1.0)
-    severity = "info" if delta is None else severity_of(None, delta / step)
-    cls = next(kind.cls for kind in JOB_DIFFERENCES if kind.id == id)
-    return Finding(id, cls, severity, title, detail, ranks=ranks, delta_ns=delta, error_ns=error)
+    found = priced_change(_KINDS[id], delta, compared.step.before, title, detail)
+    return replace(found, ranks=ranks, error_ns=error)
 
 
 def _network(compared: JobComparison) -> Iterator[Finding]:

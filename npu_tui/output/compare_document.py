@@ -29,7 +29,7 @@ from npu_tui.output.timeline import scene_timeline
 from npu_tui.profile.table import Record
 from npu_tui.rules.rule import place_in
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
+from npu_tui.trace.text import brief, change_text, mean_count_text, probability_text, share_change_text, share_text
 
 _ATTRIBUTES = 60
 """Characters of the shapes and data types of a kernel."""
@@ -116,7 +116,7 @@ def judged_lines(step: schema.Judged, computing: schema.Judged | None) -> Iterat
     base = sum(step.base_us) / len(step.base_us)
     if step.ci_us is not None:
         low, high = step.ci_us
-        yield say("compare.interval", low=low * 1000, high=high * 1000, p=_probability(step.p))
+        yield say("compare.interval", low=low * 1000, high=high * 1000, p=probability_text(step.p or 0.0))
     elif step.verdict == "unsure":
         yield say("compare.few")
     if step.visible_us is not None and base:
@@ -135,13 +135,6 @@ def _verdict(key: str, judged: schema.Judged) -> str:
         delta=judged.delta_us * 1000,
         share=judged.delta_us / base if base else 0.0,
     )
-
-
-def _probability(p: float | None) -> str:
-    """A probability to two digits: ``0.028``, ``<0.0001``."""
-    if p is None:
-        return say("report.unknown")
-    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def change_cell(us: float | None) -> Cell:
@@ -217,7 +210,7 @@ def _groups(report: schema.Compared) -> Table:
         new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
         new=lambda row: time_cell(row.new.median_us),
         ratio=ratio,
-        p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
+        p=lambda row: Cell("") if row.q is None else Cell(probability_text(row.q), row.q),
         kernel=kernel,
     )
 

@@ -358,6 +358,11 @@ def share_change_text(share: float) -> str:
     return f"{'+' if share >= 0 else '−'}{share_text(abs(share))}"
 
 
+def probability_text(p: float) -> str:
+    """A probability to two digits: ``0.028``, ``<0.0001``."""
+    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
 def mean_count_text(count: float) -> str:
     """A mean number of calls: ``2.5``; an integer has no digits: ``24``."""
     return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
