@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -14,7 +13,6 @@ from npu_tui.output import compare_report as schema
 from npu_tui.output.document import (
     Block,
     Cell,
-    Code,
     Document,
     Finding,
     Findings,
@@ -24,7 +22,15 @@ from npu_tui.output.document import (
     Proof,
     Table,
 )
-from npu_tui.output.rendered import finding_cells, first_owners, made_table, rendered, sum_row, time_cell
+from npu_tui.output.rendered import (
+    comparison_document,
+    finding_cells,
+    first_owners,
+    made_table,
+    rendered,
+    sum_row,
+    time_cell,
+)
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.profile.table import Record
 from npu_tui.rules.rule import place_in
@@ -50,18 +56,7 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
     blocks += [_lines(report), _collectives(report), known_table(report.profile_findings), _config(report)]
     not_judged = [note.text for note in report.not_judged]
     sides = report.base.source.path, report.new.source.path
-    return comparison_document(verdict, _sides(report), blocks, not_judged, sides)
-
-
-def comparison_document(
-    title: str, about: Iterable[str], blocks: Sequence[Block], not_judged: Sequence[str], sides: tuple[str, str]
-) -> Document:
-    """What every comparison of steps says: ``about`` its sides, ``blocks`` without empty tables, what is not judged."""
-    told = [block for block in blocks if not isinstance(block, Table) or block.rows]
-    if not_judged:
-        told += [Heading(say("compare.not_judged")), Items(tuple(not_judged))]
-    command = Code((f"npu-tui compare {shlex.join(sides)}",))
-    return Document(title, [Paragraph(tuple(about), "faint"), *told, command])
+    return comparison_document(verdict, list(_sides(report)), blocks, not_judged, sides)
 
 
 def _sides(report: schema.Compared) -> Iterator[str]:

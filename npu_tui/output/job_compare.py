@@ -11,10 +11,10 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
-from npu_tui.output.compare_document import comparison_document, judged_lines
+from npu_tui.output.compare_document import judged_lines
 from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
-from npu_tui.output.rendered import rendered
+from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record
 from npu_tui.rules.model import Finding as FoundByRule

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.compare.snapshots import HELD, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
-from npu_tui.output.rendered import made_table, rendered
+from npu_tui.output.rendered import comparison_document, made_table, rendered
 from npu_tui.profile.table import Record
 from npu_tui.strings import say
 from npu_tui.trace.snapshot import MemorySnapshot
@@ -106,16 +106,15 @@ def _place(row: HeldRow) -> str:
 def compared_memory_document(found: ComparedMemory) -> Document:
     """What ``found`` says."""
     about = say("compare.memory.about", base=found.base.path, new=found.new.path)
-    blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict")]
+    blocks: list[Block] = [Paragraph(tuple(found.verdict), "verdict")]
     for pair in found.devices:
-        tables = (_held(pair, moment, rows) for moment, rows in (("at_peak", pair.at_peak), ("at_end", pair.at_end)))
-        blocks += [_figures(pair), *(table for table in tables if table.rows)]
+        blocks += [_figures(pair), _held(pair, "at_peak", pair.at_peak), _held(pair, "at_end", pair.at_end)]
     for side, path, devices in (
         ("base", found.base.path, found.base_only_devices), ("new", found.new.path, found.new_only_devices),
     ):  # fmt: skip
         if devices:
             blocks.append(Items((say(f"compare.memory.{side}_only", path=path, devices=devices),)))
-    return Document(f"npu-tui: {found.base.path}, {found.new.path}", blocks)
+    return comparison_document(f"npu-tui: {found.base.path}, {found.new.path}", (about,), blocks)
 
 
 def _size(value: int | None) -> Cell:

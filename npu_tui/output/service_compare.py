@@ -18,7 +18,7 @@ from npu_tui.compare.services import (
     unlike_in,
 )
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
-from npu_tui.output.rendered import rendered
+from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.strings import say, words
@@ -104,7 +104,6 @@ def compared_services_document(found: ComparedServices) -> Document:
     about = say("compare.service.about", base=found.base.path, new=found.new.path)
     parts = [row for row in found.parts if abs(row.delta_us) >= _SHOWN_US]
     blocks: list[Block] = [
-        Paragraph((about,), "faint"),
         Paragraph(tuple(found.verdict), "verdict"),
         _loads(found),
         replace(rendered(LATENCIES, found.figures), sortable=False),
@@ -116,7 +115,7 @@ def compared_services_document(found: ComparedServices) -> Document:
     ]  # fmt: skip
     if causes:
         blocks.append(Items(tuple(causes)))
-    return Document(f"npu-tui: {found.base.path}, {found.new.path}", blocks)
+    return comparison_document(f"npu-tui: {found.base.path}, {found.new.path}", (about,), blocks)
 
 
 _SHOWN_US = 1.0
