@@ -135,7 +135,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     """
     from npu_tui.cli.options import opened_profile
     from npu_tui.output.service_compare import ComparedServices
-    from npu_tui.output.statement import comparison_of
+    from npu_tui.output.statement import service_comparison_statement
 
     for name in ("step", "map", "rank", "tolerance", "ignore", "eager"):
         if getattr(options, name):
@@ -143,7 +143,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     failing, allowed = _failing(parser, options.fail_on), allowed_loss(parser, options)
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
-    statement = comparison_of(sides[0], sides[1])
+    statement = service_comparison_statement(sides[0], sides[1])
     hand_over(statement.written(form), options.output)
     compared = statement.data
     assert isinstance(compared, ComparedServices)

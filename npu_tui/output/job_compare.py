@@ -11,6 +11,7 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
+from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines
 from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
@@ -19,6 +20,7 @@ from npu_tui.output.values import text
 from npu_tui.profile.table import Record
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
+from npu_tui.trace.message import message
 from npu_tui.trace.text import change_text
 
 if TYPE_CHECKING:  # the type of a row is made of the columns of its table
@@ -74,7 +76,10 @@ class ComparedJobs(msgspec.Struct, kw_only=True):
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
-    """All of ``compared``, without the findings that are ``ignored``. It ``is_comparable``."""
+    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where nothing tells steps."""
+    if not compared.is_comparable:
+        base, new = (str(job.path) for job in compared.jobs)
+        raise InputError(message("against.no_steps", base=base, new=new))
     found = [change for change in job_changes(compared) if change.id not in ignored]
     step = judged(compared.step)
     verdict, *rest = judged_lines(step, None)

@@ -103,9 +103,6 @@ def job_comparison_statement(comparison: JobComparison, ignored: frozenset[str] 
     """What became of a job, without the findings ``ignored``. Raises ``InputError`` where no step can be compared."""
     from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
 
-    if not comparison.is_comparable:
-        base, new = (str(job.path) for job in comparison.jobs)
-        raise InputError(message("against.no_steps", base=base, new=new))
     data = compared_jobs(comparison, ignored)
     return Statement(
         data,
@@ -123,6 +120,17 @@ def memory_comparison_statement(base: MemorySnapshot, new: MemorySnapshot) -> St
     return Statement(data, data.verdict, lambda form: compared_memory_document(data))
 
 
+def service_comparison_statement(base: Profile, new: Profile) -> Statement:
+    """What became of the latencies of a service. Raises ``InputError`` where one of both is none."""
+    from npu_tui.output.service_compare import compared_services, compared_services_document
+
+    for side in (base, new):
+        if side.judged is None:
+            raise InputError(message("compare.service.mixed", path=str(side.path)))
+    data = compared_services(base, new)
+    return Statement(data, data.verdict, lambda form: compared_services_document(data))
+
+
 def comparison_of(base: Profile, new: Profile) -> Statement:
     """``new`` held against ``base``: two memory snapshots, two inference services, or two profiles step by step.
 
@@ -136,13 +144,7 @@ def comparison_of(base: Profile, new: Profile) -> Statement:
         if snapshot is not None:
             raise InputError(message("compare.memory.mixed", path=str(other.path), snapshot=str(side.path)))
     if any(side.judged is not None for side in sides):
-        from npu_tui.output.service_compare import compared_services, compared_services_document
-
-        for side in sides:
-            if side.judged is None:
-                raise InputError(message("compare.service.mixed", path=str(side.path)))
-        services = compared_services(base, new)
-        return Statement(services, services.verdict, lambda form: compared_services_document(services))
+        return service_comparison_statement(base, new)
     from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.measured import Side
 
