@@ -199,7 +199,7 @@ class Side:
             table.duration[rows],
             *_identities(table, rows),
             np.searchsorted(begins, table.start[rows], "right") - 1,
-            np.full(len(rows), -1, np.int64) if self.of_tables else self._operation_of(item),
+            np.full(len(rows), -1, np.int64) if self.of_tables else operation_of(self.trace, item),
             len(self.windows),
         )
 
@@ -237,26 +237,6 @@ class Side:
         while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
             at[open_] = parent[at[open_]]
         return [None if k < 0 else trace.name_of(int(around.items[k])) for k in at.tolist()]
-
-    def _operation_of(self, item: I64) -> I64:
-        """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
-        operation = operation_of(self.trace, item)
-        missing = np.flatnonzero(operation < 0)
-        if len(missing) and _OPERATION in self.trace.categories:
-            links = self.trace.links
-            source = np.full(len(self.trace.slices), -1, np.int64)
-            bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
-            # Backwards, so that of several links to a kernel the first one stays.
-            source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
-            origin = source[item[missing]]
-            chosen = self._all_operations
-            known = origin >= 0
-            at = origin[known]
-            slices = self.trace.slices
-            operation[missing[known]] = Around(self.trace, chosen).find(
-                slices.lane[at], slices.start[at], slices.end[at]
-            )
-        return operation
 
     @property
     def names_lines(self) -> bool:

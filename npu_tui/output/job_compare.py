@@ -76,7 +76,7 @@ class ComparedJobs(msgspec.Struct, kw_only=True):
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
-    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where nothing tells steps."""
+    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where no step is told."""
     if not compared.is_comparable:
         base, new = (str(job.path) for job in compared.jobs)
         raise InputError(message("against.no_steps", base=base, new=new))
