@@ -49,11 +49,6 @@ class CollectiveChange(Struct, frozen=True):
     base: CollectiveSide | None
     new: CollectiveSide | None
 
-    @property
-    def delta(self) -> float:
-        """New minus base elapsed time, ns per step."""
-        return (self.new.elapsed if self.new else 0.0) - (self.base.elapsed if self.base else 0.0)
-
 
 class Exchanged(Struct, frozen=True):
     """The collectives of one side in the steps ``windows``, and when communication was ``exposed``."""

@@ -16,7 +16,7 @@ from npu_tui.compare.comparability import Comparability, comparability
 from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
-from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
+from npu_tui.compare.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.trace.arrays import F64
@@ -257,12 +257,6 @@ class Comparison:
             for side in self.sides
         )
         return collective_changes(base, new)
-
-    @once
-    def lag(self) -> Lag:
-        """How far the new side is behind at each matched operation of the steps that are drawn."""
-        base, new = ((side.trace, side.sample.medoid, side.operations) for side in self.sides)
-        return lag(base, new, self.operations)
 
 
 def _with_children(parent: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
