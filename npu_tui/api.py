@@ -8,7 +8,7 @@ from html import escape
 from numbers import Integral
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.polars_door import watch_polars
 from npu_tui.strings import say, words
@@ -55,26 +55,10 @@ def _expect(argument: str, value: object, types: str, *kinds: type) -> None:
         raise Error(say("api.type", argument=argument, types=types, given=type(value).__name__))
 
 
-class _TableProperty(property):
-    """A table as an attribute of ``Tables``, called like it; ``about`` is its documentation."""
-
-    def __init__(self, about: str) -> None:
-        super().__init__()
-        self.__doc__ = about
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type, /) -> _TableProperty: ...
-    @overload
-    def __get__(self, instance: Any, owner: type | None = None, /) -> pl.LazyFrame: ...
-    def __get__(self, instance: Any, owner: type | None = None, /) -> Any:
-        return self if instance is None else instance.table(self._name)
-
-
 class Tables:
     """The tables, as lazy frames of polars: ``.collect()`` makes the columns and rows that are asked for.
+
+    Each of ``tables`` is an attribute, such as ``kernels``; ``npu-tui query PATH kernels`` says what its columns mean.
 
     Times are int64 ns since the first slice of the trace, ``start_ns`` since 1970; null is unknown, never 0. Texts are
     ``Enum``; ``.cast(pl.String)`` makes them plain.
@@ -108,58 +92,14 @@ class Tables:
         """The names of all tables."""
         return self._tables.names
 
-    slices = _TableProperty("Every slice (X event) of the trace; 20 columns.")
-    links = _TableProperty("Every link (flow), one row per pair of source and target; 12 columns.")
-    launches = _TableProperty("Every launch of the device with its way from the operation to the kernel; 31 columns.")
-    kernels = _TableProperty(
-        "Every kernel with its row of kernel_details.csv; its PMU columns follow; 25 columns and those of the file."
-    )
-    operators = _TableProperty("Kernels by type and core, as in op_statistic.csv; 9 columns.")
-    host_operators = _TableProperty("Every operation of the framework, as in operator_details.csv; 10 columns.")
-    collectives = _TableProperty("Every collective, as in communication.json; 20 columns.")
-    arrivals = _TableProperty("When every rank of a collective was there, seen from this rank; 7 columns.")
-    counters = _TableProperty("Every sample of every counter; 9 columns.")
-    steps = _TableProperty("Every step by device, as in step_trace_time.csv; 18 columns.")
-    free = _TableProperty("Every time a device was free, and who was late; 15 columns.")
-    findings = _TableProperty("The findings in the order of work; 17 columns.")
-    evidence = _TableProperty("Every place that proves a finding; 11 columns.")
-    critical_path = _TableProperty(
-        "Every stretch of the critical path, on the host's clock: each begins where the one before ends; 11 columns."
-    )
-    path_owners = _TableProperty("Whose the critical path is, and what the step gains without each; 19 columns.")
-    memory = _TableProperty("Every record of device memory; 6 columns.")
-    allocations = _TableProperty("Every allocation of operator_memory.csv; 8 columns.")
-    apis = _TableProperty("Calls of CANN by level and name, as in api_statistic.csv; 9 columns.")
-    code_lines = _TableProperty("Lost time by line of user code; 8 columns.")
-    network = _TableProperty("Every sample of the network cards, of nic.csv and roce.csv; 13 columns.")
-    blocks = _TableProperty("Every block of a memory snapshot, and the unused ones at its end; 11 columns.")
-    events = _TableProperty("Every event of the allocator in a memory snapshot; 13 columns.")
-    segments = _TableProperty("The segments of a memory snapshot at its end; 8 columns.")
-    stacks = _TableProperty("Every stack that allocated in a memory snapshot, and what it held; 14 columns.")
-    latency = _TableProperty("TTFT and TPOT of an inference service; 7 columns.")
-    latency_parts = _TableProperty("What TTFT and TPOT consist of; 8 columns.")
-    latencies = _TableProperty("Every request of an inference service, and where its time went; 35 columns.")
-    service_engines = _TableProperty("What the time of every engine went to; 15 columns.")
-    requests = _TableProperty("The requests of an inference service; 9 columns.")
-    batches = _TableProperty("The batches of an inference service: what is scheduled and executed; 23 columns.")
-    batch_requests = _TableProperty("Which requests are in which batch; 5 columns.")
-    batch_kinds = _TableProperty("The batches of each engine by what they compute; 10 columns.")
-    forwards = _TableProperty("Forward passes of an inference service; 12 columns.")
-    kv_blocks = _TableProperty("KV blocks after each event of the cache; 10 columns.")
-    spec_decodes = _TableProperty("Speculative decoding of each request; 10 columns.")
-    transfers = _TableProperty("Pulls of KV blocks from the prefill side; 7 columns.")
-    handoffs = _TableProperty("When requests went from the prefill to the decode side; 6 columns.")
-    request_status = _TableProperty("How many requests wait, run or are swapped out; 6 columns.")
-    modules = _TableProperty("What each ``nn.Module`` launched, as a tree; 15 columns.")
-    cpu_time = _TableProperty(
-        "Who had the CPU while devices waited for launches, by ftrace beside the profile; 9 columns."
-    )
-    cpu_waits = _TableProperty("Every launch that a device waited for, by what its threads did; 13 columns.")
-    engine_kinds = _TableProperty("Steps of an inference engine by kind and number of tokens; 22 columns.")
-    borrowed_code = _TableProperty("Kernels that graphs replay by their code in another profile; 12 columns.")
-    engine_steps = _TableProperty("Every step of an inference engine; 22 columns.")
-    experts = _TableProperty("The MoE layers of a rank: products of experts and exchanges of tokens; 9 columns.")
-    fusion = _TableProperty("Fused operators, and runs that one could replace; 6 columns.")
+    def __getattr__(self, name: str) -> pl.LazyFrame:
+        """The table ``name``, as ``table`` gives it."""
+        if name.startswith("_") or name not in self._tables.names:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return self.table(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._tables.names})
 
 
 class _Said:
@@ -401,10 +341,6 @@ class Job(Tables):
         """The profile of every rank, by rank."""
         with errors_of_api():
             return [Profile(profile) for profile in self._tables.profiles]
-
-    ranks = _TableProperty(
-        "What ``npu-tui ranks`` says of every rank: who is slow, who came last, what the job would gain."
-    )
 
     @once
     def data(self) -> JobReport:

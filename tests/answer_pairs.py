@@ -15,6 +15,7 @@ from service_causes import write_service  # noqa: E402
 from snapshot import write_snapshot  # noqa: E402
 
 from npu_tui.jobs.job import Job  # noqa: E402
+from npu_tui.jobs.kept import SUFFIX  # noqa: E402
 from npu_tui.jobs.summary import write_summary  # noqa: E402
 
 _SERVICES = ("scheduler", "model", "mix", "prefix", "healthy")
@@ -61,5 +62,5 @@ def _job(folder: Path, job: Job, lacks: int | None = None) -> Path:
     folder.mkdir(parents=True)
     for profile in job.ranks:
         if profile.rank != lacks:
-            write_summary(profile, folder / f"{profile.rank}.rank.parquet")
+            write_summary(profile, folder / f"{profile.rank}{SUFFIX}")
     return folder

@@ -62,10 +62,12 @@ def profile() -> npu_tui.Profile:
 
 def test_every_table_is_an_attribute(profile: npu_tui.Profile) -> None:
     for name in profile.tables:
-        if name != "profile":
-            frame = getattr(profile, name)
-            assert isinstance(frame, pl.LazyFrame)
-            assert frame.collect_schema() == profile.table(name).collect_schema()
+        frame = getattr(profile, name)
+        assert isinstance(frame, pl.LazyFrame)
+        assert frame.collect_schema() == profile.table(name).collect_schema()
+    assert set(profile.tables) <= set(dir(profile))
+    with pytest.raises(AttributeError, match="no attribute 'kernel'"):
+        profile.kernel  # noqa: B018
 
 
 def test_report_is_that_of_the_command(profile: npu_tui.Profile) -> None:
@@ -96,6 +98,7 @@ def test_notebooks_show_pages(profile: npu_tui.Profile, tmp_path: Path) -> None:
 def test_a_job_has_tables_of_all_ranks() -> None:
     job = npu_tui.open_job(JOB, cached=False)
     assert job.ranks.select("rank").collect()["rank"].to_list() == [0, 1]
+    assert not len(job.stages.collect())
     counts = job.sql("SELECT rank, count(*) AS n FROM slices GROUP BY rank ORDER BY rank")["n"].to_list()
     assert counts == [len(each.measured.trace.slices) for each in job.profiles]
     assert "2 ranks" in repr(job)

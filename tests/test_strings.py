@@ -25,15 +25,13 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
-from npu_tui.jobs import tables as job_tables
 from npu_tui.jobs.heat import AXES, METRICS
 from npu_tui.jobs.links import Verdict
 from npu_tui.load.companion_schema import State
 from npu_tui.output.explain import KINDS
-from npu_tui.profile import collective_tables, file_tables, finding_tables, launch_tables, trace_tables, work_tables
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.kind import SourceKind
-from npu_tui.profile.table import Table
+from npu_tui.profile.table import declared_tables
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.glossary import WORDS
@@ -191,17 +189,8 @@ COMPUTED = {
         "detail",
         *(
             field.name
-            for room in (
-                collective_tables,
-                file_tables,
-                finding_tables,
-                launch_tables,
-                trace_tables,
-                work_tables,
-                job_tables,
-            )
-            for each in vars(room).values()
-            if isinstance(each, Table)
+            for room in ("npu_tui.profile", "npu_tui.jobs")
+            for each in declared_tables(room)
             for field in (*each.page, *each.panel)
         ),
     },

@@ -3,7 +3,8 @@
 A change is looked for as one place that parts the runs, and as a stretch between two places (binary and circular
 binary segmentation: Olshen and others, 2004), on values whose outliers are drawn in. How often chance would do as well
 is counted over the same values in other orders, and, as runs near each other are often alike, in orders that are as
-much alike as those beside the changes: no other noise is assumed.
+much alike as those beside the changes: no other noise is assumed. Libraries that find changes (ruptures) tell neither
+that chance nor the interval of runs and of sizes in which a change lies, which are what is told of it.
 """
 
 from __future__ import annotations

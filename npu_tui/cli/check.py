@@ -79,10 +79,10 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.gate.checks import baseline_checks, differences, finding_checks, limit_checks, trace_checks
     from npu_tui.gate.measures import measures
     from npu_tui.gate.memory import unmeasured
-    from npu_tui.output.report import report
+    from npu_tui.output.report import sections_of
 
     allowed = allowed_loss(parser, options)
-    found, lost = report(part, path=False), lost_in(part, allowed)
+    found, lost = sections_of(part), lost_in(part, allowed)
     measured = measures(found, lost)
     checks = limit_checks(measured, limits) + finding_checks(found, severity, only, ignore, lost)
     checks += unmeasured(memory_limits, say("gate.memory.no_snapshot"))

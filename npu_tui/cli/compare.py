@@ -161,8 +161,6 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
     Raises ``InputError`` where one of them cannot be read, or holds several jobs; ``OSError`` of what is written.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from npu_tui.cli.explore import explore, on_terminal
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.kept import is_kept
@@ -180,8 +178,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
             refuse_several(path)
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
-    with ThreadPoolExecutor(2) as both:  # Parquet is read without the lock of the interpreter
-        base, new = both.map(open_steps, paths)
+    base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance, allowed_loss(parser, options))
     hand_over(job_comparison_statement(compared, ignored).written(form), options.output)
     return _failed(compared.step.verdict, failing, form, options)

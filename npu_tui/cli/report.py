@@ -54,6 +54,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     form = format_of(parser, options)
     if options.fields is not None and form != "json":
         parser.error(say("cli.fields_of"))
+    fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.snapshot_files import is_snapshot
@@ -78,8 +79,8 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
             return write_job(Path(options.path), form, output=options.output)
         from npu_tui.output.statement import profile_statement
 
-        statement = profile_statement(part)
-    chosen = None if options.fields is None else _chosen(parser, statement.data, options.fields)
+        statement = profile_statement(part, None if fields is None else [name.partition(".")[0] for name in fields])
+    chosen = None if fields is None else _chosen(parser, statement.data, fields)
     hand_over(chosen or statement.written(form), options.output)
     return DONE
 
@@ -91,14 +92,14 @@ def _writers(form: str) -> tuple[str, ...]:
     return "npu_tui.output.report_document", f"npu_tui.output.{form}"
 
 
-def _chosen(parser: Parser, found: msgspec.Struct, names: str) -> bytes:
+def _chosen(parser: Parser, found: msgspec.Struct, names: list[str]) -> bytes:
     """The fields of ``found`` that ``names`` name, as JSON. Raises ``SystemExit`` (2) for one that is not there."""
     import orjson
 
     from npu_tui.output.schemas import NoFieldError, chosen_fields
 
     try:
-        fields = chosen_fields(found, [name.strip() for name in names.split(",") if name.strip()])
+        fields = chosen_fields(found, names)
     except NoFieldError as error:
         meant = say("cli.no_field_meant", nearest=error.nearest) if error.nearest else ""
         parser.error(say("cli.no_field", name=error.name) + meant)

@@ -3,3 +3,6 @@
 Definitions: reference of the Ascend profiler's ``communication.json`` for collectives, Duda's hull and difference
 constraints for clocks, max-plus replay for what a rank costs the job.
 """
+
+TABLE_FILES = ("tables", "expert_tables", "pipeline_tables", "role_tables", "path_tables")
+"""The files that declare tables, in the order in which lists name them; a file that is not here comes last."""

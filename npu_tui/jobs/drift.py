@@ -29,8 +29,6 @@ _LEAST_IN_WINDOW = 4
 _FEW = 4.0
 _STEADY = 2.0
 """A drift counts that is this many times as large as what it varies by from window to window."""
-_REFINED = 3
-"""Rounds of a line through what is left of each clock."""
 
 _ROUNDS = 40
 _SETTLED = 10.0
@@ -139,8 +137,7 @@ def drifts(events: Events, count: int, references: I64) -> F64:
     scatter = np.full(count, np.inf)
     scatter[some] = np.nanmedian(np.abs(pairs[:, some] - slopes[some]), axis=0)
     steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > _ROUNDED)
-    drift = np.where(steady, slopes, 0.0)
-    return _refined(events, drift, references) if drift.any() else drift
+    return np.where(steady, slopes, 0.0)
 
 
 def _windows(events: Events) -> tuple[I64, int]:
@@ -166,25 +163,6 @@ def _offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[
         offsets[part, known] = clock.offset[known]
         middle[part] = np.median(inside.time)
     return middle, offsets
-
-
-def _refined(events: Events, drift: F64, references: I64) -> F64:
-    """``drift`` (ranks,) by a line through what it leaves of each clock; what is far from the others counts nowhere."""
-    count = len(drift)
-    for _ in range(_REFINED):
-        straight = events.straightened(drift)
-        offset = agreement(straight, references).offset
-        left = straight.time - offset[events.rank]
-        left = left - Grouped(events.row, int(events.row.max(initial=-1)) + 1).medians(left)[events.row]
-        spread = _CERTAINTY * Grouped(events.rank, count).medians(np.abs(left)) + _ROUNDED
-        near = np.abs(left) <= spread[events.rank]
-        rank, time, left = events.rank[near], events.time[near], left[near]
-        number = np.maximum(np.bincount(rank, minlength=count), 1)
-        since = time - (np.bincount(rank, time, count) / number)[rank]
-        square = np.bincount(rank, since * since, count)
-        slope = np.bincount(rank, since * left, count) / np.maximum(square, 1.0)
-        drift = np.where(drift != 0, drift + slope - slope[references], drift)
-    return drift
 
 
 def _linked(events: Events, references: I64) -> tuple[F64, Bools]:

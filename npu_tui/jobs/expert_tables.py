@@ -46,6 +46,7 @@ EXPERT_LAYERS = table(
     json="layer role? passes mean_work slowest most_work uneven job_waits",
     page=_COLUMNS,
     panel=_COLUMNS,
+    section="expert_layers",
     row="ExpertLayerRow",
     about="""A MoE layer of a job, counted from 0; times are means of a step, of the run where there are no steps.
 
@@ -54,6 +55,7 @@ EXPERT_LAYERS = table(
     for the load of the slowest.
     """,
     own=_OWN,
+    subject="part",
 )
 
 
@@ -77,6 +79,7 @@ EXPERT_RANKS = table(
     sql="layer rank role passes tokens work backward dispatch combine fused",
     json="layer rank role? passes tokens? work backward dispatch? combine? fused",
     page="layer rank role passes tokens work its_backward=backward dispatch combine",
+    section="expert_ranks",
     row="ExpertRankRow",
     about="""A rank in a MoE layer; times are means of a step, of the run where there are no steps.
 
@@ -85,4 +88,5 @@ EXPERT_RANKS = table(
     none is recorded; ``tokens`` the mean of rows that a pass computes, null without shapes.
     """,
     own=_OWN,
+    subject="part",
 )

@@ -14,7 +14,7 @@ from npu_tui.jobs.finding import LEAST, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline_cases import Partial, Run, pairs_in_time, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM, runs_of, severity_of
@@ -40,7 +40,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     if not job.has_profiles:
         return _swaps(job)
     experts = _experts(job)
-    # What is late of a stage without profiles, its passes tell.
+    # The ranks of a stage without profiles come late as the pipeline drains too.
     hot = (explained(job) if experts else frozenset()) | {*job.lost_stages}
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
@@ -217,9 +217,10 @@ def _stages(job: Job) -> list[Finding]:
     """Stages of the pipeline that take longer than the others, by their passes where those are known."""
     if job.pipelines.runs:
         return list(_slow_passes(job))
-    steps, slow, known = max(len(job.steps), 1), job.slow_stage, job.partial_pipeline
+    slow = job.slow_stage
     if slow is None:
-        return [] if known is None else list(_held_up(job, known, steps))
+        return []
+    gain = round(slow.even)
     args: dict[str, object] = {
         "stage": slow.stage,
         "ranks": list(slow.ranks[:8]),
@@ -227,22 +228,9 @@ def _stages(job: Job) -> list[Finding]:
         "time": round(slow.time),
         "other": slow.fastest,
         "less": round(slow.less),
+        "even": gain,
     }
-    gain, detail = round(slow.even), "job.stage.detail"
-    args["even"] = gain
-    if known is not None and slow.stage in known.told:
-        gain, detail = round(known.longer(slow.stage) * steps), "job.stage.partly"
-        args["schedule"] = message(f"pipeline.schedule.{known.plan.schedule}")
-    return [priced("RANK.STAGE", ("job.stage.title", detail), slow.ranks, gain, job.length, **args)]
-
-
-def _held_up(job: Job, known: Partial, steps: int) -> Iterator[Finding]:
-    """Stages without profiles for which the others wait, so that they seem to be slow."""
-    gain, ranks = round(known.longer() * steps), job.lost_stages
-    if ranks and gain >= _ALARM * max(job.length, 1):
-        schedule = message(f"pipeline.schedule.{known.plan.schedule}")
-        args = {"stages": list(known.lost), "ranks": list(ranks[:8]), "schedule": schedule}
-        yield priced("RANK.STAGE", ("job.stage.lost", "job.stage.lost.detail"), ranks, gain, job.length, **args)
+    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, job.length, **args)]
 
 
 _UNEVEN = 1.05
@@ -389,12 +377,8 @@ def _of_links(
 def _missing(job: Job) -> list[Finding]:
     if not job.missing:
         return []
-    there = {job.stage(profile.rank) for profile in job.ranks}
-    stages = sorted({stage for stage in map(job.stage, job.missing) if stage is not None and stage not in there})
-    detail = "job.missing.detail"
-    if stages and not job.pipelines.runs and job.partial_pipeline is None:
-        passes = {job.stage(profile.rank) for profile in job.ranks if profile.passes is not None} - {None}
-        detail = "job.missing.order" if len(passes) > 1 else "job.missing.passes"
+    stages = sorted({*job.lost_stages.values()})
+    detail = "job.missing.stage" if stages else "job.missing.detail"
     args = {"count": len(job.missing), "ranks": job.missing[:8], "there": len(job.ranks), "stages": stages}
     return [noted("RANK.MISSING", ("job.missing.title", detail), tuple(job.missing), "info", **args)]
 

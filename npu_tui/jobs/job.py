@@ -32,7 +32,6 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
-from npu_tui.jobs.pipeline_cases import Partial, partial_pipeline
 from npu_tui.jobs.role_steps import apart
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
@@ -216,17 +215,11 @@ class Job:
         return self._chains.get(rank) if self.layout is None else self.layout.stage(rank)
 
     @once
-    def partial_pipeline(self) -> Partial | None:
-        """The pipelines where some of their stages have no profile."""
-        steps = max(len(self.steps), 1)
-        stages = max(self._chains.values(), default=0) + 1 if self.layout is None else self.layout.pipeline
-        return None if self.pipelines.runs else partial_pipeline(self.ranks, self.stage, stages, steps)
-
-    @once
-    def lost_stages(self) -> tuple[int, ...]:
-        """The ranks without profiles of those stages."""
-        known = self.partial_pipeline
-        return () if known is None else tuple(rank for rank in self.missing if self.stage(rank) in known.lost)
+    def lost_stages(self) -> dict[int, int]:
+        """The ranks without profiles, and their stages, of which no rank has one: nothing tells what they cost."""
+        there = {self.stage(profile.rank) for profile in self.ranks} | {None}
+        stages = {rank: self.stage(rank) for rank in self.missing}
+        return {rank: stage for rank, stage in stages.items() if stage is not None and stage not in there}
 
     def peers_key(self, rank: int) -> Hashable:
         """What ``rank`` has in common with the ranks that do the same work; the same for all where nothing tells.

@@ -7,16 +7,17 @@ from pathlib import Path
 from npu_tui.load.find import cluster_below, sources_below
 from npu_tui.load.layouts import cluster_folder
 
-SUFFIX = ".rank.parquet"
-"""How the names of summaries end."""
+SUFFIX, _OLDER = ".rank.npu", ".rank.parquet"
+"""How the names of summaries end, and those of versions whose summaries are refused in one line."""
 
 
 def summaries_in(path: Path) -> list[Path]:
     """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
     try:
         if path.is_file():
-            return [path] if path.name.endswith(SUFFIX) else []
-        return sorted(summary for summary in path.glob(f"*{SUFFIX}") if summary.is_file())
+            return [path] if path.name.endswith((SUFFIX, _OLDER)) else []
+        found = (summary for suffix in (SUFFIX, _OLDER) for summary in path.glob(f"*{suffix}"))
+        return sorted(summary for summary in found if summary.is_file())
     except OSError:
         return []
 

@@ -13,6 +13,7 @@ from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
 from npu_tui.jobs.model import EXPERTS, RankProfile
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
+from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.companions import Companions
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, find_sources, unparsed_in
@@ -61,8 +62,6 @@ def open_job(
     """
     summaries = summaries_in(path)
     if summaries:
-        from npu_tui.jobs.summary import read_summaries  # polars is not needed for profiles
-
         profiles, reasons = read_summaries(summaries)
         if not profiles and reasons:
             raise InputError(reasons[0])

@@ -25,7 +25,7 @@ _OWN = {
     **columns("real", "µs", "time", "start end duration on_path gain"),
     **columns("flag", "", "word", "recorded"),
 }
-_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
+_table, _sheet = partial(table, own=_OWN, subject="job"), partial(from_tuples, own=_OWN)
 
 
 def _path_of(job: Job, path: JobPath | None) -> JobPath:

@@ -8,9 +8,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.schedules import Plan, plan_with, planned
+from npu_tui.analysis.schedules import Plan, planned
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.model import RankProfile, is_message
 
 
 class Run(Struct, frozen=True, eq=False):
@@ -145,62 +144,3 @@ def _mean_transfers(plan: Plan, moved: F64) -> F64:
     """Transfers as means of the passes of each kind and stage that need one; (cases, 2, n)."""
     known = np.broadcast_to(plan.needs >= 0, moved.shape)
     return np.asarray(plan.means(moved) / np.maximum(plan.means(known), 1e-9))
-
-
-class Partial(Struct, frozen=True, eq=False):
-    """What is left of pipelines of which stages are ``lost``: the passes of all, and how long those ``told`` took.
-
-    ``time`` is that of each pass in each step, (steps, n); ``span`` is how long the lowest told stage took for a step,
-    ``transfer`` what a message takes at least, ns. No file confirms what a lost stage costs; it is here as simulated
-    jobs with a lost stage (tests/jobs/pipeline_jobs.py) name the wrong one else.
-    """
-
-    plan: Plan
-    told: tuple[int, ...]
-    lost: tuple[int, ...]
-    time: F64
-    span: float
-    transfer: float
-
-    def longer(self, slow: int = -1) -> float:
-        """What a step takes longer than if the lost stages, and ``slow``, took as long as the others, ns."""
-        plan, time, others = self.plan, self.time.copy(), [at for at in self.told if at != slow]
-        even = ~np.isin(plan.stage, others)
-        for kind in np.unique(plan.kind).tolist():
-            time[:, even & (plan.kind == kind)] = time[:, ~even & (plan.kind == kind)].mean()
-        time = np.stack((time, np.where(even, 1.5 * time, time))).reshape(-1, time.shape[1])
-        moved = np.zeros((len(time), 2, time.shape[1]))
-        moved[:, 1, (plan.needs >= 0) & (plan.stage[plan.needs] != plan.stage)] = self.transfer
-        ends, lowest = plan.ends(time, moved), plan.stage == self.told[0]
-        spans = ends[:, lowest].max(axis=1) - (ends - time)[:, lowest].min(axis=1)
-        (span, longer), (step, whole) = (each.reshape(2, -1).mean(axis=1) for each in (spans, ends.max(axis=1)))
-        # Where the first stage is lost, the span of the lowest told one grows by less than the step.
-        return float((self.span - span) * ((whole - step) / (longer - span) if slow < 0 else 1))
-
-
-def partial_pipeline(
-    ranks: Sequence[RankProfile], stage: Callable[[int], int | None], stages: int, steps: int
-) -> Partial | None:
-    """The pipelines of ``steps`` steps and so many ``stages``, some of which have no profile.
-
-    None where none is lost, or no schedule has the passes that are there in their order.
-    """
-    passes = {at: own.passes for own in ranks if own.passes is not None and (at := stage(own.rank)) is not None}
-    told, lost = tuple(sorted(passes)), tuple(at for at in range(stages) if at not in passes)
-    total = {len(own.start) for own in passes.values()}
-    if not lost or len(told) < 2 or len(total) != 1 or min(total) % steps:
-        return None
-    letters = {at: "".join("FB"[back] for back in own.backward.tolist()) for at, own in passes.items()}
-    plan = plan_with([letters.get(at, "")[: min(total) // steps] for at in range(stages)])
-    if plan is None or any(own != own[: min(total) // steps] * steps for own in letters.values()):
-        return None
-    time = np.zeros((steps, len(plan.stage)))
-    for at, own in passes.items():
-        time[:, plan.stage == at] = (own.end - own.start).reshape(steps, -1)
-    first = passes[told[0]]
-    spans = first.end.reshape(steps, -1).max(axis=1) - first.start.reshape(steps, -1).min(axis=1)
-    messages = [
-        (calls.end - calls.start)[np.array([is_message(kind) for _, kind, _ in calls.kinds], np.bool_)[calls.kind]]
-        for calls in (profile.calls for profile in ranks)
-    ]
-    return Partial(plan, told, lost, time, float(spans.mean()), float(min(np.concatenate(messages), default=0)))

@@ -5,7 +5,6 @@ Times are in us as in the other tables of a job. ``make`` of a table takes the j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from npu_tui.analysis.schedules import KINDS, Schedule
 from npu_tui.jobs.pipeline import PARTS
-from npu_tui.jobs.pipeline_cases import Run, stage_as_others
+from npu_tui.jobs.pipeline_cases import stage_as_others
 from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # as in the other tables of a job
@@ -31,7 +30,7 @@ _OWN: dict[str, Column] = {
     **columns("label", "", "word", "kind", "pipeline.pass"),
     **columns("rows", "", "word", "ranks"),
 }
-_table = partial(table, own=_OWN)
+_table = partial(table, own=_OWN, subject="part")
 
 
 def pipelines(job: Job) -> Sheet:
@@ -58,6 +57,7 @@ PIPELINES = _table(
     json=f"step=in_step ranks schedule stages micro_batches chunks length {_PARTS} bubble",
     page=f"step=in_step pipeline schedule micro=micro_batches length bubble {' '.join(PARTS[1:])}",
     panel=f"step=in_step pipeline schedule micro=micro_batches length bubble {' '.join(PARTS[1:])}",
+    section="pipelines",
     row="PipelineRow",
     about="A step of a pipeline; its parts from ``compute_us`` to ``rest_us`` add up to ``length_us``.",
     types={"ranks": list[int], "schedule": Schedule},
@@ -92,16 +92,20 @@ STAGES = _table(
     json="stage ranks forward backward idle gain",
     page="stage ranks forward back=backward idle saves=gain",
     panel="stage ranks forward back=backward idle saves=gain",
+    section="stages",
     row="StageRow",
     about="A stage of the pipelines: means of a micro batch; ``idle_us`` and ``gain_us`` of a step.",
     types={"ranks": list[int]},
 )
 
 
-def passes(job: Job, runs: Sequence[Run] | None = None) -> Sheet:
-    """Every pass of ``runs`` (all), by stage and in its order; ``waited`` is how long the stage ran none before it."""
+def passes(job: Job, longest: bool = False) -> Sheet:
+    """Every pass of all runs, or of the ``longest`` ones, by stage and in its order.
+
+    ``waited`` is how long the stage ran none before it.
+    """
     rows = []
-    for run in job.pipelines.runs if runs is None else runs:
+    for run in job.pipelines.longest if longest else job.pipelines.runs:
         plan, begun = run.plan, int(run.start.min())
         free = np.where(plan.before >= 0, run.end[plan.before], begun)
         for at, stage in enumerate(plan.stage.tolist()):
@@ -122,6 +126,8 @@ PASSES = _table(
     passes,
     sql=f"in_step {_OF_PASSES}",
     json=f"step=in_step {_OF_PASSES}",
+    section="passes",
+    options={"longest": True},
     row="PassRow",
     about="A pass of a micro batch; ``start_us`` counts from the first one of its step, ``start_ns`` is by its device.",
     types={"kind": Literal["forward", "backward"]},

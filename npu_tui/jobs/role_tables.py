@@ -22,7 +22,7 @@ _OWN: dict[str, Column] = {
     **columns("whole", "", "count", "replicas rank_count step_count"),
     **columns("real", "µs", "time", "works waits waited start end median_end tail"),
 }
-_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
+_table, _sheet = partial(table, own=_OWN, subject="job"), partial(from_tuples, own=_OWN)
 
 
 def roles(job: Job) -> Sheet:
@@ -50,6 +50,7 @@ ROLES = _table(
     json="role ranks=rank_count replicas steps=step_count works share waits? waits_for? waited? tail",
     page="role ranks=rank_count steps=step_count works share waits_for waited tail",
     panel="role ranks=rank_count replicas steps=step_count works share waits waits_for waited tail",
+    section="roles",
     row="RoleRow",
     about="A role, means a step and rank; ``tail_us`` is how long after the median rank its last one ends.",
 )
@@ -74,6 +75,7 @@ ROLE_STEPS = _table(
     sql="role in_step rank_count start end median_end tail last_role last_rank",
     json="role step=in_step ranks=rank_count start end median_end tail last_role last_rank",
     page="role step=in_step start median_end end tail last_role last_rank",
+    section="role_steps",
     row="RoleStepRow",
     about="A role in a step; times count from the first stint of the job.",
 )
@@ -95,6 +97,7 @@ STINTS = _table(
     stints,
     sql="role rank in_step start end known_by",
     json="role rank step=in_step start end known_by",
+    section="stints",
     row="StintRow",
     about="When a rank worked as a role; ``known_by`` a range, the first and last work of its device, or its calls.",
 )

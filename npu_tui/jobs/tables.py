@@ -56,7 +56,7 @@ _OWN: dict[str, Column] = {
     **columns("label", "", "word", "per", "finding.unit"),
     **columns("label", "", "word", "method", "job.method"),
 }  # fmt: skip
-_table, _sheet = partial(table, own=_OWN), partial(from_tuples, own=_OWN)
+_table, _sheet = partial(table, own=_OWN, subject="part"), partial(from_tuples, own=_OWN)
 
 ArrivalRow = row_type(
     "ArrivalRow",
@@ -144,6 +144,7 @@ RANKS = _table(
     "collectives job_waits? job_waits_exposed? gain? shape? why clock_offset?",
     page=_RANK_COLUMNS,
     panel=_RANK_COLUMNS,
+    section="rank_table",
     row="RankRow",
     about="One rank over all its steps.",
     types={"why": list[str]},
@@ -175,6 +176,7 @@ HOSTS = _table(
     hosts,
     json="id role? ranks boot_epoch_ns?",
     panel="host=id ranks=rank_count slowest own=own_excess waits=job_waits error",
+    section="hosts",
     row="HostRow",
     about="Ranks of one host; ``boot_epoch_ns`` is its wall clock at boot.",
     types={"ranks": list[int]},
@@ -202,6 +204,7 @@ GROUPS = _table(
     groups,
     json="name role? kind? ranks",
     panel="kind group=name ranks=rank_count collectives waits=job_waits",
+    section="groups",
     row="GroupRow",
     about="Ranks that meet in collectives; ``kind`` is tp, pp, dp, ep, cp or mp.",
     types={"ranks": list[int]},
@@ -230,6 +233,7 @@ CLOCKS = _table(
     json="rank role? offset? low? high? error? method drift_us_per_s edges bends",
     page="rank role clock_offset=offset interval known_by=method",
     panel="rank host offset error low high drift=drift_us_per_s method",
+    section="clock",
     row="ClockRow",
     about="That rank's device clock minus the lowest rank's: a point, what is certain, and what it rests on.",
     types={"bends": list[float]},  # always empty: what schema 1 has stays
@@ -259,6 +263,7 @@ HEAT = _table(
     "heat",
     heat,
     json="rank role? step=in_step own_excess late",
+    section="heat",
     row="HeatCell",
     about="A rank in a step.",
 )
@@ -316,6 +321,7 @@ COLLECTIVES = _table(
     page="type step=in_step last=last_rank waits=second transfer ends=end_spread",
     panel="type step=in_step number=ordinal group=group_name last=last_rank waits=second transfer ends=end_spread "
     "ranks=rank_count",
+    section="collectives",
     row="CollectiveRow",
     about="A collective of several ranks; ``second_us`` is how long the last one came after the second last.",
     types={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
@@ -344,6 +350,7 @@ LINKS = _table(
     links,
     json="role? src dst transport type size_bytes gb_s expected_gb_s z verdict",
     panel="from=src to=dst transport type size=size_bytes speed=gb_s usual=expected_gb_s score=z verdict",
+    section="links",
     row="LinkRow",
     about="From a rank to another in one kind of operation; ``z`` in robust standard deviations.",
 )

@@ -3,6 +3,9 @@
 It is a format of our own, which another version never reads (``copy.key_of``): a lead of 64 bytes, then twice columns
 and their head, first those of the sketch. A head is msgpack; it says where each column lies, and the CRC-32 of every
 piece. The sketch is some slices of each row, so few that they are read and drawn at once, however long the trace is.
+
+An ``.npz`` of the same columns takes the same processor time (148 MB: 0.15 to 0.24 s, here 0.17), but on one core, and
+has a directory of up to 2,600 arrays to be read before the sketch, by ``zipfile``; Arrow has no checksums.
 """
 
 from __future__ import annotations

@@ -140,31 +140,15 @@ def _type_of(kind: Kind) -> Any:
     return types.get(kind, pl.Int64)
 
 
-def _are_all(values: pl.Series, text: pl.Series) -> bool:
-    """Whether ``values`` are all that is in ``text``, but for what stands where there is no value."""
-    if values.null_count() == text.null_count():
-        return True
-    others = text.filter(values.is_null()).drop_nulls().unique()
-    return len(others) <= len(MISSING) and bool(others.str.strip_chars().is_in(MISSING).all())
-
-
 def _is_usual(values: pl.Series, kind: Kind) -> bool:
     """Whether ``values`` are numbers to reckon with, and times of today's ms or lengths in ms and no others."""
     if values.dtype.is_float():
         return bool((values.abs() < _MOST_REAL).all())
     if kind in ("moment", "length"):
-        whole = values.to_physical()  # ns
-        low, high = cast(int | None, whole.min()), cast(int, whole.max())
+        low, high = cast(int | None, values.min()), cast(int, values.max())  # ns
         least = _LATEST_S if kind == "moment" else -_LATEST_MS
         return low is None or (low > least * 10**6 and high < _LATEST_MS * 10**6)
     return True
-
-
-def _finished(values: pl.Series) -> pl.Series:
-    """``values`` of ms as ns, others as they are."""
-    import polars as pl
-
-    return values.to_physical().cast(pl.Int64) if values.dtype.is_decimal() else values
 
 
 class _Typed:
@@ -282,28 +266,12 @@ class _Typed:
         """The columns of ``cells``, which are named by their places, in their types."""
         import polars as pl
 
-        # All columns at once, on all cores: first those that hold nothing but numbers, then the others.
         pairs = zip(self.wanted, self._columns, strict=True)
         column_of = {f"{place}": column for place, column in pairs if f"{place}" in cells.columns}
-        ms = pl.Decimal(38, 6)
-        numbers: dict[str, Any] = {"whole": pl.Int64, "real": pl.Float64, "moment": ms, "length": ms}
-        direct = {
-            name: pl.col(name).cast(numbers[column.kind], strict=False)
-            for name, column in column_of.items()
-            if column.kind in numbers
-        }
-        plain = {
-            name: _finished(values)
-            for name, values in zip(direct, cells.select(direct.values()).get_columns(), strict=True)
-            if _are_all(values, cells[name]) and _is_usual(values, column_of[name].kind)
-        }
         as_it_stands = [name for name, column in column_of.items() if column.kind == "requests"]
-        texts = (pl.col(name).str.strip_chars() for name in cells.columns if name not in {*plain, *as_it_stands})
+        texts = (pl.col(name).str.strip_chars() for name in cells.columns if name not in as_it_stands)
         cells = cells.with_columns(pl.when(~text.is_in(MISSING)).then(text) for text in texts)
-        return {
-            name: plain[name] if name in plain else self._converted(column, cells[name])
-            for name, column in column_of.items()
-        }
+        return {name: self._converted(column, cells[name]) for name, column in column_of.items()}
 
     def _converted(self, column: Column, text: pl.Series) -> pl.Series:
         import polars as pl

@@ -61,14 +61,12 @@ class Run(Struct):
 class _Shape(Struct):
     """What entries look like: the texts of their keys and the opcodes that refer to these.
 
-    ``window`` bytes are tried at once, ``largest`` were lately; after ``misses`` in a row the next ``wait`` entries are
-    not tried.
+    ``window`` bytes are tried at once; after ``misses`` in a row the next ``wait`` entries are not tried.
     """
 
     names: tuple[str, ...]
     keys: list[bytes]
     window: int = _LEAST
-    largest: int = _LEAST
     misses: int = 0
     wait: int = 0
 
@@ -132,13 +130,10 @@ class Runs:
         if run is None:
             shape.misses += 1
             shape.wait = min(2**shape.misses, _PATIENCE) - 2
-            shape.window = _LEAST
         else:
             shape.misses = 0
-            whole = run.end >= last
-            shape.window = min(max(4 * shape.window, shape.largest // 2), _MOST) if whole else shape.window // 2
-            shape.window = max(shape.window, _LEAST)
-            shape.largest = max(shape.window, shape.largest // 2)
+        whole = run is not None and run.end >= last
+        shape.window = min(4 * shape.window, _MOST) if whole else max(shape.window // 4, _LEAST)
         return run
 
     def composed(self, key: tuple[int, ...], make: Callable[[], Any]) -> int:

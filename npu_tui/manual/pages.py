@@ -27,7 +27,20 @@ def page(topic: str, language: str) -> str:
     """The Markdown of ``topic``, one of ``TOPICS``, in ``language``."""
     from importlib.resources import files
 
-    return (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
+    text = (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
+    return _with_tables(text, language) if topic == "query" else text
+
+
+def _with_tables(text: str, language: str) -> str:
+    """``text`` with the names of the tables that there are, in place of ``{tables}`` and ``{tables_of_jobs}``."""
+    from npu_tui.query.frames import OF_JOBS, TABLES
+    from npu_tui.strings import say, speaking
+
+    with speaking(language):
+        comma = say("list.comma")
+    for place, names in (("{tables}", TABLES), ("{tables_of_jobs}", OF_JOBS)):
+        text = text.replace(place, comma.join(f"`{name}`" for name in names))
+    return text
 
 
 def title(topic: str, language: str) -> str:

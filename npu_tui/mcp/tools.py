@@ -295,9 +295,7 @@ def explain_tool(session: Session, call: Call, given: Explain) -> Answer:
 
 def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
     """Tables, or the columns of one."""
-    from npu_tui.profile.table import NAMES
-    from npu_tui.query.frames import TABLES
-    from npu_tui.query.query import about, no_table
+    from npu_tui.query.query import about, columns_told, no_table
 
     tables = session.opened(given.path, call).tables
     if not given.table:
@@ -305,12 +303,9 @@ def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
         return Answer(verdict=[], data={"tables": rows}, again=Next("tables", {"path": given.path}))
     if given.table not in tables.names:
         raise no_table(given.table, tables)
-    known = {column.id: column for column in TABLES[given.table].sql}
     columns = [
-        {"name": printable(name), "type": NAMES[kind], "unit": known[name].unit, "about": say(known[name].about)}
-        if name in known
-        else {"name": printable(name), "type": NAMES[kind], "unit": "", "about": say("query.from_file")}
-        for name, kind in tables.columns(given.table).items()
+        {"name": printable(name), "type": kind, "unit": unit, "about": meaning}
+        for name, kind, unit, meaning in columns_told(given.table, tables.columns(given.table))
     ]
     return Answer(verdict=[about(given.table)], data={"rows_of_table": tables.rows(given.table), "columns": columns})
 

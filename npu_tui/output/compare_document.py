@@ -142,7 +142,7 @@ def _parts(report: schema.Compared) -> Table:
     rows = [row for row in report.parts if row.base_us is not None]
     if rows:
         sums = (round(sum(getattr(row, name) for row in rows), 3) for name in ("base_us", "new_us", "delta_us"))
-        rows.append(schema.Part("sum", *sums, None))
+        rows.append(tables.PARTS.row("sum", *sums, None))
     return replace(rendered(tables.PARTS, rows), sortable=False)
 
 
@@ -170,7 +170,7 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
     yield Findings(title, replace(table, weights=weights), tuple(findings))
 
 
-def _order(findings: Sequence[schema.Change]) -> list[schema.Change]:
+def _order(findings: Sequence[Record]) -> list[Record]:
     """Each change with its parts below it."""
     order = []
     for change in findings:
@@ -188,12 +188,12 @@ def _proof(place: Record) -> Proof:
 def _groups(report: schema.Compared) -> Table:
     """The groups of kernels that changed; the ratio where another chip runs them, else how likely chance made it."""
 
-    def ratio(row: schema.Group) -> Cell:
+    def ratio(row: Record) -> Cell:
         if row.rung != "operation" or row.ratio is None:
             return Cell("")
         return Cell(say("compare.ratio", ratio=f"{row.ratio:.3g}"), row.ratio)
 
-    def kernel(row: schema.Group) -> Cell:
+    def kernel(row: Record) -> Cell:
         attributes = brief(" ".join(text.strip('"') for text in (row.shapes, row.dtypes) if text), _ATTRIBUTES)
         return Cell(" ".join(filter(None, (row.type, attributes))), name=True)
 
@@ -215,7 +215,7 @@ def _owners(report: schema.Compared) -> Table:
     rows = first_owners(report.owners, sums := "base_us new_us delta_us", "where")
     rows += [sum_row(rows, say("table.total"), sums, "where")] if rows else []
 
-    def called(row: schema.OwnerDelta) -> Cell:
+    def called(row: Record) -> Cell:
         if row.where is None:
             return Cell(row.name, name=True)
         return Cell(say("compare.owners.place", name=row.name, place=place_in(row.where)), name=True)
@@ -233,7 +233,7 @@ def _lines(report: schema.Compared) -> Table:
     )
 
 
-def _line_place(row: schema.Line) -> str:
+def _line_place(row: Record) -> str:
     """The code line as the new side has it, and its number in the base if that was another."""
     if row.file is None:
         return say("compare.place.unknown")
@@ -265,6 +265,6 @@ def _config(report: schema.Compared) -> Table:
     )
 
 
-def known_table(findings: Sequence[schema.KnownFinding]) -> Table:
+def known_table(findings: Sequence[Record]) -> Table:
     """The findings that only one side has."""
     return rendered(tables.PROFILE_FINDINGS, findings, finding=lambda row: Cell(row.id, name=True))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from npu_tui.analysis.statistics import Judgement
@@ -14,29 +12,9 @@ from npu_tui.compare.measured import Side as MeasuredSide
 from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
 from npu_tui.output.values import text
-from npu_tui.profile.table import Record, us
+from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    Change = Record
-    Collective = Record
-    Group = Record
-    GroupSide = Record
-    KnownFinding = Record
-    Line = Record
-    OwnerDelta = Record
-    Part = Record
-    Setting = Record
-else:
-    Change, Collective, Group, KnownFinding, Line, OwnerDelta, Part, Setting = (
-        table.row
-        for table in (
-            tables.CHANGES, tables.COLLECTIVES, tables.GROUPS, tables.PROFILE_FINDINGS, tables.LINES, tables.OWNERS,
-            tables.PARTS, tables.CONFIG,
-        )
-    )  # fmt: skip
-    GroupSide = tables.GroupSide
 
 
 class ComparedStep(msgspec.Struct):
@@ -98,6 +76,16 @@ class Judged(msgspec.Struct):
     verdict: str
 
 
+@rows_of(
+    parts=tables.PARTS,
+    groups=tables.GROUPS,
+    lines=tables.LINES,
+    collectives=tables.COLLECTIVES,
+    config=tables.CONFIG,
+    findings=tables.CHANGES,
+    profile_findings=tables.PROFILE_FINDINGS,
+    owners=tables.OWNERS,
+)
 class Compared(msgspec.Struct):
     """The whole comparison."""
 
@@ -108,16 +96,16 @@ class Compared(msgspec.Struct):
     comparability: Comparable
     step: Judged
     computing: Judged | None
-    parts: list[Part]
-    groups: list[Group]
+    parts: list[Record]
+    groups: list[Record]
     stream_overlap_us: float
-    lines: list[Line]
-    collectives: list[Collective]
-    config: list[Setting]
-    findings: list[Change]
-    profile_findings: list[KnownFinding]
+    lines: list[Record]
+    collectives: list[Record]
+    config: list[Record]
+    findings: list[Record]
+    profile_findings: list[Record]
     not_judged: list[Note]
-    owners: list[OwnerDelta] = []
+    owners: list[Record] = []
 
 
 SCHEMA = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,32 +12,22 @@ from npu_tui.load.expert_files import ExpertFiles, expert_files_in, read_expert_
 from npu_tui.output.document import Block, Heading, Paragraph, Table
 from npu_tui.output.rendered import rendered
 from npu_tui.profile.placement_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    ExpertLoadRow = Record
-    LoadLayerRow = Record
-    LoadRankRow = Record
-    PlacementRow = Record
-else:
-    ExpertLoadRow, LoadLayerRow, LoadRankRow, PlacementRow = (
-        table.row for table in (LOADS, LOAD_LAYERS, LOAD_RANKS, PLACEMENTS)
-    )
-
 
 _MOST_TOLD = 12
 """Sentences that a page gets; the tables and JSON have every phase."""
 
 
+@rows_of(loads=LOADS, ranks=LOAD_RANKS, layers=LOAD_LAYERS, placements=PLACEMENTS)
 class ExpertsReport(Struct, frozen=True, kw_only=True):
     """All that is said of dumps of loads and of placements."""
 
     verdict: list[str]
-    loads: list[ExpertLoadRow]
-    ranks: list[LoadRankRow]
-    layers: list[LoadLayerRow]
-    placements: list[PlacementRow]
+    loads: list[Record]
+    ranks: list[Record]
+    layers: list[Record]
+    placements: list[Record]
     not_checked: list[str]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -17,21 +17,11 @@ from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.output.values import text
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
 from npu_tui.trace.message import message
 from npu_tui.trace.text import change_text
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    Change = Record
-    Link = Record
-    Part = Record
-    Rank = Record
-    Stage = Record
-else:
-    Change, Link, Part, Rank, Stage = (table.row for table in (CHANGES, LINKS, PARTS, RANKS, STAGES))
-
 
 RANKS_SHOWN = 16
 """Rows of a table that a terminal or an issue gets: all ranks of two hosts."""
@@ -49,6 +39,7 @@ class JobSide(msgspec.Struct):
     left_out: list[str]
 
 
+@rows_of(parts=PARTS, stages=STAGES, ranks=RANKS, links=LINKS, findings=CHANGES)
 class ComparedJobs(msgspec.Struct, kw_only=True):
     """What changed between two jobs, schema 1. ``ranks`` are empty where they cannot be paired.
 
@@ -65,13 +56,13 @@ class ComparedJobs(msgspec.Struct, kw_only=True):
     step: Judged
     computing: Judged
     transfer: Judged | None
-    parts: list[Part]
-    stages: list[Stage]
-    ranks: list[Rank]
+    parts: list[Record]
+    stages: list[Record]
+    ranks: list[Record]
     base_only_ranks: list[int]
     new_only_ranks: list[int]
-    links: list[Link]
-    findings: list[Change]
+    links: list[Record]
+    findings: list[Record]
     not_judged: list[str]
 
 
@@ -152,7 +143,7 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
     return comparison_document(verdict, sides, blocks, found.not_judged, (found.base.path, found.new.path))
 
 
-def _base_rank(row: Rank) -> Cell:
+def _base_rank(row: Record) -> Cell:
     return Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank)
 
 
@@ -164,6 +155,6 @@ def _about(name: str, side: JobSide) -> str:
     return line + (say("against.left_out", steps=side.left_out[:8]) if side.left_out else "")
 
 
-def _finding(number: int, row: Change) -> Finding:
+def _finding(number: int, row: Record) -> Finding:
     delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
     return Finding(number, row.id, row.severity, row.title, delta, row.detail)

@@ -19,9 +19,9 @@ from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.load.roles import replica_of
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.experts_report import experts_part
-from npu_tui.output.job_report import ClockRow, JobPathPart, JobReport, RankRow
+from npu_tui.output.job_report import JobPathPart, JobReport
 from npu_tui.output.rendered import first_owners, rendered, time_cell
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Record, declared_tables
 from npu_tui.strings import say
 from npu_tui.trace.text import share_text
 
@@ -52,8 +52,8 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
         blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
     if path is not None and path.owners:
         blocks.append(_owners(path))
-    found = (*_pipelines(report), *_roles(report), _ranks(report, job), *_experts(report), _collectives(report))
-    blocks += [table for table in found if table.rows]
+    found = [*_pipelines(report), *_roles(report), _ranks(report, job), *_experts(report), _collectives(report)]
+    blocks += [table for table in found + _others(report) if table.rows]
     blocks += experts_part(report.expert_files)
     if report.links:
         blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
@@ -153,11 +153,11 @@ def _ranks(report: JobReport, job: Job | None) -> Table:
     rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
     exposed = any(row.job_waits_exposed_us is not None for row in rows)
 
-    def told(row: RankRow, us: float | None) -> Cell:
+    def told(row: Record, us: float | None) -> Cell:
         # Where there are no collectives, nothing stands for what these tell.
         return Cell("") if us is None and not row.collectives else time_cell(us)
 
-    def not_hidden(row: RankRow) -> Cell:
+    def not_hidden(row: Record) -> Cell:
         # A rank that the job never waits for hides nothing; one that no trace tells of is unknown.
         return told(row, 0.0 if row.job_waits_us == 0 else row.job_waits_exposed_us) if exposed else Cell("")
 
@@ -175,13 +175,13 @@ def _ranks(report: JobReport, job: Job | None) -> Table:
     return replace(table, more=lambda hidden: say("job.more_ranks", count=hidden))
 
 
-def _absent(job: Job) -> list[RankRow]:
+def _absent(job: Job) -> list[Record]:
     """The ranks without files that others waited for."""
     rows = [row for part in job.parts for row in tables.RANKS.records(part, absent=part.missing)[len(part.ranks) :]]
     return [row for row in rows if row.came_last]
 
 
-def _came_last(row: RankRow) -> Cell:
+def _came_last(row: Record) -> Cell:
     if not row.collectives:
         return Cell("")
     share = row.came_last / row.collectives
@@ -211,6 +211,20 @@ def _collectives(report: JobReport) -> Table:
     )
 
 
+_WRITTEN = ("pipelines", "stages", "roles", "role_steps", "rank_table", "expert_layers", "expert_ranks", "collectives",
+            "clock")  # fmt: skip
+"""The sections that are written in a way of their own."""
+
+
+def _others(report: JobReport) -> list[Table]:
+    """All other sections with columns of a page."""
+    return [
+        rendered(table, getattr(report, table.section))
+        for table in declared_tables("npu_tui.jobs")
+        if table.page and table.section and table.section not in _WRITTEN
+    ]
+
+
 def _links(report: JobReport) -> Iterator[str]:
     """The links that stand out; the slowest one where none does."""
     slow = [link for link in report.links if link.verdict != "as_others"]
@@ -227,26 +241,26 @@ def _links(report: JobReport) -> Iterator[str]:
         )
 
 
-def _clock(rows: list[ClockRow]) -> Table:
+def _clock(rows: list[Record]) -> Table:
     """The clock of each rank; of many ranks those stay that are not tied, or are known the least."""
     table = rendered(tables.CLOCKS, rows, rank=_rank_cell, clock_offset=_offset, interval=_interval, known_by=_known_by)
     return replace(table, weights=tuple(np.inf if row.offset_us is None else row.error_us or 0 for row in rows))
 
 
-def _offset(row: ClockRow) -> Cell:
+def _offset(row: Record) -> Cell:
     if row.offset_us is None or row.error_us is None:
         return Cell("")
     return Cell(say("job.offset", offset=row.offset_us, error=row.error_us), row.offset_us)
 
 
-def _interval(row: ClockRow) -> Cell:
+def _interval(row: Record) -> Cell:
     """The interval that an offset certainly lies in; that of the reference is 0."""
     if row.offset_us is None or row.method == "reference" or row.low_us is None or row.high_us is None:
         return Cell("")
     return Cell(say("job.interval", low=row.low_us, high=row.high_us))
 
 
-def _known_by(row: ClockRow) -> Cell:
+def _known_by(row: Record) -> Cell:
     """How a clock is known, and how it runs where it does not run as the reference's."""
     if row.offset_us is None:
         return Cell(say("job.method.none"))

@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 
-from npu_tui.jobs import tables
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
-from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
-from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
-from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
-from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS
+from npu_tui.jobs.tables import FINDINGS
 from npu_tui.load.roles import replica_of
 from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.output.values import text
-from npu_tui.profile.table import Record, us
+from npu_tui.profile.table import Record, declared_tables, rows_of, us, with_sections
 from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import MUCH_LOST, Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    ArrivalRow = Record
-    ClockRow = Record
-    CollectiveRow = Record
-    ExpertLayerRow = Record
-    ExpertRankRow = Record
-    RoleRow = Record
-    RoleStepRow = Record
-    StintRow = Record
-    FindingRow = Record
-    GroupRow = Record
-    HeatCell = Record
-    HostRow = Record
-    LinkRow = Record
-    JobOwnerRow = Record
-    JobStretchRow = Record
-    RankShareRow = Record
-    PassRow = Record
-    PipelineRow = Record
-    RankRow = Record
-    StageRow = Record
-else:
-    ClockRow, CollectiveRow, FindingRow, GroupRow, HeatCell, HostRow, LinkRow, RankRow = (
-        table.row for table in (CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HEAT, HOSTS, LINKS, RANKS)
-    )
-    ExpertLayerRow, ExpertRankRow = EXPERT_LAYERS.row, EXPERT_RANKS.row
-    JobOwnerRow, JobStretchRow, RankShareRow = JOB_OWNERS.row, JOB_PATH.row, RANK_SHARES.row
-    PassRow, PipelineRow, StageRow = (table.row for table in (PASSES, PIPELINES, STAGES))
-    RoleRow, RoleStepRow, StintRow = (table.row for table in (ROLES, ROLE_STEPS, STINTS))
-    ArrivalRow = tables.ArrivalRow
 
 
 class JobSource(msgspec.Struct):
@@ -78,6 +43,7 @@ class RoleClock(msgspec.Struct):
     method: Literal["host", "collectives", "system"]
 
 
+@rows_of(owners=JOB_OWNERS, ranks=RANK_SHARES, stretches=JOB_PATH)
 class JobPathPart(msgspec.Struct, frozen=True):
     """The chain of what held up the end of the job, through its ranks; where none is told, ``reason`` says why.
 
@@ -92,41 +58,32 @@ class JobPathPart(msgspec.Struct, frozen=True):
     per: str | None = None
     count: int | None = None
     length_us: float | None = None
-    owners: list[JobOwnerRow] = []
-    ranks: list[RankShareRow] = []
+    owners: list[Record] = []
+    ranks: list[Record] = []
     stretch_count: int = 0
-    stretches: list[JobStretchRow] = []
+    stretches: list[Record] = []
 
 
+@with_sections("npu_tui.jobs", required="hosts groups clock rank_table heat collectives links")
+@rows_of(findings=FINDINGS)
 class JobReport(msgspec.Struct):
-    """A job in numbers."""
+    """A job in numbers; the lists are the sections that tables declare."""
 
     source: JobSource
-    hosts: list[HostRow]
-    groups: list[GroupRow]
     steps: list[str]
     verdict: str
-    clock: list[ClockRow]
-    rank_table: list[RankRow]
-    heat: list[HeatCell]
-    collectives: list[CollectiveRow]
-    links: list[LinkRow]
     missing: list[int]
-    findings: list[FindingRow]
+    findings: list[Record]
     not_checked: list[str]
-    expert_layers: list[ExpertLayerRow] = []
-    expert_ranks: list[ExpertRankRow] = []
-    pipelines: list[PipelineRow] = []
-    stages: list[StageRow] = []
-    passes: list[PassRow] = []
     expert_files: ExpertsReport | None = None
     schema_version: int = 1
     kind: Literal["ranks"] = "ranks"
-    roles: list[RoleRow] = []
-    role_steps: list[RoleStepRow] = []
-    stints: list[StintRow] = []
     role_clock: RoleClock | None = None
     critical_path: JobPathPart | None = None
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, section: str) -> list[Record]: ...
 
 
 def job_report(job: Job, path: bool = True) -> JobReport:
@@ -173,31 +130,26 @@ def _report(job: Job, path: JobPathPart | None) -> JobReport:
     findings, parts = job_findings(job), job.parts if job.has_profiles else ()
     kinds = sorted({profile.kind for profile in job.ranks})
     traces = sum(max(len(profile.folders), 1) for profile in job.ranks if profile.has_trace)
+    sections: dict[str, Any] = {
+        table.section: [
+            row
+            for subject in ([job] if table.subject == "job" else parts)
+            for row in table.records(subject, **table.options)
+        ]
+        for table in declared_tables("npu_tui.jobs")
+        if table.section
+    }
     return JobReport(
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
-        hosts=[row for part in parts for row in HOSTS.records(part)],
-        groups=[row for part in parts for row in GROUPS.records(part)],
         steps=[text(step) for step in _steps(job)],
         verdict=words(verdict(job, findings)),
-        clock=[row for part in parts for row in CLOCKS.records(part)],
-        rank_table=[row for part in parts for row in RANKS.records(part)],
-        heat=[row for part in parts for row in HEAT.records(part)],
-        collectives=[row for part in parts for row in COLLECTIVES.records(part)],
-        links=[row for part in parts for row in LINKS.records(part)],
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[words(reason) for reason in not_checked(job)],
-        expert_layers=[row for part in parts for row in EXPERT_LAYERS.records(part)],
         expert_files=_expert_files(job),
-        expert_ranks=[row for part in parts for row in EXPERT_RANKS.records(part)],
-        pipelines=[row for part in parts for row in PIPELINES.records(part)],
-        stages=[row for part in parts for row in STAGES.records(part)],
-        passes=[row for part in parts for row in PASSES.records(part, runs=part.pipelines.longest)],
-        roles=ROLES.records(job),
-        role_steps=ROLE_STEPS.records(job),
-        stints=STINTS.records(job),
         role_clock=None if job.roles is None else RoleClock(job.roles.spans[0].start, job.roles.clock),
         critical_path=path,
+        **sections,
     )
 
 

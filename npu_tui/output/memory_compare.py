@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,24 +13,20 @@ from npu_tui.compare.snapshots import HELD, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
 from npu_tui.output.rendered import comparison_document, made_table, rendered
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say
 from npu_tui.trace.snapshot import MemorySnapshot
 from npu_tui.trace.text import memory_change_text, memory_text
 
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    HeldRow = Record
-else:
-    HeldRow = HELD.row
 
-
+@rows_of(at_peak=HELD, at_end=HELD)
 class DevicePairRow(Struct, frozen=True, kw_only=True):
     """One device on both sides: the figures of each, and who holds what, the largest difference first."""
 
     base: DeviceRow
     new: DeviceRow
-    at_peak: list[HeldRow]
-    at_end: list[HeldRow]
+    at_peak: list[Record]
+    at_end: list[Record]
 
 
 class ComparedMemory(Struct, frozen=True, kw_only=True):
@@ -94,7 +90,7 @@ def _verdict(pair: DevicePairRow) -> list[str]:
     return told
 
 
-def _place(row: HeldRow) -> str:
+def _place(row: Record) -> str:
     if row.kind != "line":
         return say(f"compare.memory.{row.kind}")
     if row.new_where is None and row.base_where is None:
@@ -136,7 +132,7 @@ def _figures(pair: DevicePairRow) -> Table:
     return replace(made_table(f"memory_{pair.new.label}", "figure base# new# difference#", rows, title), sortable=False)
 
 
-def _held(pair: DevicePairRow, moment: str, rows: list[HeldRow]) -> Table:
+def _held(pair: DevicePairRow, moment: str, rows: list[Record]) -> Table:
     """Who holds what; a file is called by its name alone where no other has that."""
     files = {where for row in rows for where in (row.base_where, row.new_where) if where is not None}
     names = Counter(PurePath(file).name for file in files)
@@ -147,7 +143,7 @@ def _held(pair: DevicePairRow, moment: str, rows: list[HeldRow]) -> Table:
         name = PurePath(file).name
         return Cell(f"{name if names[name] == 1 else file}:{line}", name=True)
 
-    def base_place(row: HeldRow) -> Cell:
+    def base_place(row: Record) -> Cell:
         return place(row.base_where, row.base_line) if row.kind == "line" else Cell(say(f"compare.memory.{row.kind}"))
 
     title = say(f"compare.memory.{moment}", device=pair.new.label)

@@ -29,8 +29,9 @@ def rendered(
 ) -> Table:
     """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
 
-    The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown,
-    or with ``blank`` not there. A column without a word in any row is left out.
+    The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown;
+    in a column with a question mark, and with ``blank`` in those of numbers, it is not there. A column without a word
+    in any row is left out. Where not all rows fit, those stay that are ``longest``.
     """
     columns = [(field, cells.get(field.name) or _written(table, field, blank)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
@@ -40,6 +41,7 @@ def rendered(
         tuple(field.heading for field, _ in columns),
         tuple(field.column.is_number for field, _ in columns),
         rows,
+        tuple(getattr(row, table.field(table.longest).name) or 0.0 for row in rows) if table.longest else (),
         cells=lambda row: [write(row) for _, write in columns],
     )
 
@@ -48,12 +50,15 @@ def _written(table: DataTable, field: Field, blank: bool) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
+    is_blank = field.optional or (blank and column.is_number)
 
     def write(row: Record) -> Cell:
         value = getattr(row, name)
+        if value is None and is_blank:
+            return Cell("", None)
         if not column.is_number:
             return name_cell(value) if column.form == "name" else Cell(column.cell(value))
-        return Cell(("" if blank else say("report.unknown")) if value is None else column.cell(value * scale), value)
+        return Cell(say("report.unknown") if value is None else column.cell(value * scale), value)
 
     return write
 

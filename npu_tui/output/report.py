@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
@@ -27,30 +27,19 @@ from npu_tui.output.report_schema import (
     SelectionPart,
     SkippedRow,
     SourcePart,
-    StepRow,
     StepTimes,
     TracePart,
 )
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
-from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.cpu_tables import CPU_TIME
-from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.expert_tables import EXPERTS
-from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.finding_tables import FINDINGS
-from npu_tui.profile.fusion_tables import FUSION
-from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
-from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.network_tables import PORTS
+from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
-from npu_tui.profile.table import Table, us
-from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS, distinct_events
-from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, OVERLAP, STEPS
+from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.profile.table import Record, Table, declared_tables, us
+from npu_tui.profile.trace_tables import distinct_events
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.rules.told_path import ToldPath
@@ -183,7 +172,7 @@ _NEVER_ON_GPU = (
 """What PyTorch's own profiler never records."""
 
 
-def step_times(steps: Sequence[StepRow]) -> StepTimes | None:
+def step_times(steps: Sequence[Record]) -> StepTimes | None:
     """The spread of the lengths of ``steps`` and how many pass in a second; None without steps."""
     lengths = np.array([step.duration_us for step in steps if step.name is not None and step.duration_us], np.float64)
     spread = step_spread((lengths * 1000).astype(np.int64))
@@ -196,8 +185,9 @@ def step_times(steps: Sequence[StepRow]) -> StepTimes | None:
     )  # fmt: skip
 
 
-def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
-    """The reasons that apply to the ``report`` about ``profile``, which has none yet."""
+def not_checked(part: Profile, report: Report) -> list[NotChecked]:
+    """What the ``report`` about ``part`` does not know, and the rules that have no answer, with the reasons."""
+    profile = part.whole
     parts, source, trace = profile.devices, report.source, profile.trace
     lanes = [part.lanes for part in parts if part.lanes is not None]
     launches = [part.launches for part in parts if part.launches is not None]
@@ -240,79 +230,98 @@ def not_checked(profile: Profile, report: Report) -> list[NotChecked]:
     said = {id: say(reasons[id], **args.get(id, {})) for id in missing}
     if profile.clock_jump is not None and "dispatch" in said:
         said["dispatch"] = words(profile.clock_jump)
-    return [NotChecked(id=id, reason=reason) for id, reason in said.items()]
-
-
-def report(part: Profile, path: bool = True) -> Report:
-    """All that is said about ``part``, with the critical path where ``path`` asks for it.
-
-    Raises ``InputError`` if the file of the trace is gone or has changed.
-    """
-    profile, trace, selection = part.whole, part.trace, part.selection
-    part.compute_ahead()
-    left_out: dict[str, int] = {}
-    measured = Report(
-        selection=_selection(selection),
-        source=_source(profile),
-        trace=_trace(trace),
-        layers=LAYERS.records(part),
-        overlap=overlap_part(part),
-        steps=(steps := STEPS.records(part, together=True)),
-        step_times=step_times(steps),
-        links=LINK_CATEGORIES.records(part),
-        dispatch=dispatch_part(part),
-        operators=OPERATORS.records(part),
-        kernel_groups=KERNEL_GROUPS.records(part),
-        memory=_memory(part),
-        cross_check=CHECKS.records(part),
-        files=FILES.records(part),
-        link_matrix=LINK_MATRIX.records(part),
-        communication=COLLECTIVES.records(part),
-        apis=APIS.records(part),
-        host_operators=OPERATIONS.records(part),
-        modules=MODULES.records(part),
-        borrowed=_borrowed(part),
-        fusion=FUSION.records(part),
-        ports=PORTS.records(part),
-        engine_steps=ENGINE_STEPS.records(part),
-        engine_kinds=ENGINE_KINDS.records(part),
-        experts=EXPERTS.records(part),
-        expert_files=_expert_files(part),
-        steps_from=part.engine.basis,
-        latency=LATENCY.records(part),
-        latency_parts=LATENCY_PARTS.records(part),
-        latencies=_longest(LATENCIES, part, "ttft", left_out),
-        service_engines=SERVICE_ENGINES.records(part),
-        requests=_longest(REQUESTS, part, "execution", left_out),
-        batch_kinds=BATCH_KINDS.records(part),
-        transfers=_longest(TRANSFERS, part, "duration", left_out),
-        left_out=left_out,
-        cpu_time=CPU_TIME.records(part),
-        critical_path=critical_path_part(part) if path else None,
-        verdict=[words(sentence) for sentence in part.findings.verdict],
-        findings=FINDINGS.records(part),
-        not_checked=[],
-        health=_health(profile),
-    )
-    missing = not_checked(profile, measured)
-    alone = next((answer.id for answer in missing if answer.id in ALONE), None)
-    if alone in (None, "service"):  # else no rule has anything to check: those of a service need no NPU
-        missing += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
-    return structs.replace(measured, not_checked=missing)
-
-
-def _longest(table: Table, part: Profile, column: str, left_out: dict[str, int]) -> list[Any]:
-    """The rows of ``table`` in its order: of many the longest by ``column``, others are counted in ``left_out``."""
-    sheet = table.make(part)
-    if sheet.rows > MOST_ROWS:
-        left_out[table.id] = sheet.rows - MOST_ROWS
-        lengths = np.array([value or 0 for value in sheet.values(column)], np.int64)
-        sheet = sheet.taken(np.sort(first_of_largest(lengths, MOST_ROWS)))
-    return table.rows(sheet)
+    answers = [NotChecked(id=id, reason=reason) for id, reason in said.items()]
+    if not is_alone or source.kind == "service":  # else no rule has anything to check: those of a service need no NPU
+        answers += [NotChecked(id=rule, reason=words(reason)) for rule, reason in part.findings.not_checked]
+    return answers
 
 
 MOST_ROWS = 1000
 """Of a list of requests or of drains."""
+
+_LISTS = {table.section: table for table in declared_tables("npu_tui.profile") if table.section}
+"""The sections that are the rows of a table."""
+
+_PARTS: dict[str, Callable[[Profile, Report], Any]] = {
+    "selection": lambda part, said: _selection(part.selection),
+    "source": lambda part, said: _source(part.whole),
+    "trace": lambda part, said: _trace(part.trace),
+    "overlap": lambda part, said: overlap_part(part),
+    "step_times": lambda part, said: step_times(said.steps),
+    "dispatch": lambda part, said: dispatch_part(part),
+    "memory": lambda part, said: _memory(part),
+    "borrowed": lambda part, said: _borrowed(part),
+    "expert_files": lambda part, said: _expert_files(part),
+    "steps_from": lambda part, said: part.engine.basis,
+    "critical_path": lambda part, said: critical_path_part(part),
+    "verdict": lambda part, said: [words(sentence) for sentence in part.findings.verdict],
+    "not_checked": lambda part, said: not_checked(part, said),
+    "health": lambda part, said: _health(part.whole),
+}
+"""All other sections, of what is measured and of what other sections say."""
+
+
+class Sections:
+    """The sections of the report about ``part`` by name: each is computed once, when it is asked for.
+
+    They are the attributes of a ``Report``, so that whoever needs a few of them does not pay for the others. Asking
+    raises ``InputError`` if a section needs the file of the trace, and that is gone or has changed.
+    """
+
+    def __init__(self, part: Profile) -> None:
+        self._part = part
+        self._left_out: dict[str, int] = {}
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many rows are missing in lists that have the longest ones only."""
+        for name, table in _LISTS.items():
+            if table.longest:
+                getattr(self, name)
+        return self._left_out
+
+    def __getattr__(self, name: str) -> Any:
+        said = cast(Report, self)
+        value: Any
+        if name in _LISTS:
+            value = self._rows(_LISTS[name])
+        elif name in _PARTS:
+            value = _PARTS[name](self._part, said)
+        elif isinstance(derived := getattr(Report, name, None), property) and derived.fget is not None:
+            value = derived.fget(said)
+        else:
+            raise AttributeError(name)
+        setattr(self, name, value)
+        return value
+
+    def _rows(self, table: Table) -> list[Any]:
+        """The rows of ``table`` in its order, of very many the longest."""
+        sheet = table.make(self._part, **table.options)
+        if table.longest and sheet.rows > MOST_ROWS:
+            self._left_out[table.section] = sheet.rows - MOST_ROWS
+            lengths = np.array([value or 0 for value in sheet.values(table.longest)], np.int64)
+            sheet = sheet.taken(np.sort(first_of_largest(lengths, MOST_ROWS)))
+        return table.rows(sheet)
+
+
+def sections_of(part: Profile) -> Report:
+    """The report about ``part`` as its ``Sections``."""
+    return cast(Report, Sections(part))
+
+
+def report(part: Profile, sections: Collection[str] | None = None) -> Report:
+    """All that is said about ``part``, or the ``sections`` that are named: the others are not set, JSON has them not.
+
+    Raises ``InputError`` if the file of the trace is gone or has changed.
+    """
+    if sections is None:
+        part.compute_ahead()
+    said = Sections(part)
+    names = [name for name in Report.__struct_fields__ if name != "schema_version"]
+    values: dict[str, Any] = {
+        name: getattr(said, name) if sections is None or name in sections else UNSET for name in names
+    }
+    return Report(**values)
 
 
 def _selection(selection: Selection) -> SelectionPart | None:
@@ -327,6 +336,7 @@ def _selection(selection: Selection) -> SelectionPart | None:
 
 
 def _source(profile: Profile) -> SourcePart:
+    without_trace = not len(profile.trace.slices) and profile.tables.steps
     return SourcePart(
         path=text(profile.path),
         kind=profile.kind,
@@ -334,7 +344,7 @@ def _source(profile: Profile) -> SourcePart:
         rank=profile.trace.rank,
         device=profile.device,
         profiler_level=profile.profiler_level,
-        step_count=sum(number is not None for number in STEPS.make(profile, together=True).values("step")),
+        step_count=sum(step.number is not None for step in (without_trace or profile.steps)),
         tool_version=__version__,
         writer=profile.writer,
     )

@@ -25,7 +25,6 @@ from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
     DispatchPart,
-    FindingRow,
     MemoryPart,
     OverlapPart,
     Report,
@@ -101,7 +100,7 @@ _WITH_CODE = frozenset(rule.id for rule in RULES if rule.change)
 """Findings for which ``npu-tui explain`` shows code before and after."""
 
 
-def finding_block(number: int, finding: FindingRow) -> Finding:
+def finding_block(number: int, finding: Record) -> Finding:
     """A finding in words, the same on the screen and in every format."""
     title = f"{class_word(finding.cls)} · {finding.title}"
     gain = "" if finding.gain_us is None else say("page.gains_nothing")
@@ -135,7 +134,7 @@ def finding_text(profile: Profile, finding: FoundByRule, number: int) -> str:
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
 
 
-def worth_work(finding: FindingRow) -> bool:
+def worth_work(finding: Record) -> bool:
     """Whether to write ``finding`` in full: not what informs, what computing hides, or what sums others up."""
     return finding.severity != "info" and not finding.hidden and finding.id not in SUMMING_UP
 

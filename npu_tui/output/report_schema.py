@@ -12,80 +12,11 @@ from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
 from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
-from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.cpu_tables import CPU_TIME
-from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.expert_tables import EXPERTS
-from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.finding_tables import FINDINGS
-from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.profile.kind import SourceKind
-from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
-from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.network_tables import PORTS
+from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
-from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
-from npu_tui.profile.table import Record
-from npu_tui.profile.trace_tables import LAYERS, LINK_CATEGORIES, OPERATIONS
-from npu_tui.profile.work_tables import APIS, KERNEL_GROUPS, OPERATORS, STEPS
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    ApiRow = Record
-    CodeLineRow = Record
-    CollectiveRow = Record
-    CpuTimeRow = Record
-    CrossCheckRow = Record
-    EngineKindRow = Record
-    LatencyRow = Record
-    LatencyPartRow = Record
-    RequestLatencyRow = Record
-    ServiceEngineRow = Record
-    RequestRow = Record
-    BatchKindRow = Record
-    TransferRow = Record
-    EngineStepRow = Record
-    FileRow = Record
-    HostOperatorRow = Record
-    KernelGroupRow = Record
-    MemoryPeakRow = Record
-    OperatorRow = Record
-    PairRow = Record
-    StepRow = Record
-    DrainRow = Record
-    FindingRow = Record
-    LayerRow = Record
-    LinkRow = Record
-    ExpertRow = Record
-    FusionRow = Record
-    ModuleRow = Record
-    PathOwnerRow = Record
-    PathStretchRow = Record
-    PortRow = Record
-    RangeRow = Record
-    BorrowedCodeRow = Record
-else:
-    ApiRow, CodeLineRow, CollectiveRow, CrossCheckRow, FileRow, HostOperatorRow, KernelGroupRow, MemoryPeakRow = (
-        table.row for table in (APIS, CODE_LINES, COLLECTIVES, CHECKS, FILES, OPERATIONS, KERNEL_GROUPS, MEMORY_PEAKS)
-    )
-    OperatorRow, PairRow, StepRow, DrainRow, LayerRow, LinkRow, RangeRow, FindingRow = (
-        table.row for table in (OPERATORS, LINK_MATRIX, STEPS, DRAINS, LAYERS, LINK_CATEGORIES, RANGES, FINDINGS)
-    )
-    CpuTimeRow = CPU_TIME.row
-    EngineKindRow = ENGINE_KINDS.row
-    LatencyRow, LatencyPartRow, RequestLatencyRow, ServiceEngineRow = (
-        table.row for table in (LATENCY, LATENCY_PARTS, LATENCIES, SERVICE_ENGINES)
-    )
-    RequestRow = REQUESTS.row
-    BatchKindRow = BATCH_KINDS.row
-    TransferRow = TRANSFERS.row
-    EngineStepRow = ENGINE_STEPS.row
-    FusionRow = FUSION.row
-    ExpertRow = EXPERTS.row
-    ModuleRow = MODULES.row
-    PathOwnerRow, PathStretchRow = PATH_OWNERS.row, CRITICAL_PATH.row
-    PortRow = PORTS.row
-    BorrowedCodeRow = BORROWED_CODE.row
+from npu_tui.profile.table import Record, rows_of, with_sections
 
 SCHEMA_VERSION = 1
 
@@ -132,6 +63,7 @@ class TracePart(Struct, frozen=True, kw_only=True):
     lanes: int
 
 
+@rows_of(code=BORROWED_CODE)
 class BorrowedPart(Struct, frozen=True, kw_only=True):
     """The code of replayed kernels by the profile ``path`` (``--eager``).
 
@@ -157,7 +89,7 @@ class BorrowedPart(Struct, frozen=True, kw_only=True):
     eager_kernels: int
     eager_us: float
     unplaced: list[str]
-    code: list[BorrowedCodeRow]
+    code: list[Record]
 
 
 class OverlapPart(Struct, frozen=True, kw_only=True):
@@ -200,6 +132,7 @@ class StepTimes(Struct, frozen=True, kw_only=True):
     steps_per_s: float | None
 
 
+@rows_of(ranges=RANGES, code_lines=CODE_LINES, drains=DRAINS)
 class DispatchPart(Struct, frozen=True, kw_only=True):
     """The launches of one device; all but ``links`` None without any.
 
@@ -221,15 +154,16 @@ class DispatchPart(Struct, frozen=True, kw_only=True):
     starved: int | None = None
     lost_us: float | None = None
     lost_unasked_us: float | UnsetType | None = UNSET
-    ranges: list[RangeRow] = []
-    code_lines: list[CodeLineRow] = []
-    drains: list[DrainRow] = []
+    ranges: list[Record] = []
+    code_lines: list[Record] = []
+    drains: list[Record] = []
     drain_causes: dict[Cause, int] = {}
     interrupted: int = 0
     slow_stage: SlowStage | None = None
     dequeue_idle_ratio: float | UnsetType | None = UNSET
 
 
+@rows_of(owners=PATH_OWNERS, stretches=CRITICAL_PATH)
 class CriticalPathPart(Struct, frozen=True, kw_only=True):
     """The chain of what held up the end of the run of one device; where none is told, ``reason`` says why.
 
@@ -246,11 +180,12 @@ class CriticalPathPart(Struct, frozen=True, kw_only=True):
     count: int | None = None
     length_us: float | None = None
     clock_floor_us: float | None = None
-    owners: list[PathOwnerRow] = []
+    owners: list[Record] = []
     stretch_count: int = 0
-    stretches: list[PathStretchRow] = []
+    stretches: list[Record] = []
 
 
+@rows_of(peaks=MEMORY_PEAKS)
 class MemoryPart(Struct, frozen=True, kw_only=True):
     """Memory by the files beside the trace; None where they do not tell.
 
@@ -258,7 +193,7 @@ class MemoryPart(Struct, frozen=True, kw_only=True):
     was reserved and not allocated.
     """
 
-    peaks: list[MemoryPeakRow]
+    peaks: list[Record]
     gap_bytes: int | None
     gap_at_us: float | None
     allocations: int
@@ -293,10 +228,12 @@ class HealthPart(Struct, frozen=True, kw_only=True):
     warnings: list[str]
 
 
+@with_sections("npu_tui.profile", required="layers steps links operators communication apis host_operators findings")
 class Report(Struct, frozen=True, kw_only=True):
     """Everything that is said about a profile, or about a range or step of it.
 
-    ``source``, ``trace``, ``layers`` and ``health`` are those of the whole file whatever the selection. ``dispatch`` is
+    The lists are the sections that tables declare. ``source``, ``trace``, ``layers`` and ``health`` are those of the
+    whole file whatever the selection. ``dispatch`` is
     a list where several devices have launches, ``critical_path`` where several did anything. ``steps_from`` says what
     tells where ``engine_steps`` begin: names of the engine, launches of graphs, the rhythm of kernels or the profiler;
     None without any. ``latencies``, ``requests`` and ``transfers`` have the 1,000 longest; ``left_out`` counts the
@@ -307,44 +244,22 @@ class Report(Struct, frozen=True, kw_only=True):
     selection: SelectionPart | None
     source: SourcePart
     trace: TracePart
-    layers: list[LayerRow]
     overlap: OverlapPart
-    steps: list[StepRow]
     step_times: StepTimes | None = None
-    links: list[LinkRow]
     dispatch: DispatchPart | list[DispatchPart]
-    operators: list[OperatorRow]
-    kernel_groups: list[KernelGroupRow] = []
     memory: MemoryPart | None = None
-    cross_check: list[CrossCheckRow] = []
-    files: list[FileRow] = []
-    link_matrix: list[PairRow] = []
-    communication: list[CollectiveRow]
-    apis: list[ApiRow]
-    host_operators: list[HostOperatorRow]
-    modules: list[ModuleRow] = []
     borrowed: BorrowedPart | None = None
-    fusion: list[FusionRow] = []
-    ports: list[PortRow] = []
-    engine_steps: list[EngineStepRow] = []
-    engine_kinds: list[EngineKindRow] = []
-    experts: list[ExpertRow] = []
     expert_files: ExpertsReport | None = None
     steps_from: Basis | None = None
-    latency: list[LatencyRow] = []
-    latency_parts: list[LatencyPartRow] = []
-    latencies: list[RequestLatencyRow] = []
-    service_engines: list[ServiceEngineRow] = []
-    requests: list[RequestRow] = []
-    batch_kinds: list[BatchKindRow] = []
-    transfers: list[TransferRow] = []
     left_out: dict[str, int] = {}
-    cpu_time: list[CpuTimeRow] = []
     critical_path: CriticalPathPart | list[CriticalPathPart] | None = None
     verdict: list[str]
-    findings: list[FindingRow]
     not_checked: list[NotChecked]
     health: HealthPart
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, section: str) -> list[Record]: ...
 
     @property
     def request_count(self) -> int:

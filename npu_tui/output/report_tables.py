@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
@@ -12,33 +12,13 @@ from msgspec.structs import replace
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, first_owners, made_table, name_cell, rendered, time_cell
-from npu_tui.output.report_schema import (
-    ALONE,
-    CodeLineRow,
-    CriticalPathPart,
-    ModuleRow,
-    OverlapPart,
-    RangeRow,
-    Report,
-    StepRow,
-)
-from npu_tui.output.values import count_text, ratio, share_text, time_text
-from npu_tui.profile.borrowed_tables import BORROWED_CODE
-from npu_tui.profile.collective_tables import COLLECTIVES
-from npu_tui.profile.cpu_tables import CPU_TIME
-from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.expert_tables import EXPERTS
-from npu_tui.profile.file_tables import CHECKS, FILES, LINK_MATRIX, MEMORY_PEAKS
-from npu_tui.profile.fusion_tables import FUSION
-from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
-from npu_tui.profile.launch_tables import CODE_LINES, RANGES
-from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.network_tables import PORTS
+from npu_tui.output.report_schema import ALONE, CriticalPathPart, OverlapPart, Report
+from npu_tui.output.values import ratio, share_text, time_text
+from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.service_tables import BATCH_KINDS, REQUESTS, TRANSFERS
-from npu_tui.profile.table import Record
-from npu_tui.profile.work_tables import KERNEL_GROUPS, OPERATORS, STEPS
+from npu_tui.profile.table import Record, declared_tables
+from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, duration_text
 
@@ -55,7 +35,7 @@ def overlap_title(overlap: OverlapPart) -> str:
     return say("report.overlap.sum", count=len(overlap.devices))
 
 
-def line_place(line: CodeLineRow) -> str:
+def line_place(line: Record) -> str:
     """Where a line of code stands, or that no call stack tells."""
     if line.file is None:
         return say("report.lines.none")
@@ -72,12 +52,12 @@ def gain_words(gain: str, after: int) -> str:
     return say("finding.gain_after_many", gain=gain, after=after)
 
 
-def step_length(step: StepRow) -> float:
+def step_length(step: Record) -> float:
     """How long ``step`` takes on the device, on the host where that is not known, in us."""
     return step.stage_us if step.stage_us is not None else step.duration_us or 0.0
 
 
-def shorter_steps(steps: Sequence[StepRow], hidden: int) -> str:
+def shorter_steps(steps: Sequence[Record], hidden: int) -> str:
     """How many of ``steps`` are not shown, and that none of these takes longer than those that are."""
     return say("report.steps.more", count=hidden, length=time_text(median(map(step_length, steps))))
 
@@ -190,95 +170,107 @@ _SOME = 0.005
 """The share from which on a part of a latency stands on a page; all are in JSON."""
 
 
+def _plain(table: DataTable, report: Report) -> Table:
+    """All rows of the section of ``table``."""
+    return rendered(table, getattr(report, table.section))
+
+
+def _code_lines(table: DataTable, report: Report) -> Table:
+    lines = [line for dispatch in report.dispatches for line in dispatch.code_lines]
+    return rendered(table, lines, "lines", place=lambda line: Cell(line_place(line), name=line.file is not None))
+
+
+def _steps(table: DataTable, report: Report) -> Table:
+    steps = [step for step in report.steps if step.computing_us is not None]
+    return replace(
+        rendered(table, steps, step=lambda step: name_cell(step.name, "report.steps.none")),
+        weights=tuple(map(step_length, steps)),
+        more=partial(shorter_steps, steps),
+    )
+
+
+def _latency_parts(table: DataTable, report: Report) -> Table:
+    return rendered(table, [row for row in report.latency_parts if max(row.share, row.slowest_share) >= _SOME])
+
+
+def _engine_steps(table: DataTable, report: Report) -> Table:
+    return replace(
+        rendered(table, report.engine_steps, graph=lambda row: Cell(_graph_word(row))),
+        weights=tuple(row.device_span_us or 0.0 for row in report.engine_steps),
+    )
+
+
+def _kernel_groups(table: DataTable, report: Report) -> Table:
+    shaped = any(row.shapes is not None for row in report.kernel_groups)
+    return rendered(table, report.kernel_groups if shaped else [], "shapes")
+
+
+def _modules(table: DataTable, report: Report) -> Table:
+    return replace(
+        rendered(table, report.modules, module=_module_cell),
+        weights=tuple(row.total_us for row in report.modules),
+        sortable=False,
+    )
+
+
+def _borrowed_code(table: DataTable, report: Report) -> Table:
+    borrowed = rendered(
+        table,
+        [] if report.borrowed is None else report.borrowed.code,
+        operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
+        place=lambda line: name_cell(None if line.file is None else line_place(line), "borrow.unplaced"),
+    )
+    return replace(borrowed, sortable=False)
+
+
+def _files(table: DataTable, report: Report) -> Table:
+    files = [file for file in report.files if file.state != "missing"]
+    # Where not all fit, damaged files stay.
+    weights = tuple(0 if file.state == "read" else 1 for file in files)
+    return replace(rendered(table, files), weights=weights)
+
+
+_WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
+    "code_lines": _code_lines,
+    "steps": _steps,
+    "latency_parts": _latency_parts,
+    "engine_steps": _engine_steps,
+    "kernel_groups": _kernel_groups,
+    "modules": _modules,
+    "borrowed_code": _borrowed_code,
+    "memory_peaks": lambda table, report: rendered(table, report.memory.peaks if report.memory else [], "memory"),
+    "files": _files,
+    "link_matrix": lambda table, report: rendered(table, report.link_matrix, route=lambda row: Cell(_route(row))),
+    "collectives": lambda table, report: rendered(
+        table, sorted(report.communication, key=lambda row: -row.elapsed_us), "communication"
+    ),
+}
+"""The tables whose rows are chosen, named or written for a page in a way of their own."""
+
+_CHAPTERS = (
+    "launch_tables", "step_tables", "latency_tables", "service_tables", "cpu_tables", "engine_tables",
+    "expert_tables", "work_tables", "fusion_tables", "module_tables", "borrowed_tables", "memory_tables",
+    "network_tables", "file_tables", "collective_tables",
+)  # fmt: skip
+"""The files of tables in the order in which a page shows what they declare; those of others come last."""
+
+
 def data_tables(report: Report) -> list[Table]:
     """The tables below the findings in their order; some may have no row."""
-    lines = [line for dispatch in report.dispatches for line in dispatch.code_lines]
-    longest = sorted(report.communication, key=lambda row: -row.elapsed_us)
-    steps = [step for step in report.steps if step.computing_us is not None]
-    shaped = any(row.shapes is not None for row in report.kernel_groups)
-    peaks = report.memory.peaks if report.memory is not None else []
-    files = [file for file in report.files if file.state != "missing"]
-    return [
-        rendered(CODE_LINES, lines, "lines", place=lambda line: Cell(line_place(line), name=line.file is not None)),
-        replace(
-            rendered(STEPS, steps, step=lambda step: name_cell(step.name, "report.steps.none")),
-            weights=tuple(map(step_length, steps)),
-            more=partial(shorter_steps, steps),
-        ),
-        rendered(LATENCY, report.latency),
-        rendered(LATENCY_PARTS, [row for row in report.latency_parts if max(row.share, row.slowest_share) >= _SOME]),
-        rendered(SERVICE_ENGINES, report.service_engines),
-        rendered(LATENCIES, report.latencies),
-        rendered(BATCH_KINDS, report.batch_kinds),
-        replace(rendered(REQUESTS, report.requests), weights=tuple(row.execution_us or 0.0 for row in report.requests)),
-        replace(
-            rendered(TRANSFERS, report.transfers), weights=tuple(row.duration_us or 0.0 for row in report.transfers)
-        ),
-        rendered(
-            CPU_TIME,
-            report.cpu_time,
-            name=lambda row: Cell(row.name or "", name=True),
-            pid=lambda row: Cell("" if row.pid is None else str(row.pid), row.pid),
-            cpus=lambda row: Cell(row.cpus or ""),
-        ),
-        rendered(ENGINE_KINDS, report.engine_kinds),
-        replace(
-            rendered(ENGINE_STEPS, report.engine_steps, graph=lambda row: Cell(_graph_word(row))),
-            weights=tuple(row.device_span_us or 0.0 for row in report.engine_steps),
-        ),
-        rendered(EXPERTS, report.experts),
-        rendered(OPERATORS, report.operators),
-        rendered(KERNEL_GROUPS, report.kernel_groups if shaped else [], "shapes"),
-        rendered(
-            FUSION, report.fusion, use=lambda row: Cell("" if row.use is None else row.use, name=row.use is not None)
-        ),
-        replace(
-            rendered(MODULES, report.modules, module=_module_cell, mfu=_mfu_cell, count=_count_cell),
-            weights=tuple(row.total_us for row in report.modules),
-            sortable=False,
-        ),
-        replace(
-            rendered(
-                BORROWED_CODE,
-                [] if report.borrowed is None else report.borrowed.code,
-                operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
-                place=lambda line: name_cell(None if line.file is None else line_place(line), "borrow.unplaced"),
-            ),
-            sortable=False,
-        ),
-        rendered(MEMORY_PEAKS, peaks, "memory"),
-        rendered(PORTS, report.ports),
-        rendered(CHECKS, report.cross_check),
-        replace(
-            rendered(FILES, files, rows=_rows_of),
-            # Where not all fit, damaged files stay.
-            weights=tuple(0 if file.state == "read" else 1 for file in files),
-        ),
-        rendered(LINK_MATRIX, report.link_matrix, route=lambda row: Cell(_route(row))),
-        rendered(COLLECTIVES, longest, "communication"),
+    place = {file: number for number, file in enumerate(_CHAPTERS)}
+    shown = [
+        table for table in declared_tables("npu_tui.profile") if table.page and (table.section or table.id in _WRITTEN)
     ]
+    shown.sort(key=lambda table: place.get(table.file, len(place)))
+    return [_WRITTEN.get(table.id, _plain)(table, report) for table in shown]
 
 
-def _rows_of(file: Record) -> Cell:
-    """How many rows a file has; settings have none."""
-    return Cell("" if file.rows is None else count_text(file.rows), file.rows)
-
-
-def _module_cell(row: ModuleRow) -> Cell:
+def _module_cell(row: Record) -> Cell:
     """The name of a module, further in the deeper it is."""
     if row.name is None:
         return name_cell(None, "report.modules.none")
     name = "  " * row.depth + row.name
     return name_cell(say("borrow.mark", name=name) if row.borrowed else name)
-
-
-def _count_cell(row: ModuleRow) -> Cell:
-    """How often a module was called; of a borrowed one nobody knows."""
-    return Cell("" if row.count is None else count_text(row.count), row.count)
-
-
-def _mfu_cell(row: ModuleRow) -> Cell:
-    return Cell("" if row.mfu is None else share_text(row.mfu), row.mfu)
 
 
 def _graph_word(row: Record) -> str:
@@ -291,7 +283,7 @@ def _route(row: Record) -> str:
     return say("links_between.pair", source=row.source, target=row.target)
 
 
-def ranges_table(ranges: list[RangeRow]) -> Table:
+def ranges_table(ranges: list[Record]) -> Table:
     """Where launches starve; of many ranges those count that lose most."""
     return replace(
         rendered(RANGES, ranges),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,15 +20,9 @@ from npu_tui.compare.services import (
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import count_text, mean_count_text, printable
-
-if TYPE_CHECKING:  # the type of a row is made of the columns of its table
-    FigureRow = Record
-    PartRow = Record
-else:
-    FigureRow, PartRow = LATENCIES.row, LATENCY_PARTS.row
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
@@ -39,6 +33,7 @@ class CauseRow(Struct, frozen=True, kw_only=True):
     new: str | None
 
 
+@rows_of(figures=LATENCIES, parts=LATENCY_PARTS)
 class ComparedServices(Struct, frozen=True, kw_only=True):
     """What two services do differently, schema 1; ``unlike`` names what of their load differs by more than 10%."""
 
@@ -50,8 +45,8 @@ class ComparedServices(Struct, frozen=True, kw_only=True):
     new: LoadRow
     unlike: list[str]
     forward_change: float | None
-    figures: list[FigureRow]
-    parts: list[PartRow]
+    figures: list[Record]
+    parts: list[Record]
     findings: list[CauseRow]
 
 
@@ -72,7 +67,7 @@ def compared_services(base: Profile, new: Profile) -> ComparedServices:
     )  # fmt: skip
 
 
-def _verdict(unlike: list[str], figures: list[FigureRow], parts: list[PartRow], forward: float | None) -> list[str]:
+def _verdict(unlike: list[str], figures: list[Record], parts: list[Record], forward: float | None) -> list[str]:
     """What became slower most, else that nothing did; first of all whether the two can be compared."""
     told = []
     if unlike:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,13 +39,16 @@ class Statement:
         return json_report(self.data) if form == "json" else written(self.document(form), form, self.rows)
 
 
-def profile_statement(part: Profile) -> Statement:
-    """The report about ``part``, all of a profile or a range or step of it; about a memory snapshot another one."""
+def profile_statement(part: Profile, sections: Collection[str] | None = None) -> Statement:
+    """The report about ``part``, all of a profile or a range or step of it; about a memory snapshot another one.
+
+    With ``sections`` the data are those alone; a document needs all of them.
+    """
     if part.trace.snapshot is not None:
         return memory_statement(part.trace.snapshot)
     from npu_tui.output.report import report
 
-    data = report(part)
+    data = report(part, sections)
 
     def document(form: str) -> Document:
         from npu_tui.output.report_document import report_document

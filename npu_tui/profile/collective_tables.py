@@ -220,6 +220,7 @@ COLLECTIVES = table(
     page="name elapsed=duration longest_wait peer=peer_rank size bandwidth=gb_s",
     panel="name elapsed=duration wait transit idle exposed last=last_after longest_wait sync=synchronization "
     "sync_share=share size bandwidth=gb_s start group=group_name",
+    section="communication",
     row="CollectiveRow",
     about="One collective; what is taken from its plane tasks is None at Level0.",
     types={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]

@@ -72,8 +72,9 @@ CPU_TIME = table(
     cpu_time,
     sql="rank state by name task process cpus lost_time share late",
     json="state by name? pid=task? process? cpus? lost=lost_time ratio=share? launches=late",
-    page="state by name pid=task cpus lost=lost_time share launches=late",
+    page="state by name? pid=task? cpus? lost=lost_time share launches=late",
     panel="lost=lost_time share spread state by name pid=task process cpus launches=late",
+    section="cpu_time",
     row="CpuTimeRow",
     about="""Time that devices waited for launches while the threads that make them were in one ``state``.
 

@@ -31,6 +31,71 @@ _OWN = {
 }  # fmt: skip
 
 
+def engine_kinds(profile: Profile) -> Sheet:
+    """The steps of an engine that touch the part by kind and number of tokens, most time first."""
+    rows = kinds_of([step for step in profile.engine.steps if _touches(profile, step)])
+
+    def percentile(rank: int) -> Callable[[EngineKind], int]:
+        return lambda row: round(float(np.percentile(row.spans, rank)))
+
+    def phase(name: str) -> Callable[[EngineKind], float | None]:
+        return lambda row: row.phases[name] / total if name in row.phases and (total := int(row.spans.sum())) else None
+
+    def place(row: int) -> list[Span]:
+        step = max(rows[row].steps, key=lambda step: step.span or 0)
+        return [Span(step.start, step.start + (step.host or step.span or 0), words=step.name or "")]
+
+    return Sheet(
+        len(rows),
+        {
+            "rank": rank_of(profile),
+            **attributes(
+                rows,
+                "kind bucket tokens lost_time=lost",
+                _OWN,
+                calls=lambda row: len(row.steps),
+                p50=percentile(50),
+                p90=percentile(90),
+                p99=percentile(99),
+                tokens_per_s=lambda row: (
+                    None if row.tokens is None else row.tokens / max(int(row.spans.sum()), 1) * 1e9
+                ),
+                busy_share=lambda row: row.busy / max(int(row.spans.sum()), 1),
+                graph_steps=lambda row: row.count("graph"),
+                mixed_steps=lambda row: row.count("mixed"),
+                eager_steps=lambda row: row.count("eager"),
+                **{f"{name}_share": phase(name) for name in PHASES},
+            ),
+        },
+        place=place,
+        lengths=lambda row: rows[row].spans,
+    )
+
+
+_SHARES = " ".join(f"{name}_share" for name in PHASES)
+
+ENGINE_KINDS = table(
+    "engine_kinds",
+    engine_kinds,
+    sql="rank kind bucket calls tokens p50 p90 p99 tokens_per_s busy_share lost_time graph_steps mixed_steps "
+    f"eager_steps {_SHARES}",
+    json="kind bucket? count=calls tokens? p50 p90 p99 tokens_per_s? busy_share lost=lost_time? graph_steps "
+    "mixed_steps eager_steps " + " ".join(f"{name}?" for name in _SHARES.split()),
+    page="kind bucket count=calls p50 p90 p99 tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
+    "eager_steps",
+    panel="kind bucket count=calls p50 p90 p99 spread tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
+    f"eager_steps {_SHARES}",
+    section="engine_kinds",
+    row="EngineKindRow",
+    about="""The steps of an engine of one ``kind`` with up to ``bucket`` tokens and more than half of that.
+
+    Percentiles (numpy's ``linear``) and shares are of their time on the device, the shares of phases too: what the host
+    does in a phase may overlap with the device.
+    """,
+    own=_OWN,
+)
+
+
 def engine_steps(profile: Profile) -> Sheet:
     """The steps of an engine that touch the part, by start."""
     rows = [step for step in profile.engine.steps if _touches(profile, step)]
@@ -88,6 +153,7 @@ ENGINE_STEPS = table(
     "kernels graph_kernels copies=copies_count phases",
     page="ordinal kind requests tokens graph host device_span device_busy kernels",
     panel="ordinal kind requests tokens graph device_span device_busy bubble lost=lost_time kernels host name",
+    section="engine_steps",
     row="EngineStepRow",
     about="""A step of an inference engine; ``kind`` is prefill, decode, mixed, dummy, capture, diffusion or as written.
 
@@ -99,68 +165,4 @@ ENGINE_STEPS = table(
     """,
     own=_OWN | columns("rows", "", "word", "is_graph"),
     types={"is_graph": bool | str, "phases": dict[str, float]},
-)
-
-
-def engine_kinds(profile: Profile) -> Sheet:
-    """The steps of an engine that touch the part by kind and number of tokens, most time first."""
-    rows = kinds_of([step for step in profile.engine.steps if _touches(profile, step)])
-
-    def percentile(rank: int) -> Callable[[EngineKind], int]:
-        return lambda row: round(float(np.percentile(row.spans, rank)))
-
-    def phase(name: str) -> Callable[[EngineKind], float | None]:
-        return lambda row: row.phases[name] / total if name in row.phases and (total := int(row.spans.sum())) else None
-
-    def place(row: int) -> list[Span]:
-        step = max(rows[row].steps, key=lambda step: step.span or 0)
-        return [Span(step.start, step.start + (step.host or step.span or 0), words=step.name or "")]
-
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "kind bucket tokens lost_time=lost",
-                _OWN,
-                calls=lambda row: len(row.steps),
-                p50=percentile(50),
-                p90=percentile(90),
-                p99=percentile(99),
-                tokens_per_s=lambda row: (
-                    None if row.tokens is None else row.tokens / max(int(row.spans.sum()), 1) * 1e9
-                ),
-                busy_share=lambda row: row.busy / max(int(row.spans.sum()), 1),
-                graph_steps=lambda row: row.count("graph"),
-                mixed_steps=lambda row: row.count("mixed"),
-                eager_steps=lambda row: row.count("eager"),
-                **{f"{name}_share": phase(name) for name in PHASES},
-            ),
-        },
-        place=place,
-        lengths=lambda row: rows[row].spans,
-    )
-
-
-_SHARES = " ".join(f"{name}_share" for name in PHASES)
-
-ENGINE_KINDS = table(
-    "engine_kinds",
-    engine_kinds,
-    sql="rank kind bucket calls tokens p50 p90 p99 tokens_per_s busy_share lost_time graph_steps mixed_steps "
-    f"eager_steps {_SHARES}",
-    json="kind bucket? count=calls tokens? p50 p90 p99 tokens_per_s? busy_share lost=lost_time? graph_steps "
-    "mixed_steps eager_steps " + " ".join(f"{name}?" for name in _SHARES.split()),
-    page="kind bucket count=calls p50 p90 p99 tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
-    "eager_steps",
-    panel="kind bucket count=calls p50 p90 p99 spread tokens_per_s busy_share lost=lost_time graph_steps mixed_steps "
-    f"eager_steps {_SHARES}",
-    row="EngineKindRow",
-    about="""The steps of an engine of one ``kind`` with up to ``bucket`` tokens and more than half of that.
-
-    Percentiles (numpy's ``linear``) and shares are of their time on the device, the shares of phases too: what the host
-    does in a phase may overlap with the device.
-    """,
-    own=_OWN,
 )

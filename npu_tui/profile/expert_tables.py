@@ -107,6 +107,7 @@ EXPERTS = table(
     sql="rank layer passes tokens work backward dispatch combine fused",
     json="layer passes tokens? work backward dispatch? combine? fused",
     page="layer passes tokens work its_backward=backward dispatch combine",
+    section="experts",
     row="ExpertRow",
     about="""The experts of one MoE layer, counted from 0: the time of their grouped matrix products in all passes.
 

@@ -1,224 +1,14 @@
-"""The tables of the files beside a trace: memory, the state of each file, our figures against theirs, links."""
+"""The tables of the files beside a trace: the state of each, our figures against theirs, links between ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.collectives import PairSum
-from npu_tui.analysis.memory import BEFORE, NEVER, Holder, Memory, MemoryCurve, holders
-from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import (
-    MISSING,
-    Numbers,
-    Place,
-    Sheet,
-    Slices,
-    Span,
-    attributes,
-    coded,
-    columns,
-    numbers,
-    table,
-)
+from npu_tui.profile.table import Sheet, attributes, table
 from npu_tui.strings import say, words
-from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
-
-
-def memory(profile: Profile) -> Sheet:
-    """Every record of memory, of allocators, the process and the modules of CANN."""
-    curves: list[MemoryCurve] = [*profile.memory.curves, *profile.memory.modules]
-    lengths = [len(curve.time) for curve in curves]
-    which = np.repeat(np.arange(len(curves), dtype=np.int64), lengths)
-    time = np.concatenate([curve.time for curve in curves]) if curves else np.zeros(0, np.int64)
-    value = np.concatenate([curve.value for curve in curves]) if curves else np.zeros(0, np.int64)
-    return Sheet(
-        len(time),
-        {
-            "rank": rank_of(profile),
-            "component": coded([curve.component for curve in curves], which),
-            "amount": coded([curve.amount for curve in curves], which),
-            "start": numbers(time),
-            "start_ns": absolute(profile, time),
-            "value": numbers(value),
-        },
-    )
-
-
-MEMORY = table(
-    "memory",
-    memory,
-    sql="rank component amount start start_ns value",
-    own=columns("whole", "bytes", "memory", "value"),
-)
-
-
-def allocations(profile: Profile) -> Sheet:
-    """Every allocation of operator_memory.csv."""
-    allocated, rows = profile.memory.allocations, len(profile.memory.allocations)
-    start = np.where(allocated.start == BEFORE, MISSING, allocated.start)
-    end = np.where(allocated.end == NEVER, MISSING, allocated.end)
-    origin = profile.tables.start_ns
-    item = profile.tables.allocating_slices if rows else np.zeros(0, np.int64)
-    return Sheet(
-        rows,
-        {
-            "rank": rank_of(profile),
-            "slice": numbers(item, UNKNOWN),
-            "name": coded(allocated.name.values, allocated.name.code),
-            "size": numbers(allocated.size),
-            "start": numbers(start, MISSING),
-            "end": numbers(end, MISSING),
-            "duration": where(allocated.end - allocated.start, (start != MISSING) & (end != MISSING)),
-            "start_ns": where(allocated.start + origin, start != MISSING),
-        },
-    )
-
-
-ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
-
-
-def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memory | None = None) -> Sheet:
-    """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
-
-    They are those of ``memory``, else of the profile.
-
-    A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
-    that time, and a last row without a name is what is allocated beyond them.
-    """
-    memory = memory or profile.memory
-    allocations = memory.allocations
-    if allocations.maker is None or allocations.line is None:
-        makers = profile.tables.allocating_slices if len(allocations) else np.zeros(0, np.int64)
-        lines = {item: line_of(profile.trace, item) for item in set(makers[chosen].tolist()) - {UNKNOWN}}
-        places = [lines.get(item) for item in makers[chosen].tolist()]
-    else:
-        makers = allocations.maker
-        places = [allocations.lines[code] for code in allocations.line[chosen].tolist()]
-    line_at = dict(zip(chosen.tolist(), places, strict=True))
-    rows = holders(allocations, chosen, list(places))
-    curve = memory.curve("allocated")
-    held = sum(holder.size for holder in rows)
-    total = max(held, (curve.at(time) or 0) if curve is not None and time is not None else 0)
-    if total > held:
-        rows.append(Holder("", total - held, np.zeros(0, np.int64)))
-    first = np.array([holder.members[0] if len(holder.members) else UNKNOWN for holder in rows], np.int64)
-
-    def taken(values: I64, missing: int = MISSING) -> Numbers:
-        of_first = np.append(values, MISSING)[first]
-        return where(of_first, (first >= 0) & (of_first != missing))
-
-    def place(row: int) -> Place:
-        members = rows[row].members
-        items = makers[members]
-        if len(items) and (items >= 0).all():
-            return Slices(len(items), lambda: items)
-        spans = zip(allocations.start[members].tolist(), allocations.end[members].tolist(), items.tolist(), strict=True)
-        return [
-            _span(profile, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
-            for start, end, item in spans
-            if item >= 0 or start > BEFORE
-        ]
-
-    return Sheet(
-        len(rows),
-        {
-            **attributes(
-                rows,
-                "held=size",
-                share=lambda holder: holder.size / total if total else 0.0,
-                calls=lambda holder: len(holder.members) or None,
-                name=lambda holder: holder.name if len(holder.members) else None,
-            ),
-            "at": taken(allocations.start, BEFORE),
-            "released": taken(allocations.end, NEVER),
-            "largest": taken(allocations.size),
-        },
-        place,
-        code=lambda row: line_at[int(first[row])] if first[row] >= 0 else None,
-    )
-
-
-def _span(profile: Profile, item: int) -> Span:
-    slices = profile.trace.slices
-    return Span(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), item, marked=False)
-
-
-HOLDERS = table(
-    "memory_holders",
-    memory_holders,
-    panel="size=held share count=calls operation=name line=place allocated=at released largest",
-)
-
-
-def memory_peaks(profile: Profile) -> Sheet:
-    """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
-    recorded = profile.memory
-    return _peaks([curve for curve in (*recorded.curves, *recorded.modules) if curve.peak[1]])
-
-
-def module_peaks(profile: Profile) -> Sheet:
-    """The same of the modules of CANN alone, the largest first."""
-    modules = profile.memory.modules
-    return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda module: -module.peak[1]))
-
-
-def _peaks(curves: list[MemoryCurve]) -> Sheet:
-    return Sheet(
-        len(curves),
-        attributes(
-            curves,
-            "component amount",
-            peak=lambda curve: curve.peak[1],
-            at=lambda curve: curve.peak[0],
-            at_end=lambda curve: int(curve.value[-1]),
-        ),
-        lambda row: [Span(curves[row].peak[0], curves[row].peak[0] + 1, words=printable(curves[row].component))],
-    )
-
-
-MEMORY_PEAKS = table(
-    "memory_peaks",
-    memory_peaks,
-    json="component amount peak at",
-    page="component amount peak at",
-    row="MemoryPeakRow",
-    about="The most of one curve of memory and when it was reached; ``amount`` is allocated, reserved or active.",
-)
-MODULE_PEAKS = table("module_peaks", module_peaks, panel="peak component peak_at=at at_end")
-
-
-def files(profile: Profile) -> Sheet:
-    """What became of every file that may lie beside the trace."""
-    states = profile.tables.files
-    return Sheet(
-        len(states),
-        attributes(
-            states,
-            "file=name state rows",
-            problems=lambda row: [printable(words(problem)) for problem in row.problems],
-            tells=lambda row: say(f"summary.tells.{row.name}"),
-            setting=lambda row: say(f"summary.makes.{row.name}"),
-        ),
-    )
-
-
-FILES = table(
-    "files",
-    files,
-    json="name=file state rows? problems tells setting",
-    page="file state rows tells setting",
-    row="FileRow",
-    about="""A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
-
-    ``problems`` say what could not be read; ``setting`` makes the profiler write it.
-    """,
-    types={"problems": list[str]},
-)
 
 
 def checks(profile: Profile) -> Sheet:
@@ -241,8 +31,39 @@ CHECKS = table(
     checks,
     json="file rows matched figures differing ours_only",
     page="file rows matched figures differing",
+    section="cross_check",
     row="CrossCheckRow",
     about="Our figures against one file of the profiler: its rows, those we have, figures compared, rows that differ.",
+)
+
+
+def files(profile: Profile) -> Sheet:
+    """What became of every file that may lie beside the trace."""
+    states = profile.tables.files
+    return Sheet(
+        len(states),
+        attributes(
+            states,
+            "file=name state rows",
+            problems=lambda row: [printable(words(problem)) for problem in row.problems],
+            tells=lambda row: say(f"summary.tells.{row.name}"),
+            setting=lambda row: say(f"summary.makes.{row.name}"),
+        ),
+    )
+
+
+FILES = table(
+    "files",
+    files,
+    json="name=file state rows? problems tells setting",
+    page="file state rows? tells setting",
+    section="files",
+    row="FileRow",
+    about="""A file that may lie beside the trace: ``state`` is missing, empty, cut_off, unreadable or read.
+
+    ``problems`` say what could not be read; ``setting`` makes the profiler write it.
+    """,
+    types={"problems": list[str]},
 )
 
 
@@ -270,6 +91,7 @@ LINK_MATRIX = table(
     json="group=group_name source target transport size transit bandwidth=gb_s?",
     page="route transport bandwidth=gb_s size time=transit group=group_name",
     panel="route transport bandwidth=gb_s size time=transit group=group_name",
+    section="link_matrix",
     row="PairRow",
     about="What went from rank ``source`` to ``target`` of a group by one transport, by communication_matrix.json.",
 )

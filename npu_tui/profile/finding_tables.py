@@ -111,6 +111,7 @@ FINDINGS = table(
     json="id cls=class severity title detail evidence advice gain? per count gain_after step_after? "
     "gain_alone? whatif? part_of? steps hidden confidence code_lines sources",
     panel="number class=severity gain line=place what=title",
+    section="findings",
     row="FindingRow",
     about="""A finding; ``gain_us`` is what the step would lose in length, None where it cannot be told.
 

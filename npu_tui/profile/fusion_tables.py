@@ -55,7 +55,10 @@ FUSION = table(
     fusion,
     sql="rank fusion pattern calls total use",
     json="fusion pattern count=calls total use?",
-    page="fusion pattern count=calls total use",
+    page="fusion pattern count=calls total use?",
+    panel="fusion pattern count=calls total use",
+    section="fusion",
+    tab=True,
     row="FusionRow",
     about="""A fused operator that ran, or a run that one could replace (``use``), whose first place is ``pattern``.
 

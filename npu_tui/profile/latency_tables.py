@@ -144,6 +144,7 @@ LATENCY = _table(
     latency,
     sql="metric requests mean p50 p90 p99 longest",
     page="metric requests average=mean p50 p90 p99 longest",
+    section="latency",
     row="LatencyRow",
     about="TTFT or TPOT of the complete requests; percentiles are numpy's ``linear``.",
 )
@@ -151,12 +152,22 @@ LATENCY_PARTS = _table(
     latency_parts,
     sql="metric part total share mean middle slowest slowest_share",
     page="metric part share average=mean middle slowest slowest_share",
+    section="latency_parts",
     row="LatencyPartRow",
     about="""A part of TTFT or TPOT: ``total`` of all complete requests, the parts of one metric add up to it.
 
     ``mean`` is for a request (TTFT) or a token (TPOT), ``middle`` for the tenth around the median, ``slowest`` for the
     slowest tenth.
     """,
+)
+SERVICE_ENGINES = _table(
+    service_engines,
+    sql=f"{_ENGINE} tokens tokens_per_s",
+    json=f"{_ENGINE.replace('dp_rank', 'dp_rank?')} tokens tokens_per_s?",
+    page=f"{_ENGINE.replace('bubble', 'bubbles=bubble').replace('idle', 'no_request=idle')} tokens_per_s",
+    section="service_engines",
+    row="ServiceEngineRow",
+    about="What the time of an engine went to, from its first schedule on; forward passes by what they hold.",
 )
 _REQUEST = "rid engine start ttft per_token decoding tokens prompt turns complete ttft_most tpot_most"
 LATENCIES = _table(
@@ -165,14 +176,8 @@ LATENCIES = _table(
     json="rid engine? start? ttft? per_token? decoding? tokens? prompt turns complete ttft_most? tpot_most? "
     + " ".join(f"{name}?" for name in (*_TTFT, *_TPOT)),
     page="rid start ttft ttft_most per_token tpot_most prompt_tokens=prompt output_tokens=tokens",
+    section="latencies",
+    longest="ttft",
     row="RequestLatencyRow",
     about="A request, the slowest first; ``ttft_*`` add up to ``ttft_us``, ``tpot_*`` to ``decoding_us``, exactly.",
-)
-SERVICE_ENGINES = _table(
-    service_engines,
-    sql=f"{_ENGINE} tokens tokens_per_s",
-    json=f"{_ENGINE.replace('dp_rank', 'dp_rank?')} tokens tokens_per_s?",
-    page=f"{_ENGINE.replace('bubble', 'bubbles=bubble').replace('idle', 'no_request=idle')} tokens_per_s",
-    row="ServiceEngineRow",
-    about="What the time of an engine went to, from its first schedule on; forward passes by what they hold.",
 )

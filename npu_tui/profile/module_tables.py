@@ -58,9 +58,10 @@ MODULES = table(
     sql="rank name path depth calls operations kernels device_self device_total backward total lost flops mfu borrowed",
     json="name? path? depth? count=calls? operations? kernels device_self forward=device_total? backward? total lost? "
     "flops? mfu? borrowed",
-    page="module=name count=calls kernels forward=device_total its_backward=backward total lost flops mfu",
+    page="module=name count=calls? kernels forward=device_total its_backward=backward total lost flops mfu?",
     panel="module=name total share forward=device_total its_backward=backward device_self lost flops mfu kernels "
     "operations count=calls",
+    section="modules",
     row="ModuleRow",
     about="""What an ``nn.Module`` launched with those in it (``device_self``: without); ``name`` None: in no module.
 

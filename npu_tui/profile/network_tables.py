@@ -111,6 +111,7 @@ PORTS = table(
     json="transport device? port? samples mean_mb_s=mean_bandwidth max_mb_s=most_bandwidth errors_percent=errors? "
     "dropped_percent=dropped?",
     page="transport device port mean=mean_bandwidth most=most_bandwidth errors dropped",
+    section="ports",
     row="PortRow",
     about="What a port of a network card carried by nic.csv or roce.csv; errors and dropped packets at their worst.",
     own=_OWN,

@@ -188,7 +188,7 @@ class Profile(Parted):
     @property
     def device(self) -> int | None:
         """The number of the only device, None if there are several or it is unknown."""
-        devices = {part.device for part in self.devices}
+        devices = {device.device for device in self.device_slices} | {lanes.device for lanes in self.overlap_lanes}
         return devices.pop() if len(devices) == 1 else None
 
     @shared

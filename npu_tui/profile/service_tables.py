@@ -9,7 +9,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
-from npu_tui.profile.latency_tables import LATENCIES, LATENCY, LATENCY_PARTS, SERVICE_ENGINES
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -90,47 +89,6 @@ def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
     return _declared(name, lambda service, profile: _sheet(service, profile, title, **more), sql=sql, **views)
 
 
-REQUESTS = _table(
-    "requests",
-    json="rid? start? execution? queue? first_token? prompt_tokens? output_tokens? hit_rate?",
-    page="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
-    panel="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
-    row="RequestRow",
-    about="""A request of an inference service, as request.csv has it.
-
-    ``queue_us`` is what the tool calls queue wait: a request that is preempted waits in it again. Null is unknown.
-    """,
-)
-BATCHES = _table(
-    "batches",
-    first="batch",
-    panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
-    "used_blocks free_blocks name",
-)
-FORWARDS, KV_BLOCKS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "kv_blocks", "spec_decodes", "handoffs"))
-TRANSFERS = _table(
-    "transfers",
-    json="rid? rank? start? duration? tokens?",
-    page="rid rank start length=duration tokens",
-    panel="rid rank start length=duration tokens domain",
-    row="TransferRow",
-    about="A pull of KV blocks from the prefill to the decode side; bytes are not recorded.",
-)
-STATUSES = _table("request_status", "statuses")
-
-
-def batch_requests(service: Service, profile: Profile) -> Sheet:
-    """Who is in each batch."""
-    members = service.members
-    whole: dict[str, Data] = {
-        name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
-    }
-    return Sheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
-
-
-BATCH_REQUESTS = _declared("batch_requests", batch_requests, sql="batch rid iter phase tokens")
-
-
 def batch_kinds(service: Service, profile: Profile) -> Sheet:
     """What the passes of each engine take by what they compute, most time first."""
     batches, window = service.batches, profile.window
@@ -163,6 +121,7 @@ BATCH_KINDS = _declared(
     json="dp_rank? pass? kind? count=calls total requests? tokens? p50 p90 p99",
     page="dp_rank pass kind count=calls total requests tokens p50 p90 p99",
     panel="dp_rank pass kind count=calls total requests tokens p50 p90 p99 spread",
+    section="batch_kinds",
     row="BatchKindRow",
     about="""The passes of one engine that compute the same; percentiles are numpy's ``linear``.
 
@@ -170,8 +129,46 @@ BATCH_KINDS = _declared(
     """,
 )
 
-SERVICE_TABLES = (
-    LATENCY, LATENCY_PARTS, LATENCIES, SERVICE_ENGINES,
-    REQUESTS, BATCHES, BATCH_REQUESTS, BATCH_KINDS, FORWARDS, KV_BLOCKS, SPEC_DECODES, TRANSFERS, HANDOFFS, STATUSES,
-)  # fmt: skip
-"""The tables that an inference service has, and no other profile."""
+REQUESTS = _table(
+    "requests",
+    json="rid? start? execution? queue? first_token? prompt_tokens? output_tokens? hit_rate?",
+    page="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
+    panel="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
+    section="requests",
+    longest="execution",
+    row="RequestRow",
+    about="""A request of an inference service, as request.csv has it.
+
+    ``queue_us`` is what the tool calls queue wait: a request that is preempted waits in it again. Null is unknown.
+    """,
+)
+BATCHES = _table(
+    "batches",
+    first="batch",
+    panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
+    "used_blocks free_blocks name",
+)
+FORWARDS, KV_BLOCKS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "kv_blocks", "spec_decodes", "handoffs"))
+TRANSFERS = _table(
+    "transfers",
+    json="rid? rank? start? duration? tokens?",
+    page="rid rank start length=duration tokens",
+    panel="rid rank start length=duration tokens domain",
+    section="transfers",
+    longest="duration",
+    row="TransferRow",
+    about="A pull of KV blocks from the prefill to the decode side; bytes are not recorded.",
+)
+STATUSES = _table("request_status", "statuses")
+
+
+def batch_requests(service: Service, profile: Profile) -> Sheet:
+    """Who is in each batch."""
+    members = service.members
+    whole: dict[str, Data] = {
+        name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
+    }
+    return Sheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
+
+
+BATCH_REQUESTS = _declared("batch_requests", batch_requests, sql="batch rid iter phase tokens")

@@ -8,7 +8,10 @@ has, in which unit, and how a cell reads; the heading of what a view calls ``nam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -157,10 +160,16 @@ class Field(Struct, frozen=True):
         return say(f"column.{self.name}")
 
 
-class Table(Struct, frozen=True):
-    """A table and its views; ``make`` gives its values for a part of a profile.
+Subject = Literal["profile", "job", "part"]
+"""What a table is made of: a part of a profile, a job, or each part of a job, which are one or its roles."""
 
-    ``row`` is the type of a row of JSON. With ``extended`` files beside the trace may add columns.
+
+class Table(Struct, frozen=True):
+    """A table and its views; ``make`` gives its values for a part of a profile, or another ``subject``.
+
+    ``row`` is the type of a row of JSON. With ``extended`` files beside the trace may add columns. The report has its
+    rows as the list ``section``, made with the ``options``; of very many those that are ``longest`` by a column. With a
+    ``tab`` the panel shows it by its name.
     """
 
     id: str
@@ -171,14 +180,24 @@ class Table(Struct, frozen=True):
     panel: tuple[Field, ...]
     row: type[Struct]
     extended: bool = False
+    subject: Subject = "profile"
+    section: str = ""
+    options: dict[str, Any] = {}
+    longest: str = ""
+    tab: bool = False
+
+    @property
+    def file(self) -> str:
+        """The module that declares it, without its package."""
+        return self.make.__module__.rpartition(".")[2]
 
     def rows(self, sheet: Sheet) -> list[Any]:
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
         return list(map(self.row, *(_json(field.column, sheet) for field in self.json)))
 
-    def records(self, profile: Any, **options: Any) -> list[Any]:
-        """The rows of JSON for ``profile`` of a profile; ``options`` are those of ``make``."""
-        return self.rows(self.make(profile, **options))
+    def records(self, part: Any, **options: Any) -> list[Any]:
+        """The rows of JSON for ``part`` of a profile or what else ``make`` takes; ``options`` are those of ``make``."""
+        return self.rows(self.make(part, **options))
 
     def field(self, column: str) -> Field:
         """The field of JSON that holds the column ``column``. Raises ``KeyError``."""
@@ -201,12 +220,21 @@ def table(
     own: Mapping[str, Column] = COLUMNS,
     types: dict[str, Any] | None = None,
     extended: bool = False,
+    subject: Subject = "profile",
+    section: str = "",
+    options: dict[str, Any] | None = None,
+    longest: str = "",
+    tab: bool = False,
 ) -> Table:
     """The table ``name``, its views as the ids of their columns in order; ``own`` columns go before ``COLUMNS``.
 
     ``count=calls`` calls the column ``calls`` by another name. In ``json`` a question mark follows what may be null,
     and a name gets the suffix of the unit: ``total`` of ns is ``total_us``. ``row`` and ``about`` name and describe a
     row of JSON; ``types`` gives the types of values that the columns do not define: rows within it, a few words.
+
+    Whoever shows tables finds it by ``declared_tables``: SQL and Python where it has columns ``sql``, the JSON report
+    where it has a ``section``, pages where it has columns ``page`` too, the panel by its name (``:fusion``) if it has a
+    ``tab``.
     """
     known = {**COLUMNS, **own}
     in_sql = tuple(
@@ -215,7 +243,66 @@ def table(
     )
     in_json = tuple(_field(word, known, suffixed=True) for word in json.split())
     of_page, of_panel = (tuple(_field(word, known) for word in view.split()) for view in (page, panel))
-    return Table(name, make, in_sql, in_json, of_page, of_panel, _row(row, about, in_json, types or {}), extended)
+    row_of_json = _row(row, about, in_json, types or {})
+    return Table(
+        name, make, in_sql, in_json, of_page, of_panel, row_of_json,
+        extended, subject, section, options or {}, longest, tab,
+    )  # fmt: skip
+
+
+@cache
+def declared_tables(room: str) -> tuple[Table, ...]:
+    """All tables of the package ``room``: those that its files called ``*tables`` declare, each in its order.
+
+    The files that the room's ``TABLE_FILES`` name come first, then the others by name.
+    """
+    package = import_module(room)
+    place = {name: number for number, name in enumerate(package.TABLE_FILES)}
+    files = [file.name for file in iter_modules(package.__path__) if file.name.endswith("tables")]
+    files.sort(key=lambda name: (place.get(name, len(place)), name))
+    modules = [import_module(f"{room}.{name}") for name in files]
+    return tuple(
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, Table) and value.make.__module__ == module.__name__
+    )
+
+
+Document = TypeVar("Document", bound=type[Struct])
+
+
+def rows_of(**tables: Table) -> Callable[[Document], Document]:
+    """A decorator that types fields ``list[Record]`` of a Struct as rows of ``tables``, so that schemas have them."""
+
+    def typed(kind: Document) -> Document:
+        rows = {name: list[table.row] for name, table in tables.items()}  # type: ignore[name-defined]
+        kind.__annotations__ = kind.__annotations__ | rows
+        return kind
+
+    return typed
+
+
+def with_sections(room: str, required: str = "") -> Callable[[Document], Document]:
+    """A decorator that gives a Struct the sections of the tables of ``room``: lists of rows, after its own fields.
+
+    Those that are ``required`` are in every document; others are empty lists unless they are given.
+    """
+
+    def extended(kind: Document) -> Document:
+        sections: list[Any] = [
+            (table.section, list[table.row], *([] if table.section in required.split() else [[]]))  # type: ignore[name-defined]
+            for table in declared_tables(room)
+            if table.section
+        ]
+        about = {"__doc__": kind.__doc__}
+        made: Any = defstruct(
+            kind.__name__, sections, bases=(kind,), namespace=about, module=kind.__module__, kw_only=True
+        )
+        known: Document = made
+        return known
+
+    return extended
 
 
 def row_type(name: str, about: str, /, **fields: Any) -> Any:
@@ -229,11 +316,6 @@ def row_type(name: str, about: str, /, **fields: Any) -> Any:
         gc=False,
         rename={"cls": "class"},
     )
-
-
-def fields(words: str) -> tuple[Field, ...]:
-    """Columns of ``COLUMNS`` by what a view calls them: ``total``, or ``count=calls``."""
-    return tuple(_field(word, COLUMNS) for word in words.split())
 
 
 def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field:

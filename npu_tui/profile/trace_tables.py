@@ -129,6 +129,7 @@ LAYERS = table(
     "layers",
     layers,
     json="name kind rank? device? lanes slices",
+    section="layers",
     row="LayerRow",
     about="A process of the trace.",
     types={"kind": LayerKind},
@@ -181,6 +182,7 @@ LINK_CATEGORIES = table(
     "link_categories",
     link_categories,
     json="category sources targets bound_sources bound_targets latency_us=latencies negative",
+    section="links",
     row="LinkRow",
     about="The links of one category; ends are counted as distinct events, bound ones lie on a slice.",
     types={"latencies": Latency},
@@ -308,6 +310,7 @@ OPERATIONS = table(
     operations,
     json="name count=calls host_self device_self",
     panel="host_self host_total device_self device_total backward count=calls operation=name spread",
+    section="host_operators",
     row="HostOperatorRow",
     about="Operations of the framework of one name: time of their own on the host and the device time they launched.",
 )

@@ -12,30 +12,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
-from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH
-from npu_tui.jobs.pipeline_tables import PASSES, PIPELINES, STAGES
-from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES, STINTS
-from npu_tui.jobs.tables import RANKS
 from npu_tui.load.roles import RolePlaces
-from npu_tui.profile.borrowed_tables import BORROWED_CODE
-from npu_tui.profile.collective_tables import ARRIVALS, COLLECTIVES
-from npu_tui.profile.cpu_tables import CPU_TIME, CPU_WAITS
-from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.expert_tables import EXPERTS
-from npu_tui.profile.file_tables import ALLOCATIONS, MEMORY
-from npu_tui.profile.finding_tables import EVIDENCE, FINDINGS
-from npu_tui.profile.fusion_tables import FUSION
-from npu_tui.profile.launch_tables import CODE_LINES, FREE, LAUNCHES
-from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.network_tables import NETWORK
-from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.service_tables import SERVICE_TABLES
-from npu_tui.profile.snapshot_tables import BLOCKS, EVENTS, SEGMENTS, STACKS
-from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table
-from npu_tui.profile.trace_tables import COUNTERS, HOST_OPERATORS, LINKS, OVERVIEW, SLICES
-from npu_tui.profile.work_tables import APIS, KERNELS, OPERATORS, STEPS
+from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table, declared_tables
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
@@ -47,22 +26,14 @@ if TYPE_CHECKING:
 
 
 TABLES: dict[str, Table] = {
-    table.id: table
-    for table in (
-        SLICES, LINKS, LAUNCHES, KERNELS, OPERATORS, HOST_OPERATORS, COLLECTIVES, ARRIVALS, COUNTERS, STEPS, FREE,
-        FINDINGS, EVIDENCE, CRITICAL_PATH, PATH_OWNERS, MEMORY, ALLOCATIONS, APIS, CODE_LINES, MODULES, BORROWED_CODE,
-        FUSION, ENGINE_STEPS, ENGINE_KINDS, CPU_TIME, CPU_WAITS, EXPERTS, NETWORK, *SERVICE_TABLES, BLOCKS, EVENTS,
-        SEGMENTS, STACKS, OVERVIEW, RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES,
-        ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS,
-    )
-}  # fmt: skip
+    table.id: table for room in ("npu_tui.profile", "npu_tui.jobs") for table in declared_tables(room) if table.sql
+}
 """Every table by name."""
 
-_OF_PARTS = (RANKS, EXPERT_LAYERS, EXPERT_RANKS, PIPELINES, STAGES, PASSES)
-_OF_JOBS = (*_OF_PARTS, ROLES, ROLE_STEPS, STINTS, JOB_PATH, JOB_OWNERS)
-"""The tables of a job; the former have the rows of each of its parts."""
-ONE_PROFILE = tuple(name for name, table in TABLES.items() if table not in _OF_JOBS)
+ONE_PROFILE = tuple(name for name, table in TABLES.items() if table.subject == "profile")
 """The tables of one profile."""
+OF_JOBS = tuple(name for name in TABLES if name not in ONE_PROFILE)
+"""The tables that only a job has."""
 
 
 _ROWS = 1 << 20
@@ -303,7 +274,7 @@ class ProfileTables:
     def job(self) -> Job:
         """The job; raises ``KeyError`` for one profile alone."""
         if self._made_job is None:
-            raise KeyError(RANKS.id)
+            raise KeyError(OF_JOBS[0])
         return self._made_job()
 
     @property
@@ -332,9 +303,9 @@ class ProfileTables:
 
     def _sheets(self, name: str) -> list[Sheet]:
         table = TABLES[name]
-        if table in _OF_PARTS:
+        if table.subject == "part":
             return [table.make(part) for part in self.job.parts]
-        if table in _OF_JOBS:
+        if table.subject == "job":
             return [table.make(self.job)]
         sheets = [table.make(profile) for profile in self.profiles]
         return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})

@@ -182,14 +182,20 @@ def about(table: str) -> str:
     return say(f"tables.{table}")
 
 
-def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
-    """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
+def columns_told(name: str, kinds: Mapping[str, Kind]) -> list[tuple[str, str, str, str]]:
+    """The columns ``kinds`` of the table ``name``: what they are called, their types, units and what they mean."""
     known = {column.id: column for column in TABLES[name].sql}
     rows = []
     for column, kind in kinds.items():
         declared = known.get(column)  # None for a column of a file beside the trace
         unit, meaning = (declared.unit, say(declared.about)) if declared else ("", say("query.from_file"))
         rows.append((column, NAMES[kind], unit, meaning))
+    return rows
+
+
+def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
+    """What every column of the table ``name`` means, with type and unit, in lines; ``kinds`` are its columns."""
+    rows = columns_told(name, kinds)
     widths = [max(cell_count(row[k]) for row in rows) for k in range(3)]
     lines = [f"{name}: {about(name)}", ""]
     for row in rows:

@@ -12,6 +12,10 @@ LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read as a whole."""
 
 
+_MORE = 1 << 20
+"""Bytes by which a file is read that grows meanwhile: so many are laid out for it each time."""
+
+
 def open_regular(path: str | Path) -> io.FileIO:
     """The file at ``path``, unbuffered, as ``open`` does. Raises ``OSError``, also where it is no regular file.
 
@@ -42,13 +46,14 @@ def head_of(path: str | Path, count: int) -> bytes:
 def read_regular(path: str | Path, most: int = LARGEST_DOCUMENT) -> bytes:
     """All of the file at ``path``. Raises ``OSError``, also for one that is not regular or larger than ``most``."""
     with open_regular(path) as stream:
-        if os.fstat(stream.fileno()).st_size > most:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        content = stream.read(most + 1)  # it may grow
+        content = stream.read(size + 1)  # it may grow
         pieces = [content]
         size = len(content)
         while content and size <= most:
-            content = stream.read(most + 1 - size)
+            content = stream.read(min(most + 1 - size, _MORE))
             pieces.append(content)
             size += len(content)
     if size > most:

@@ -16,6 +16,7 @@ from npu_tui.output.text import ALL, text_lines
 from npu_tui.output.whatif import NoReplayError, predicted, remedies, remedies_document, whatif, whatif_document
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import ghost_charts
+from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
@@ -283,7 +284,8 @@ class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
     ``jump`` goes to a time and returns what to tell, ``suppose`` replays the run with what follows ``whatif``,
-    ``querying`` answers what follows ``sql``, ``borrow`` reads the profile that follows ``eager``.
+    ``querying`` answers what follows ``sql``, ``borrow`` reads the profile that follows ``eager``, ``view`` shows a
+    table that is declared for the panel by its name.
     """
 
     def __init__(
@@ -296,10 +298,12 @@ class Asking:
         suppose: Callable[[str], object],
         querying: Querying,
         borrow: Callable[[str], object],
+        view: Callable[[str], object],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._borrow = borrow
+        self._view = view
         self._marks = marks
         self._run_command = run_command
         self._jump = jump
@@ -393,6 +397,11 @@ class Asking:
             Candidate("command", command.title, partial(self._run_command, command.id), (command.id,))
             for command in commands_of("lanes")
             if command is not exact and command.id != "command"
+        ]
+        commands += [
+            Candidate("command", say(f"table.{table.id}"), partial(self._view, table.id), (table.id,))
+            for table in declared_tables("npu_tui.profile")
+            if table.tab
         ]
         if not self._names:
             self._names = sorted({name for trace in self._explorer.scene.traces for name in trace.names})

@@ -119,8 +119,9 @@ class MainScreen(PanelScreen[Timeline]):
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
         supposed = self.supposing.begin
         self.asking = Asking(
-            prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin
-        )
+            prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin,
+            self.contents.press_view,
+        )  # fmt: skip
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""

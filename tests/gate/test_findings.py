@@ -9,8 +9,9 @@ from msgspec.structs import fields
 
 from npu_tui.gate.answer import Answer, answer_document, answer_object
 from npu_tui.gate.checks import Check, finding_checks
-from npu_tui.output.report_schema import FindingRow, NotChecked, OverlapPart
+from npu_tui.output.report_schema import NotChecked, OverlapPart
 from npu_tui.output.text import text as text_of
+from npu_tui.profile.finding_tables import FINDINGS
 
 ROWS = [
     finding("DISPATCH.FREE", "high", gain_us=2500.0),
@@ -25,7 +26,7 @@ def with_findings(rows, not_checked=(), total_us=1.0):
     overlap = dict.fromkeys((each.name for each in fields(OverlapPart) if each.required), None)
     found = SimpleNamespace(overlap=msgspec.convert(overlap | {"total_us": total_us}, OverlapPart))
     found.source = SimpleNamespace(kind="trace_view_json")
-    found.findings = msgspec.convert(rows, list[FindingRow])
+    found.findings = msgspec.convert(rows, list[FINDINGS.row])
     found.not_checked = msgspec.convert(list(not_checked), list[NotChecked])
     return found
 

@@ -379,7 +379,7 @@ SITUATIONS: dict[str, tuple[Spec, str | None, tuple[int, ...]]] = {
     "replicas, third slow": (replace(_WIDE, slow=(2, 0.35)), _STAGE, (4, 5)),
     "replicas, one rank slow": (replace(_WIDE, slow_rank=(1, 1, 0.4)), "RANK.SLOW", (3,)),
     "replicas, a rank lost, third slow": (replace(_WIDE, slow=(2, 0.35), lost=(2,)), _STAGE, (4, 5)),
-    "third slow, without a profile": (Spec(slow=(2, 0.35), lost=(2,)), _STAGE, (2,)),
+    "third slow, without a profile": (Spec(slow=(2, 0.35), lost=(2,)), None, ()),
     "even, first without a profile": (Spec(lost=(0,)), None, ()),
     "late messages forward": (Spec(late=(1, 1_500_000, 0)), _PAIR, (1, 2)),
     "late messages back": (Spec(late=(0, 0, 1_500_000)), _PAIR, (1, 0)),

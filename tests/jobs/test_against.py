@@ -168,7 +168,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     for name, job in (("base", found.base), ("new", found.new)):
         (tmp_path / name).mkdir()
         for profile in job.ranks:
-            write_summary(profile, tmp_path / name / f"{profile.rank}.rank.parquet")
+            write_summary(profile, tmp_path / name / f"{profile.rank}.rank.npu")
     return tmp_path / "base", tmp_path / "new"
 
 

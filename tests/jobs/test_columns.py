@@ -76,7 +76,7 @@ def test_rows_come_back_from_columns_and_from_a_summary(tmp_path: Path):
     ranks.append(RankProfile(2, Path("r2"), "companions"))
     assert ranks[1].seen[:] == (Seen("hcom_a", 1, -3, True, 4),)
     for each in ranks:
-        write_summary(each, tmp_path / f"{each.rank}.rank.parquet")
+        write_summary(each, tmp_path / f"{each.rank}.rank.npu")
     again, said = read_summaries(sorted(tmp_path.iterdir()))
     assert said == []
     for ours, theirs in zip(again, ranks, strict=True):

@@ -74,7 +74,7 @@ def test_other_numbers_of_micro_batches(slow: tuple[Spec, Job]):
 def test_a_pipeline_survives_a_summary(slow: tuple[Spec, Job], tmp_path: Path):
     _, job = slow
     for profile in job.ranks:
-        write_summary(profile, tmp_path / f"{profile.rank}.rank.parquet")
+        write_summary(profile, tmp_path / f"{profile.rank}.rank.npu")
     ranks, said = read_summaries(sorted(tmp_path.iterdir()))
     assert not said
     again = Job(tmp_path, ranks).pipelines
@@ -197,13 +197,16 @@ def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_pipeline_with_a_lost_stage(told: bool, tmp_path: Path):
-    """A slow stage is priced by a replay with a lost one like the others; messages tell where that is."""
+def test_a_slow_stage_beside_a_lost_one_is_named(told: bool, tmp_path: Path):
+    """What it costs the step depends on the lost stage, which nobody knows: only even layers are told."""
     spec = Spec(slow=(2, 0.35), lost=(1,), told=told, steps=1)
     job, step = job_of(spec, tmp_path)
-    found = [finding for finding in job_findings(job) if finding.id == "RANK.STAGE"]
+    found = [finding for finding in job_findings(job) if finding.severity != "info"]
     assert [reason.code for reason in job.pipelines.untold] == ["job.pipeline.lacks" if told else "job.pipeline.lost"]
-    assert (found[0].ranks, found[0].gain_ns) == ((2,), pytest.approx(step - write(healthy(spec), None), rel=0.1))
+    assert [(finding.id, finding.ranks, finding.detail.code) for finding in found] == [
+        ("RANK.STAGE", (2,), "job.stage.detail")
+    ]
+    assert 0 < (found[0].gain_ns or 0) < step - write(healthy(spec), None)
 
 
 @pytest.mark.parametrize(
@@ -213,23 +216,14 @@ def test_a_pipeline_with_a_lost_stage(told: bool, tmp_path: Path):
         Spec(slow=(0, 0.35), lost=(0,)),
         Spec(slow=(1, 0.4), lost=(1,), schedule="interleaved", chunks=2),
         Spec(lost=(2,), told=False),
+        Spec(lost=(0,)),
     ],
 )
-def test_a_lost_stage_that_the_others_wait_for(spec: Spec, tmp_path: Path):
-    """Its gain is that of late messages too, which look the same; an even one is silent."""
-    spec = replace(spec, steps=1)
-    job, step = job_of(spec, tmp_path)
-    found = [finding for finding in job_findings(job) if finding.severity != "info"]
-    assert [(finding.id, finding.ranks) for finding in found] == ([("RANK.STAGE", spec.lost)] if spec.slow else [])
-    price = step - write(healthy(spec), None)
-    assert all((finding.gain_ns or 0) == pytest.approx(price, rel=0.1) for finding in found)
-
-
-def test_what_a_lost_stage_costs_is_unknown_without_passes(slow: tuple[Spec, Job]):
-    _, job = slow
-    bare = [structs_replace(profile, passes=None) for profile in (*job.ranks[:2], job.ranks[3])]
-    (missing,) = [finding for finding in job_findings(Job(job.path, bare)) if finding.id == "RANK.MISSING"]
-    assert "What pipeline stage 2 costs without a profile is unknown: the kernels of" in words(missing.detail)
+def test_what_a_lost_stage_costs_is_unknown_and_blames_nobody(spec: Spec, tmp_path: Path):
+    job, _ = job_of(replace(spec, steps=1), tmp_path)
+    (missing,) = job_findings(job)
+    assert (missing.id, missing.ranks) == ("RANK.MISSING", spec.lost)
+    assert f"What pipeline stage {spec.lost[0]} costs without a profile is unknown" in words(missing.detail)
 
 
 def test_a_step_in_an_unknown_order_leaves_the_others(slow: tuple[Spec, Job]):

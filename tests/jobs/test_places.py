@@ -151,7 +151,7 @@ def test_what_a_wait_hides_behind_computing_is_not_exposed(tmp_path):
     assert late.cost - late.exposed == 6 * 500_000
     assert [own.exposed for own in job.sums] == [None] * 3, "no trace tells"
     for profile in found.ranks:
-        write_summary(profile, tmp_path / f"{profile.rank}.rank.parquet")
+        write_summary(profile, tmp_path / f"{profile.rank}.rank.npu")
     again = Job(Path("job"), read_summaries(sorted(tmp_path.iterdir()))[0])
     assert [own.exposed for own in again.sums] == [own.exposed for own in found.sums]
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,13 +17,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
-import polars as pl
+import msgspec
 import pytest
 
 from npu_tui.cli.main import main
+from npu_tui.jobs.model import LinkUse
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summarize import Outcome, by_dask, in_process, sources_of
-from npu_tui.jobs.summary import SCHEMA, read_summaries
+from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.errors import InputError
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -50,6 +52,17 @@ def summaries(job: Path) -> dict[str, bytes]:
 def content(folder: Path) -> dict[str, bytes]:
     """Every file in ``folder`` by its name."""
     return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def numbers(*values: int) -> bytes:
+    """A column as a summary has it."""
+    return b"".join(value.to_bytes(8, "little", signed=True) for value in values)
+
+
+def deep(levels: int) -> list[Any]:
+    """A list in a list, and so on."""
+    found = msgspec.Raw(b"\x91" * levels + b"\x90")
+    return [{"code": "job.broken", "args": {"path": found, "why": ""}}]
 
 
 def report(path: Path, capsys: pytest.CaptureFixture[str]) -> dict:
@@ -129,68 +142,78 @@ def test_a_broken_rank_is_told_by_both(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_file_that_is_no_summary_is_told(summaries: dict[str, bytes], tmp_path: Path):
     for name, data in summaries.items():
         (tmp_path / name).write_bytes(data)
-    (tmp_path / "99-00000000-00.rank.parquet").write_bytes(b"PAR1")
+    (tmp_path / "99-00000000-00.rank.npu").write_bytes(b"PAR1")
     found = open_job(tmp_path)
     assert [each.rank for each in found.ranks] == list(range(12))
     assert [each.code for each in found.broken] == ["job.no_summary"]
 
 
-DAMAGED = {
-    "a rank without a number": {"rank": None},
+CALL = {
+    "kinds": [["", "", ""]], "name": ["a"], "kind": numbers(0), "ordinal": numbers(0), "start": numbers(0),
+    "end": numbers(1), "pair": numbers(-1),
+}  # fmt: skip
+SEEN = {"name": {"texts": ["a"], "code": b"\0\0\0\0"}, "peer": numbers(1), "after": numbers(1), "at_most": b"\1",
+        "place": numbers(1)}  # fmt: skip
+GROUP = {"name": "a", "first": 0, "stride": 1, "count": 1, "listed": []}
+DAMAGED: dict[str, dict[str, Any]] = {
+    "a rank without a number": {"profile": {"rank": None}},
+    "a rank beyond 64 bits": {"profile": {"rank": (1 << 64) - 1}},
     "no groups": {"groups": None},
-    "a call without a name": {"call_name": [None]},
-    "calls of different length": {"call_start": []},
-    "a call of an unknown kind": {"call_kind": [99]},
-    "a call that ends before it starts": {"call_start": [5], "call_end": [-(2**60)]},
-    "a time out of range": {"call_end": [2**62]},
-    "a link without a speed": {"links": [dict.fromkeys(("source", "target", "transport", "type", "size_mb"))]},
-    "a layout of three": {"layout": [1, 1, 1]},
-    "a group of a million million ranks": {
-        "groups": [{"name": "a", "first": 0, "stride": 1, "count": 10**12, "ranks": []}]
+    "a call without a name": {"profile": {"calls": CALL | {"name": [None]}}},
+    "calls of different length": {"profile": {"calls": CALL | {"start": b""}}},
+    "half a number": {"profile": {"calls": CALL | {"start": b"\0\0\0\0"}}},
+    "a call of an unknown kind": {"profile": {"calls": CALL | {"kind": numbers(99)}}},
+    "a call that ends before it starts": {"profile": {"calls": CALL | {"start": numbers(5), "end": numbers(-(2**60))}}},
+    "a time out of range": {"profile": {"calls": CALL | {"end": numbers(2**62)}}},
+    "a name that is none of its texts": {"profile": {"seen": SEEN | {"name": {"texts": [], "code": b"\0\0\0\0"}}}},
+    "a link without a speed": {
+        "profile": {"links": [{"source": 0, "target": 1, "transport": "HCCS", "type": "", "size_mb": 1.0}]}
     },
-    "problems that are no JSON": {"problems": "{"},
-    "problems that are no messages": {"problems": "[1]"},
-    "an unreadable rank without a reason": {"broken": "[]]"},
+    "a link of endless speed": {"profile": {"links": [LinkUse(0, 1, "HCCS", "", 1.0, float("inf"))]}},
+    "a layout of three": {"profile": {"layout": {"tensor": 1, "pipeline": 1, "data": 1}}},
+    "a group of a million million ranks": {"groups": [GROUP | {"count": 10**12}]},
+    "problems that are no messages": {"profile": {"problems": [1]}},
+    "problems in each other": {"profile": {"problems": deep(100_000)}},
+    "words of a newer version": {"profile": {"problems": [{"code": "told.by.a.newer.version", "args": {}}]}},
+    "words without what they are about": {"profile": {"problems": [{"code": "job.twice", "args": {}}]}},
+    "an unreadable rank without a reason": {"broken": []},
+    "another version": {"format": 5},
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_summary_is_told_and_the_others_are_read(
-    summaries: dict[str, bytes], tmp_path: Path, damage: dict[str, object]
+    summaries: dict[str, bytes], tmp_path: Path, damage: dict[str, Any]
 ):
     for name, data in summaries.items():
         (tmp_path / name).write_bytes(data)
     last = max(tmp_path.iterdir(), key=lambda file: int(file.name.partition("-")[0]))
-    row = pl.read_parquet(last).to_dicts()[0]
-    one = {"call_name": ["a"], "call_kind": [0], "call_ordinal": [0], "call_start": [0], "call_end": [1]}
-    kinds = {"kinds": [{"group": "", "type": "", "step": ""}], "call_pair": [0]}
-    pl.DataFrame([row | one | kinds | damage], schema=SCHEMA, orient="row").write_parquet(last)
-    found = open_job(tmp_path)
-    assert [each.rank for each in found.ranks] == list(range(11))
-    assert [each.code for each in found.broken] == ["job.no_summary"]
+    held = msgspec.msgpack.decode(zlib.decompress(last.read_bytes()))
+    sound = {"profile": held["profile"] | {"calls": CALL, "seen": SEEN}, "groups": [GROUP]}
+    for change, ranks in ((sound, 12), (sound | damage, 11)):
+        changed = held | change | {"profile": sound["profile"] | change.get("profile", {})}
+        last.write_bytes(zlib.compress(msgspec.msgpack.encode(changed)))
+        found = open_job(tmp_path)
+        assert [each.rank for each in found.ranks] == list(range(ranks))
+        assert [each.code for each in found.broken] == ["job.no_summary"] * (12 - ranks)
 
 
-def test_a_panic_of_polars_writes_nothing_to_the_terminal(
-    summaries: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    def read(*_: object) -> None:
-        os.write(2, b"thread panicked")
-        raise pl.exceptions.ComputeError
-
-    (tmp_path / "0.rank.parquet").write_bytes(next(iter(summaries.values())))
-    monkeypatch.setattr(pl, "read_parquet", read)
-    ranks, told = read_summaries([tmp_path / "0.rank.parquet"])
-    os.write(2, b"heard again")
-    assert (ranks, [each.code for each in told]) == ([], ["job.no_summary"])
-    assert capfd.readouterr().err == "heard again"
+def test_every_changed_byte_is_told(summaries: dict[str, bytes], tmp_path: Path):
+    path = tmp_path / "0.rank.npu"
+    data = next(iter(summaries.values()))
+    for at in range(0, len(data), 37):
+        path.write_bytes(data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :])
+        ranks, told = read_summaries([path])
+        assert (ranks, [each.code for each in told]) == ([], ["job.no_summary"])
+        path.write_bytes(data[:at])
+        assert read_summaries([path])[0] == []
 
 
-def test_summaries_of_another_version_are_told(summaries: dict[str, bytes], tmp_path: Path):
-    for name in summaries:
-        pl.read_parquet(summaries[name]).drop("call_pair").write_parquet(tmp_path / name)
-    ranks, told = read_summaries(sorted(tmp_path.iterdir()))
-    assert not ranks
-    assert [each.code for each in told] == ["job.no_summary"] * 12
+def test_summaries_of_an_older_version_are_told(tmp_path: Path):
+    (tmp_path / "0-a.rank.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError) as refused:
+        open_job(tmp_path)
+    assert refused.value.message.code == "job.no_summary"
 
 
 @pytest.mark.parametrize(
@@ -264,6 +287,6 @@ def kill_midway(worker: int, folder: Path) -> None:
 
 
 def test_summaries_that_are_all_broken_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "0.rank.parquet").write_bytes(b"PAR1")
+    (tmp_path / "0.rank.npu").write_bytes(b"PAR1")
     with pytest.raises(InputError):
         open_job(tmp_path)

@@ -17,10 +17,9 @@ from npu_tui.analysis.device import Window
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.what_if import UnknownChangeError
-from npu_tui.output.report import MOST_ROWS, report
-from npu_tui.output.report_document import report_document
+from npu_tui.gate.measures import measures
+from npu_tui.output.report import MOST_ROWS, sections_of
 from npu_tui.output.report_tables import owners_table
-from npu_tui.output.text import text
 from npu_tui.output.whatif import remedies, whatif
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.profile import Profile
@@ -227,9 +226,10 @@ def test_a_page_adds_up(form: str, part: dict[str, Any]) -> None:
 
 
 def test_a_gate_does_without_the_path() -> None:
-    found = report(Profile(opened("healthy").measured.trace), path=False)
-    assert found.critical_path is None
-    assert "Where the" not in text(report_document(found))
+    found = sections_of(Profile(opened("healthy").measured.trace))
+    assert measures(found).times["device"]
+    assert {"overlap", "steps", "dispatch"} <= vars(found).keys()
+    assert "critical_path" not in vars(found)
 
 
 # What-if, and findings.

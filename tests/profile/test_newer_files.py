@@ -134,7 +134,7 @@ def test_an_execution_trace_is_named_for_what_it_is(tmp_path: Path, capsys: pyte
         ("snapshot.pkl", b"\x80\x04\x95\x02}", "the snapshot ends before it is complete"),
         ("trace.txt", b"# tracer: nop\n", "no event of ftrace"),
         ("trace.json", b"# tracer: nop\n", "scheduler events of the kernel"),
-        ("a.parquet", b"PAR1\x15\x04", "a Parquet file and no summary"),
+        ("a.parquet", b"PAR1\x15\x04", "a Parquet file, which holds no profile"),
     ],
 )
 def test_files_of_other_tools_are_named(

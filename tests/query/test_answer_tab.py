@@ -10,7 +10,7 @@ from asking import FIXTURES
 from measured import session_of
 
 from npu_tui.load.load import load
-from npu_tui.query.frames import ONE_PROFILE
+from npu_tui.query.frames import ONE_PROFILE, tables_of
 from npu_tui.query.process import NEVER
 from npu_tui.tui.tabs.lines import LinesTab
 from npu_tui.tui.tabs.lines import answered as answered_until
@@ -94,3 +94,12 @@ def test_the_tab_keeps_the_query_until_another_one() -> None:
     before = tab.depends_on(now)
     tab.ask("SELECT 1")
     assert tab.depends_on(now) != before
+
+
+def test_a_declared_table_is_a_view_by_its_name() -> None:
+    now, tab = context(), LinesTab()
+    tab.view = "fusion"
+    found = tab.content(now)
+    assert isinstance(found, Table)
+    assert tab.name == "Fused, and not fused"
+    assert len(found.rows) == len(tables_of(now.profile).scan("fusion").lazy().collect())

@@ -27,8 +27,9 @@ from npu_tui.output.formats import json_report, written
 from npu_tui.output.job_report import job_report
 from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document, worth_work
-from npu_tui.output.report_schema import FindingRow, Report
+from npu_tui.output.report_schema import Report
 from npu_tui.output.statement import profile_statement
+from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
@@ -293,7 +294,7 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
     # What is only noted stands last, so that a finding has the same number in a report, which tells it apart.
     minor = [row.minor for row in content.rows]
     assert minor == sorted(minor)
-    full = list(filter(worth_work, msgspec.convert(told, list[FindingRow])))
+    full = list(filter(worth_work, msgspec.convert(told, list[FINDINGS.row])))
     assert findings_worth_a_look(shown.looked_at()) == minor.count(False) == len(full)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
-from npu_tui.profile.table import Value
+from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.table import Value, declared_tables
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.bounds import QueryError
 from npu_tui.query.frames import ONE_PROFILE, TABLES, tables_of
-from npu_tui.query.query import about, query
+from npu_tui.query.query import about, columns_told, query
 from npu_tui.strings import say, words
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
@@ -83,6 +85,8 @@ class LinesTab(Tab):
     def name(self) -> str:
         """The name of the view."""
         names = _NAMES | _NAMES_OF_SERVICE if self._served else _NAMES
+        if self.view in DECLARED:
+            return say(f"table.{self.view}")
         return say(names[self.view]) if self.view in names else ""
 
     def _view_of(self, now: Context) -> Content:
@@ -216,6 +220,17 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
 """What the tab can show, by the ids of the commands that show it."""
 
 
+def _declared(table: DataTable, now: Context) -> Content:
+    """The rows of ``table`` in its order."""
+    sheet = table.make(now.part)
+    return shown(now.trace, table, sheet, scope_note(now)) if sheet.rows else nothing(now, say("query.tab.none"))
+
+
+DECLARED = {table.id: table for table in declared_tables("npu_tui.profile") if table.tab}
+"""Tables that need no view of their own, by what they are called behind ``:``."""
+VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLARED.items()}
+
+
 # --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
 
 _MOST = 1000
@@ -234,15 +249,8 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
     if not sql:
         return _listed("table", ((name, "", about(name)) for name in ONE_PROFILE))
     if sql in ONE_PROFILE:
-        known = {column.id: column for column in TABLES[sql].sql}
-        columns = ((name, known.get(name)) for name in tables_of(now.profile).columns(sql))
-        return _listed(
-            "column",
-            (
-                (name, "", say("query.from_file")) if one is None else (name, one.unit, say(one.about))
-                for name, one in columns
-            ),
-        )
+        columns = columns_told(sql, tables_of(now.profile).columns(sql))
+        return _listed("column", ((name, unit, meaning) for name, _, unit, meaning in columns))
     try:
         frame = query(tables_of(now.profile), sql, _MOST + 1, stopped=stopped)
     except QueryError as error:

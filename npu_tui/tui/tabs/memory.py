@@ -18,7 +18,7 @@ from rich.text import Text
 from npu_tui.analysis.free_blocks import free_in_pools
 from npu_tui.analysis.memory import BEFORE, Memory, MemoryCurve
 from npu_tui.output.memory_curve import SHADE, shaded_bars
-from npu_tui.profile.file_tables import HOLDERS, MODULE_PEAKS
+from npu_tui.profile.memory_tables import HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import Beside
 from npu_tui.profile.snapshot_tables import GROWTH

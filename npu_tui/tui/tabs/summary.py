@@ -18,7 +18,7 @@ from npu_tui.profile.checks import checks_of
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.service_tables import BATCH_KINDS
-from npu_tui.profile.work_tables import STEPS
+from npu_tui.profile.step_tables import STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.kineto import is_kineto
