@@ -17,7 +17,7 @@ from npu_tui.trace.once import once
 if TYPE_CHECKING:
     import polars as pl
 
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
     from npu_tui.output.compare_report import Compared
     from npu_tui.output.job_compare import ComparedJobs
     from npu_tui.output.job_report import JobReport

@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from npu_tui.load import copy as cache
-from npu_tui.load.companions import Companions
+from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
-from npu_tui.load.folders import folders_in
 from npu_tui.load.load import Opening
 from npu_tui.load.roles import RolePlace, RolePlaces
+from npu_tui.load.survey import Survey
 from npu_tui.strings import words
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
@@ -70,22 +70,24 @@ def with_beside(openings: Sequence[Opening]) -> list[Opening]:
             return [*openings]
     except InputError:  # it is said where it is opened
         return [*openings]
-    folder = openings[0].source.path
-    found = [source for source in sources_below(folder) if source.kind not in _NO_PROFILES]
+    folder, survey = openings[0].source.path, openings[0].survey
+    found = [source for source in sources_below(folder, survey=survey) if _is_of_device(source)]
     if not found:
         around = folder.absolute().parent
-        places = [around, *itertools.islice(folders_in(around), _MOST_BESIDE)]
-        found = [source for place in places for source in sources_in(place) if source.kind not in _NO_PROFILES]
+        places = [around, *itertools.islice(survey.folders(around), _MOST_BESIDE)]
+        found = [source for place in places for source in sources_in(place, survey) if _is_of_device(source)]
     found.sort(key=lambda source: (source.rank or 0, source.path))
     together = (source for source in found if home_of(source).parent == home_of(found[0]).parent)
     ranks = list({source.rank: home_of(source) for source in reversed([*together])}.values())[::-1][:_MOST_RANKS]
-    return [*openings, *(Opening(home, openings[0].cached, optional=True) for home in ranks)]
+    return [*openings, *(Opening(home, openings[0].cached, optional=True, survey=survey) for home in ranks)]
 
 
-_NO_PROFILES = "service", "companions", "memory"
+def _is_of_device(source: Source) -> bool:
+    """Whether it has the trace of a device, or of its host."""
+    return source.format.is_profile and not source.format.is_folder
 
 
-def holds_several(folder: Path) -> bool:
+def holds_several(folder: Path, survey: Survey | None = None) -> bool:
     """Whether what lies below ``folder`` is more than one job or profile, so that one of them has to be chosen.
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
@@ -95,13 +97,14 @@ def holds_several(folder: Path) -> bool:
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
-    for source in sources_below(folder):
-        services += source.kind == "service"
-        if source.kind != "service":  # a service beside a job is no rank of it
+    survey = survey or Survey()
+    for source in sources_below(folder, survey=survey):
+        services += not source.format.is_profile
+        if source.format.is_profile:  # a service beside a job is no rank of it
             by_rank[source.rank].append(source)
     if services > 1:
         return True
-    if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank):
+    if any(len(sources) > 1 for sources in by_rank.values()) and _is_of_roles(by_rank, survey):
         return False
     if not by_rank:
         return False
@@ -113,9 +116,9 @@ def holds_several(folder: Path) -> bool:
     )
 
 
-def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
+def _is_of_roles(by_rank: dict[int | None, list[Source]], survey: Survey) -> bool:
     """Whether profiles of the same rank are of different roles, or of one role in different steps."""
-    places = RolePlaces()
+    places = RolePlaces(survey)
     for rank, sources in by_rank.items():
         homes: dict[tuple[str, str], set[Path]] = defaultdict(set)
         for source in sources:
@@ -128,9 +131,9 @@ def _is_of_roles(by_rank: dict[int | None, list[Source]]) -> bool:
     return True
 
 
-def refuse_several(folder: Path) -> None:
+def refuse_several(folder: Path, survey: Survey | None = None) -> None:
     """Raise ``InputError``, which names what to choose from, where ``folder`` holds more than one job or profile."""
-    if folder.is_dir() and holds_several(folder):
+    if folder.is_dir() and holds_several(folder, survey):
         entries = nearby(folder)
         in_jobs = {rank.path for entry in entries for rank in entry.ranks}
         places = [entry.path for entry in entries if entry.path not in in_jobs]
@@ -175,7 +178,7 @@ def _measured(source: Source) -> tuple[int, float]:
     files: Iterable[Path] = source.files
     size, written = 0, 0.0
     try:
-        if source.kind == "companions":
+        if not source.files:
             files = [file for file in source.path.iterdir() if file.suffix in (".csv", ".json", ".db")]
         for file in files:
             status = file.stat()
@@ -197,13 +200,7 @@ def _stamped(digits: str | None) -> float | None:
 
 def _level(source: Source) -> int | None:
     """The level that it was recorded at, None if unknown."""
-    if source.folder is None:
-        return None
-    if source.kind == "database":
-        from npu_tui.load.database_companions import DatabaseCompanions  # most traces are JSON
-
-        return DatabaseCompanions(source.folder, source.path).profiler_level
-    return Companions(source.folder).profiler_level
+    return None if source.folder is None else companions_of(source).profiler_level
 
 
 def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:

@@ -61,7 +61,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if not (limits or memory_limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
 
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
 
     if is_snapshot(Path(options.path)):
         return _check_snapshot(parser, options, memory_limits, [limit.measure for limit in limits], severity)

@@ -45,13 +45,14 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         print(_one_path(options.base), file=sys.stderr)
         return USAGE
     form = format_of(parser, options)
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
 
     if any(is_snapshot(Path(path)) for path in (options.base, options.new)):
         return _compare_snapshots(parser, options, form)
-    from npu_tui.load.service_files import service_folder
+    from npu_tui.load.formats.service import SERVICE
+    from npu_tui.load.survey import Survey
 
-    if any(service_folder(Path(path)) is not None for path in (options.base, options.new)):
+    if any(SERVICE.recognise(Path(path), Survey()) is not None for path in (options.base, options.new)):
         return _compare_services(parser, options, form)
     failing = _failing(parser, options.fail_on)
     allowed = allowed_loss(parser, options)
@@ -191,8 +192,8 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     """
     from npu_tui.load.errors import InputError
     from npu_tui.load.find import find_source
+    from npu_tui.load.formats.memory import is_snapshot
     from npu_tui.load.snapshot import load_snapshot
-    from npu_tui.load.snapshot_files import is_snapshot
     from npu_tui.output.statement import memory_comparison_statement
     from npu_tui.trace.message import message
 

@@ -195,7 +195,7 @@ def is_job(opening: Opening) -> bool:
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
 
-    if is_kept(opening.path):
+    if is_kept(opening.path, opening.survey):
         return True
     try:
         _ = opening.source
@@ -216,7 +216,8 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
     from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 
-    return is_job(opening) and not is_kept(opening.path) and (chosen or holds_several(opening.path))
+    path, survey = opening.path, opening.survey
+    return is_job(opening) and not is_kept(path, survey) and (chosen or holds_several(path, survey))
 
 
 def on_terminal() -> bool:

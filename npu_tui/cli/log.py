@@ -113,7 +113,7 @@ def measured_run(
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
     from npu_tui.load.errors import InputError, SeveralError
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
     from npu_tui.nearby import refuse_several
     from npu_tui.trace.message import message
 

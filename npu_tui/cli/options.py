@@ -19,7 +19,8 @@ from npu_tui.strings import say, words
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
+    from npu_tui.load.survey import Survey
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
     from npu_tui.trace.message import Message
@@ -66,7 +67,7 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     if any(text is not None for text in (options.at, *spans.values())):
         from pathlib import Path
 
-        from npu_tui.load.snapshot_files import is_untimed
+        from npu_tui.load.formats.memory import is_untimed
         from npu_tui.tui.session import read_events
 
         paths = getattr(options, "paths", [])  # comparisons and examples have none: they have times
@@ -226,7 +227,12 @@ def refuse_terminal(parser: argparse.ArgumentParser, path: str) -> None:
 
 
 def opened_profile(
-    path: str, cached: bool, thresholds: Thresholds, form: Form | None = None, ahead: Sequence[str] = ()
+    path: str,
+    cached: bool,
+    thresholds: Thresholds,
+    form: Form | None = None,
+    ahead: Sequence[str] = (),
+    survey: Survey | None = None,
 ) -> Profile:
     """The profile at ``path``, in ``form`` where both forms are there; modules ``ahead`` are imported meanwhile.
 
@@ -237,7 +243,7 @@ def opened_profile(
     from npu_tui.profile.profile import Profile
 
     with walled(path):
-        opening = opening_of(path, cached, form)
+        opening = opening_of(path, cached, form, survey)
         _import_ahead(ahead)
         return Profile(opening.trace(), opening.source, thresholds, threads=min(os.cpu_count() or 1, _THREADS))
 
@@ -254,7 +260,12 @@ def _import_ahead(modules: Sequence[str]) -> None:
         Thread(target=run, name="imports", daemon=True).start()
 
 
-def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead: Sequence[str] = ()) -> Profile:
+def part_of(
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    ahead: Sequence[str] = (),
+    survey: Survey | None = None,
+) -> Profile:
     """The part of a profile that ``options`` name, with the thresholds of the settings in use.
 
     Modules ``ahead`` are imported while the trace is read. Memory that reading leaves serves what is computed after it:
@@ -270,7 +281,7 @@ def part_of(parser: argparse.ArgumentParser, options: argparse.Namespace, ahead:
     if options.range is not None and parse_range(options.range) is None:  # known before the trace is read
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
-    profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead)
+    profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead, survey)
     try:
         return selection.part_of(profile, options.range, options.step)
     except selection.NoPartError as error:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from npu_tui.jobs.job import Job
+    from npu_tui.load.survey import Survey
     from npu_tui.output.whatif import WhatIf
 
 
@@ -57,12 +58,14 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.snapshot_files import is_snapshot
+    from npu_tui.load.formats.memory import is_snapshot
+    from npu_tui.load.survey import Survey
 
-    if is_kept(Path(options.path)):
-        return write_job(Path(options.path), form, output=options.output)
+    survey = Survey()
+    if is_kept(Path(options.path), survey):
+        return write_job(Path(options.path), form, output=options.output, survey=survey)
     parts = any(option is not None for option in (options.range, options.step, options.eager))
-    if is_snapshot(Path(options.path)):
+    if is_snapshot(Path(options.path), survey):
         if parts:
             parser.error(say("cli.report_of_snapshot"))
         from npu_tui.load.snapshot import load_snapshot
@@ -71,12 +74,12 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         statement = memory_statement(load_snapshot(Path(options.path)))
     else:
         try:
-            part = part_of(parser, options, (*REPORTING, *_writers(form)))
+            part = part_of(parser, options, (*REPORTING, *_writers(form)), survey)
             borrow_from([part], options)
         except SeveralError:
             if parts or options.fields is not None:
                 raise
-            return write_job(Path(options.path), form, output=options.output)
+            return write_job(Path(options.path), form, output=options.output, survey=survey)
         from npu_tui.output.statement import profile_statement
 
         statement = profile_statement(part, None if fields is None else [name.partition(".")[0] for name in fields])
@@ -135,6 +138,7 @@ def write_job(
     group: str | None = None,
     step: str | None = None,
     output: str | None = None,
+    survey: Survey | None = None,
 ) -> int:
     """Write the report about the job at ``path`` in one of ``FORMATS`` to ``output`` or stdout; returns the exit code.
 
@@ -142,12 +146,14 @@ def write_job(
     """
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
+    from npu_tui.load.survey import Survey
     from npu_tui.nearby import refuse_several
     from npu_tui.output.statement import job_statement
 
-    if not is_kept(path):
-        refuse_several(path)
-    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None)
+    survey = survey or Survey()
+    if not is_kept(path, survey):
+        refuse_several(path, survey)
+    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None, survey=survey)
     groups = [group_of for part in job.parts for group_of in part.groups]
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
         there = sorted({group_of.kind or group_of.name for group_of in groups})

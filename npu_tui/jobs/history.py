@@ -23,7 +23,7 @@ from msgspec.structs import asdict, replace
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.opening import companions_of
+from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.profile.engine_tables import ENGINE_STEPS

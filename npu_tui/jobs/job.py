@@ -49,6 +49,7 @@ from npu_tui.jobs.slowness import (
     slow_cells,
     slow_stage,
 )
+from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
 
@@ -97,6 +98,7 @@ class Job:
     roles, and what ranks recorded of each other stands in the parts alone.
 
     ``only`` narrows what is blamed to one group, by its name or kind, or to one step; clocks always rest on all.
+    ``survey`` is what has been seen of its folders.
     Whatever follows from the ranks is computed once, when it is first asked for.
     """
 
@@ -107,12 +109,14 @@ class Job:
         broken: Sequence[Message] = (),
         only: Only | None = None,
         parts: Sequence[Job] = (),
+        survey: Survey | None = None,
     ) -> None:
         self.path = path
         self.ranks = placed(ranks)
         self.broken = list(broken)
         self.only = only or Only()
         self.parts: tuple[Job, ...] = tuple(parts) or (self,)
+        self.survey = survey or Survey()
         self.known = ValueCache()
 
     @once
@@ -126,7 +130,7 @@ class Job:
         if len(self.parts) > 1:
             parts = [part.narrowed(group, step) for part in self.parts]
             ranks = [profile for part in parts for profile in part.ranks]
-            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts)
+            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts, self.survey)
         ranks = self.ranks
         if step is not None:
             ranks = [
@@ -137,7 +141,7 @@ class Job:
                 )
                 for profile in ranks
             ]
-        return Job(self.path, ranks, self.broken, Only(group, step))
+        return Job(self.path, ranks, self.broken, Only(group, step), survey=self.survey)
 
     @property
     def on_gpu(self) -> bool:
@@ -157,9 +161,10 @@ class Job:
     @once
     def expert_files(self) -> ExpertFiles:
         """The dumps of expert loads and the placements that lie with the job."""
-        from npu_tui.load.expert_files import expert_files_in, read_expert_files
+        from npu_tui.load.expert_files import read_expert_files
+        from npu_tui.load.formats.experts import expert_files_in
 
-        return read_expert_files(expert_files_in(self.path))
+        return read_expert_files(expert_files_in(self.path, self.survey))
 
     @once
     def loads(self) -> list[Loads]:

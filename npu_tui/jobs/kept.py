@@ -4,42 +4,46 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npu_tui.load.find import cluster_below, sources_below
-from npu_tui.load.layouts import cluster_folder
+from npu_tui.load.find import sources_below
+from npu_tui.load.formats.cluster import cluster_below, cluster_folder
+from npu_tui.load.formats.experts import expert_files_in
+from npu_tui.load.survey import Survey
 
 SUFFIX, _OLDER = ".rank.npu", ".rank.parquet"
 """How the names of summaries end, and those of versions whose summaries are refused in one line."""
 
 
-def summaries_in(path: Path) -> list[Path]:
+def summaries_in(path: Path, survey: Survey | None = None) -> list[Path]:
     """The summaries at ``path``: itself, or those in the folder, by name; none where there are none."""
     try:
         if path.is_file():
             return [path] if path.name.endswith((SUFFIX, _OLDER)) else []
-        found = (summary for suffix in (SUFFIX, _OLDER) for summary in path.glob(f"*{suffix}"))
-        return sorted(summary for summary in found if summary.is_file())
+        return [file for file in (survey or Survey()).files(path) if file.name.endswith((SUFFIX, _OLDER))]
     except OSError:
         return []
 
 
-def is_kept(path: Path) -> bool:
+def is_kept(path: Path, survey: Survey | None = None) -> bool:
     """Whether ``path`` holds a job without its profiles: summaries, the output of a cluster analysis, expert files.
 
     Beside profiles the latter two tell less than they do, and do not count.
     """
-    return bool(summaries_in(path)) or cluster_of(path) is not None or is_of_experts(path)
+    survey = survey or Survey()
+    return bool(summaries_in(path, survey)) or cluster_of(path, survey) is not None or is_of_experts(path, survey)
 
 
-def is_of_experts(path: Path) -> bool:
+def is_of_experts(path: Path, survey: Survey) -> bool:
     """Whether dumps of expert loads or placements lie at ``path``, and no profile."""
-    from npu_tui.load.expert_files import expert_files_in  # they read arrays, which few inputs need
-
-    return bool(expert_files_in(path)) and (path.is_file() or next(sources_below(path), None) is None)
+    return bool(expert_files_in(path, survey)) and (path.is_file() or not _has_profiles(path, survey))
 
 
-def cluster_of(path: Path) -> Path | None:
+def cluster_of(path: Path, survey: Survey) -> Path | None:
     """The folder that a cluster analysis wrote at ``path``, beside no profile."""
-    folder = cluster_folder(path)
+    folder = cluster_folder(path, survey)
     if folder == path or path.is_file():
         return folder
-    return None if next(sources_below(path), None) is not None else folder or cluster_below(path)
+    return None if _has_profiles(path, survey) else folder or cluster_below(path, survey)
+
+
+def _has_profiles(folder: Path, survey: Survey) -> bool:
+    return next(sources_below(folder, survey=survey), None) is not None

@@ -11,25 +11,28 @@ from msgspec.structs import replace
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
 from npu_tui.jobs.model import EXPERTS, RankProfile
+from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_files import companion_rank
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.jobs.summary import read_summaries
-from npu_tui.load.companions import Companions
+from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, find_sources, unparsed_in
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_below
+from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 
-def _expert_job(path: Path) -> Job:
+def _expert_job(path: Path, survey: Survey) -> Job:
     """The ranks that dumps or placements at ``path`` are about. Raises ``InputError`` where none can be read."""
-    job = Job(path, [])
+    job = Job(path, [], survey=survey)
     files = job.expert_files
     ranks = {dump.rank for dump in files.dumps} or {rank for one in files.placements for rank in one.devices}
     if not ranks:
         raise InputError(files.problems[0])
-    return Job(path, [RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
+    job.ranks = placed([RankProfile(rank, path, EXPERTS) for rank in sorted(ranks)])
+    return job
 
 
 BY_THEMSELVES = 8
@@ -52,7 +55,11 @@ Progress = Callable[[int, int], None]
 
 
 def open_job(
-    path: Path, traces: bool | None = None, progress: Progress | None = None, beside_only: bool = False
+    path: Path,
+    traces: bool | None = None,
+    progress: Progress | None = None,
+    beside_only: bool = False,
+    survey: Survey | None = None,
 ) -> Job:
     """The job of all profiles at or below ``path``, or what ``is_kept`` without them.
 
@@ -60,19 +67,20 @@ def open_job(
     few and small. With ``beside_only`` no trace is read, whatever the files beside it tell. Raises ``InputError`` if
     nothing is there, or nothing of it can be read.
     """
-    summaries = summaries_in(path)
+    survey = survey or Survey()
+    summaries = summaries_in(path, survey)
     if summaries:
         profiles, reasons = read_summaries(summaries)
         if not profiles and reasons:
             raise InputError(reasons[0])
         return job_of(path, profiles, reasons)
-    if (folder := cluster_of(path)) is not None:
+    if (folder := cluster_of(path, survey)) is not None:
         from npu_tui.jobs.cluster import cluster_job  # few jobs are kept so
 
         return cluster_job(folder)
-    if is_of_experts(path):
-        return _expert_job(path)
-    sources = find_sources(path)
+    if is_of_experts(path, survey):
+        return _expert_job(path, survey)
+    sources = find_sources(path, survey)
     ignored = [source for source in sources if _OF_THE_ENGINE in source.path.name] if len(sources) > 1 else []
     sources = [source for source in sources if source not in ignored] or sources
     if traces is None:
@@ -80,7 +88,7 @@ def open_job(
     ranks: list[RankProfile] = []
     light = None if not traces and _bytes_of(sources) <= SMALL else False
     broken = []
-    places = RolePlaces()
+    places = RolePlaces(survey)
     for number, source in enumerate(sources, 1):
         if progress is not None:
             progress(number, len(sources))
@@ -96,12 +104,13 @@ def open_job(
         raise broken[0][1]
     unread = [message("job.broken", path=str(source.opened), why=error.message) for source, error in broken]
     unread += [message("job.of_engine", path=str(source.path)) for source in ignored]
-    if (unparsed := unparsed_in(path, sources)) is not None:
+    if (unparsed := unparsed_in(path, sources, survey)) is not None:
         unread.append(unparsed)
     if path.is_dir():
         used = [file for source in (*sources, *ignored) for file in (source.path, *source.files)]
-        unread += [message("job.empty", path=place) for place in empty_below(path, used) if not is_raw(Path(place))]
-    return job_of(path, ranks, unread)
+        empty = empty_below(path, used, survey)
+        unread += [message("job.empty", path=place) for place in empty if not is_raw(Path(place), survey)]
+    return job_of(path, ranks, unread, survey)
 
 
 def open_steps(path: Path, progress: Progress | None = None) -> Job:
@@ -109,25 +118,30 @@ def open_steps(path: Path, progress: Progress | None = None) -> Job:
 
     Raises ``InputError`` as ``open_job`` does.
     """
-    job = open_job(path, progress=progress, beside_only=True)
-    bare = any(profile.has_trace and not profile.steps for profile in job.ranks) and not is_kept(path)
-    return open_job(path, True, progress) if bare else job
+    survey = Survey()
+    job = open_job(path, progress=progress, beside_only=True, survey=survey)
+    bare = any(profile.has_trace and not profile.steps for profile in job.ranks) and not is_kept(path, survey)
+    return open_job(path, True, progress, survey=survey) if bare else job
 
 
-def job_of(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+def job_of(
+    path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = (), survey: Survey | None = None
+) -> Job:
     """The job of ``profiles``, whose ranks are those of each role."""
     by_role: dict[str, list[RankProfile]] = defaultdict(list)
     for profile in named_hosts(profiles):
         by_role[profile.role].append(profile)
     if len(by_role) < 2:
-        return _job_of_one(path, profiles, broken)
-    parts = [_job_of_one(path, by_role[role]) for role in sorted(by_role)]
+        return _job_of_one(path, profiles, broken, survey)
+    parts = [_job_of_one(path, by_role[role], survey=survey) for role in sorted(by_role)]
     told = [*broken, *(reason for part in parts for reason in part.broken)]
     ranks = [apart(profile) for part in parts for profile in part.ranks]
-    return Job(path, ranks, told, parts=parts)
+    return Job(path, ranks, told, parts=parts, survey=survey)
 
 
-def _job_of_one(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = ()) -> Job:
+def _job_of_one(
+    path: Path, profiles: Sequence[RankProfile], broken: Sequence[Message] = (), survey: Survey | None = None
+) -> Job:
     """The job of ``profiles`` of one role: one of each rank; those whose rank is not known get free numbers."""
     profiles, reasons = steps_joined(profiles), list(broken)
     by_rank: dict[int, RankProfile] = {}
@@ -148,7 +162,7 @@ def _job_of_one(path: Path, profiles: Sequence[RankProfile], broken: Sequence[Me
         by_rank[rank] = replace(profile, rank=rank)
         if len(profiles) > 1:
             reasons.append(message("job.unnumbered", path=str(profile.path), rank=rank))
-    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons)
+    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons, survey=survey)
 
 
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:
@@ -209,14 +223,3 @@ def read_rank(
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces
 
     return with_trace(profile, source, traces or not profile.role)
-
-
-def companions_of(source: Source) -> Companions:
-    """The files beside ``source``. Raises ``InputError`` where it lies in no folder."""
-    if source.folder is None:
-        raise InputError(message("input.nothing", path=str(source.path), folder=""))
-    if source.kind == "database":
-        from npu_tui.load.database_companions import DatabaseCompanions  # most profiles are text
-
-        return DatabaseCompanions(source.folder, source.path)
-    return Companions(source.folder)

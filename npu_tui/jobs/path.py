@@ -111,7 +111,7 @@ def job_path(job: Job) -> JobPath:
     if reason is not None:
         return JobPath(reason=reason)
     # What is blamed may be narrowed to a group or a step, the chain goes through all of them.
-    whole = job if job.only == Only() else Job(job.path, job.ranks)
+    whole = job if job.only == Only() else Job(job.path, job.ranks, survey=job.survey)
     step = job.only.step
     walk = JobWalk(whole, int(step) if step is not None and step.isdecimal() else None)
     last = walk.last_rank()

@@ -82,7 +82,7 @@ class JobWalk:
         """The rank at ``place``, or why its run cannot be walked."""
         if place not in self._walks:
             job = self.job
-            self._walks[place] = rank_walk(place, job.ranks[place], job.clocks[place], self._step)
+            self._walks[place] = rank_walk(place, job.ranks[place], job.clocks[place], self._step, job.survey)
             entries = self._entry_of[self._first[place] : self._first[place + 1]]
             self._stops[place] = np.flatnonzero(entries >= 0)
         return self._walks[place]

@@ -21,6 +21,7 @@ from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.load.load import load
+from npu_tui.load.survey import Survey
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
@@ -98,12 +99,14 @@ class RankWalk:
         return owners(self._replay, self.facts.inputs.types_of, path, partial(within, self.facts))
 
 
-def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None = None) -> RankWalk | Message:
+def rank_walk(
+    place: int, profile: RankProfile, clock: Clock, step: int | None = None, survey: Survey | None = None
+) -> RankWalk | Message:
     """The rank ``profile``, or why its run cannot be walked; a ``step`` is the one that is asked for."""
     if not profile.has_trace:
         return message("job.path.no_trace", rank=profile.rank)
     try:
-        source = _source_of(profile)
+        source = _source_of(profile, survey or Survey())
         whole = Profile(load(source), source)
         if whole.clock_jump is not None:
             return whole.clock_jump
@@ -120,12 +123,12 @@ def rank_walk(place: int, profile: RankProfile, clock: Clock, step: int | None =
     return reasons[0] if reasons else message("path.no_launches")
 
 
-def _source_of(profile: RankProfile) -> Source:
+def _source_of(profile: RankProfile, survey: Survey) -> Source:
     """The trace of ``profile``; of several in one folder that of its rank. Raises ``InputError``."""
     try:
-        return find_source(profile.path)
+        return find_source(profile.path, survey=survey)
     except SeveralError:
-        own = [source for source in find_sources(profile.path) if source.rank == profile.rank]
+        own = [source for source in find_sources(profile.path, survey) if source.rank == profile.rank]
         if len(own) != 1:
             raise
         return own[0]

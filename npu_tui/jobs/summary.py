@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,6 +129,7 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
     said: list[Message] = []
     profiles: list[RankProfile] = []
     groups: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    names: dict[str, str] = {}
     for path in paths:
         try:
             summary = _read(path)
@@ -140,7 +140,9 @@ def read_summaries(paths: Sequence[Path]) -> tuple[list[RankProfile], list[Messa
         if summary.broken is not None:
             said.append(message("job.broken", path=str(summary.profile.path), why=summary.broken))
         else:
-            profiles.append(replace(summary.profile, groups=listed))
+            calls = summary.profile.calls
+            name = tuple(map(names.setdefault, calls.name, calls.name))  # ranks have most names in common
+            profiles.append(replace(summary.profile, groups=listed, calls=dataclasses.replace(calls, name=name)))
     return sorted(profiles, key=lambda profile: (profile.rank, str(profile.path))), said
 
 
@@ -152,14 +154,9 @@ def _read(path: Path) -> _Summary:
     if not unpacking.eof:
         raise ValueError(path)
     summary = msgspec.msgpack.decode(data, type=_Summary, dec_hook=_decoded)
-    profile = summary.profile
-    problems = tuple(map(_unpacked, profile.problems))
-    broken = summary.broken and _unpacked(summary.broken)
-    for said in (*problems, *filter(None, [broken])):
-        _check(bool(_said(said)))
-    _check(summary.format == FORMAT and _is_sound(profile))
-    calls = dataclasses.replace(profile.calls, name=tuple(map(sys.intern, profile.calls.name)))
-    return _Summary(FORMAT, replace(profile, problems=problems, calls=calls), summary.groups, broken)
+    _check(summary.format == FORMAT and _is_sound(summary.profile))
+    profile = replace(summary.profile, problems=tuple(map(_told, summary.profile.problems)))
+    return replace(summary, profile=profile, broken=summary.broken and _told(summary.broken))
 
 
 def _check(sound: bool) -> None:
@@ -167,12 +164,14 @@ def _check(sound: bool) -> None:
         raise ValueError
 
 
-def _said(text: Message) -> str:
-    """``text`` in words. Raises ``ValueError`` where this version has none for its code and arguments."""
+def _told(text: Message) -> Message:
+    """``text`` with the messages in it. Raises ``ValueError`` where this version has no words for them."""
     try:
-        return words(text)
-    except Exception as error:
+        told: Message = _unpacked(text)
+        words(told)
+    except Exception as error:  # another version has other codes, with other arguments
         raise ValueError from error
+    return told
 
 
 def _decoded(kind: Any, value: Any) -> Any:
@@ -196,7 +195,8 @@ def _unpacked(value: Any) -> Any:
 
 def _ranks_of(group: _Group, groups: dict[tuple[Any, ...], tuple[int, ...]]) -> tuple[int, ...]:
     """The ranks of ``group``; equal ones of several ranks become one object in ``groups``."""
-    _check(0 <= group.count <= _MOST_RANKS and _are_plain((group.first, group.stride, group.listed)))
+    last = group.first + group.count * group.stride
+    _check(0 <= group.count <= _MOST_RANKS and _are_plain((group.first, group.stride, last, group.listed)))
     key = group.first, group.stride, group.count, group.listed
     if key not in groups:
         first, stride, count, listed = key

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
+from npu_tui.load.open_file import open_file
 from npu_tui.load.unpack import at_hand, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
@@ -243,14 +243,13 @@ class JsonArgs(Struct, frozen=True, eq=False):
         chosen = ChosenArgs(compiled, pieces, max(map(len, blocks)), keys, positions)
         unread: list[int] = []
         values: list[tuple[Any, ...]] = []
-        with self._opened() as read:
-            for block in blocks:
-                low, high = block.start, block.stop
-                read(int(chunks[low]), int(chunks[high - 1]), pieces.view)
-                left = chosen.take(int(bounds[low]), places[low:high])
-                if len(left):
-                    unread += left.tolist()
-                    values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
+        for block in blocks:
+            low, high = block.start, block.stop
+            self._read_into(int(chunks[low]), int(chunks[high - 1]), pieces.view)
+            left = chosen.take(int(bounds[low]), places[low:high])
+            if len(left):
+                unread += left.tolist()
+                values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
         known = chosen.texts
         if not unread:
             return [ArgColumn(kind, value, known, ()) for kind, value in zip(chosen.kinds, chosen.values, strict=True)]
@@ -301,38 +300,26 @@ class JsonArgs(Struct, frozen=True, eq=False):
     def _read(self, first: int, last: int) -> bytes:
         """The bytes from chunk ``first`` to chunk ``last`` of the same file."""
         data = bytearray(self._bytes_of(first, last))
-        with self._opened() as read:
-            read(first, last, memoryview(data))
+        self._read_into(first, last, memoryview(data))
         return bytes(data)
 
     def _bytes_of(self, first: int, last: int) -> int:
         return int(self.chunks.offset[last] + self.chunks.length[last] - self.chunks.offset[first])
 
-    @contextmanager
-    def _opened(self) -> Iterator[Callable[[int, int, memoryview], None]]:
-        """A function that writes the bytes from a chunk to another one of the same file into a view.
+    def _read_into(self, first: int, last: int, view: memoryview) -> None:
+        """Write the bytes from chunk ``first`` to chunk ``last`` of the same file into ``view``.
 
-        Each file is opened once. The function raises ``InputError`` if it is gone or has changed.
+        Raises ``InputError`` if the file is gone or has changed.
         """
-        descriptors: dict[int, int] = {}
-
-        def read(first: int, last: int, view: memoryview) -> None:
-            number, length = int(self.chunks.file[first]), self._bytes_of(first, last)
-            try:
-                if number not in descriptors:
-                    descriptors[number] = os.open(plain_path(self.files[number]), os.O_RDONLY)
-                size = os.fstat(descriptors[number]).st_size
-                got = os.preadv(descriptors[number], [view[:length]], int(self.chunks.offset[first]))
-            except OSError as error:
-                raise InputError(message("input.gone", path=self.path, why=error.strerror or str(error))) from error
-            if size != self.files[number].size or got != length:
-                raise self._changed()
-
+        file, length = self.files[int(self.chunks.file[first])], self._bytes_of(first, last)
         try:
-            yield read
-        finally:
-            for descriptor in descriptors.values():
-                os.close(descriptor)
+            opened = open_file(plain_path(file))
+            size = os.fstat(opened.descriptor).st_size
+            got = os.preadv(opened.descriptor, [view[:length]], int(self.chunks.offset[first]))
+        except OSError as error:
+            raise InputError(message("input.gone", path=self.path, why=error.strerror or str(error))) from error
+        if size != file.size or got != length:
+            raise self._changed()
 
     def _texts(self, at: int, positions: list[int]) -> list[bytes]:
         """The texts of the events at ``positions`` of chunk ``at``."""

@@ -23,7 +23,7 @@ from npu_tui.load.companions import Companions
 from npu_tui.load.database_companions import plain_rows, with_tables
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.documents import TOTALS, Operation, members_of, read_document, read_operations
-from npu_tui.load.layouts import CLUSTER_FILES
+from npu_tui.load.formats.cluster import CLUSTER_FILES
 
 DATABASE, STEPS, COLLECTIVES, MATRIX = CLUSTER_FILES
 GROUPS = "communication_group.json"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
+from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:
@@ -435,7 +436,9 @@ def reason(error: Exception) -> str:
     return " ".join(words.split())[:200]
 
 
-def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str = ".csv") -> Path:
+def find_file(
+    folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str = ".csv", survey: Survey | None = None
+) -> Path:
     """The file ``stem`` in ``folder``, else one of ``others``; msprof puts a time after the name, the newest counts.
 
     Raises ``OSError`` if the folder cannot be read.
@@ -444,6 +447,6 @@ def find_file(folder: Path, stem: str, others: tuple[str, ...] = (), suffix: str
     if plain.exists():
         return plain
     for name in (stem, *others):
-        if newest := max(folder.glob(f"{name}_[0-9]*{suffix}"), default=None):
+        if newest := max((survey or Survey()).glob(folder, f"{name}_[0-9]*{suffix}"), default=None):
             return newest
     return plain

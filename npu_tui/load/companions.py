@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from npu_tui.load.communication import (
     COMMUNICATION,
@@ -29,7 +29,11 @@ from npu_tui.load.companion_schema import Document, Reading, Schema, State, find
 from npu_tui.load.csv_rows import Blocks, parsed_rows
 from npu_tui.load.csv_table import read_table
 from npu_tui.load.documents import TOTALS, fits, members_of, read_document, read_operations
+from npu_tui.load.errors import InputError
+from npu_tui.load.format import Source, imported
+from npu_tui.load.survey import Survey
 from npu_tui.trace.arrays import I64
+from npu_tui.trace.message import message
 from npu_tui.trace.once import once
 from npu_tui.trace.side_file import read_regular
 
@@ -50,6 +54,7 @@ class Companions(Struct, frozen=True, dict=True):
     """The files in ``folder``, where the events of a trace lie, and the settings of the profiler above it."""
 
     folder: Path
+    survey: Survey = field(default_factory=Survey)
 
     def rows(self, name: str, *columns: str) -> Iterator[tuple[str | None, ...]]:
         """The cells of ``columns`` in every row of the CSV file ``name``, blanks and tabs stripped.
@@ -82,13 +87,13 @@ class Companions(Struct, frozen=True, dict=True):
     def has(self, schema: Schema) -> bool:
         """Whether there is a table of ``schema``, readable or not."""
         try:
-            return find_file(self.folder, schema.stem, schema.others).exists()
+            return find_file(self.folder, schema.stem, schema.others, survey=self.survey).exists()
         except OSError:
             return False
 
     def read(self, schema: Schema) -> Reading:
         """The table of ``schema`` in typed columns, read again each time; what is wrong with it is told with it."""
-        return read_table(self.folder, schema)
+        return read_table(self.folder, schema, self.survey)
 
     def communication(self) -> Document:
         """The collectives of communication.json: ``value`` is a list of ``Collective``."""
@@ -109,18 +114,30 @@ class Companions(Struct, frozen=True, dict=True):
         except (OSError, ValueError, RecursionError):  # what msgspec raises is one; a text that is no UTF-8 too
             return None
 
-    def info_document(self) -> Document:
-        """``profiler_info_<rank>.json`` one directory up."""
+    @once
+    def above(self) -> Path:
+        """The folder of the profile, one directory up."""
+        return self.folder.resolve().parent
+
+    @once
+    def _info(self) -> Document:
         try:
-            above = self.folder.resolve().parent.iterdir()
-            file = min((file for file in above if _INFO.fullmatch(file.name)), default=None)
+            name = next(filter(_INFO.fullmatch, self.survey.names(self.above)), None)
         except OSError:
             return Document("missing")
-        return Document("missing") if file is None else read_document(file)
+        return Document("missing") if name is None else read_document(self.above / name)
+
+    @once
+    def _metadata(self) -> Document:
+        return read_document(self.above / "profiler_metadata.json")
+
+    def info_document(self) -> Document:
+        """``profiler_info_<rank>.json`` one directory up."""
+        return self._info
 
     def metadata_document(self) -> Document:
         """``profiler_metadata.json`` one directory up: groups and environment."""
-        return read_document(self.folder.resolve().parent / "profiler_metadata.json")
+        return self._metadata
 
     @property
     def profiler_info(self) -> dict[str, Any]:
@@ -132,9 +149,9 @@ class Companions(Struct, frozen=True, dict=True):
         """The ranks whose profiles lie beside this one and its own, by their ``profiler_info_<rank>.json``."""
         ranks = set()
         try:
-            for profile in self.folder.resolve().parent.parent.iterdir():
-                if profile.name.endswith(_PROFILES) and profile.is_dir():
-                    matches = (_INFO.fullmatch(file.name) for file in profile.iterdir())
+            for profile in self.survey.folders(self.above.parent):
+                if profile.name.endswith(_PROFILES):
+                    matches = map(_INFO.fullmatch, self.survey.names(profile))
                     ranks |= {int(match[1]) for match in matches if match is not None and match[1] is not None}
         except OSError:
             pass
@@ -151,12 +168,8 @@ class Companions(Struct, frozen=True, dict=True):
 
         ``ai_core_num``, ``aiv_num`` and ``aic_frequency`` (MHz) of the first device, ``drvVersion``, ``hostname``.
         """
-        above = self.folder.resolve().parent
-        try:
-            files = sorted([*above.glob("device_*/info.json*"), *above.glob("PROF_*/device_*/info.json*")])
-        except OSError:
-            return {}
-        for file in files:
+        places = ("device_*/info.json*", "PROF_*/device_*/info.json*")
+        for file in sorted(file for place in places for file in self.survey.glob(self.above, place)):
             info = members_of(read_document(file).value)
             devices = info.get("DeviceInfo")
             if isinstance(devices, list) and devices:
@@ -175,10 +188,20 @@ class Companions(Struct, frozen=True, dict=True):
         return level_in(self.profiler_info)
 
 
-def large_tables(folder: Path) -> list[tuple[str, int]]:
+def companions_of(source: Source) -> Companions:
+    """What lies beside ``source``. Raises ``InputError`` where it lies in no folder."""
+    if source.folder is None:
+        raise InputError(message("input.nothing", path=str(source.path), folder=""))
+    if not source.format.companions:
+        return Companions(source.folder, source.survey)
+    companions: Companions = imported(source.format.companions)(source)
+    return companions
+
+
+def large_tables(folder: Path, survey: Survey | None = None) -> list[tuple[str, int]]:
     """The tables in ``folder`` that take a while to read, largest first: name and bytes."""
     try:
-        sizes = [(path.name, path.stat().st_size) for path in folder.glob("*.csv")]
+        sizes = [(path.name, path.stat().st_size) for path in (survey or Survey()).glob(folder, "*.csv")]
     except OSError:
         return []
     return sorted(((name, size) for name, size in sizes if size >= _LARGE), key=lambda name_and_size: -name_and_size[1])

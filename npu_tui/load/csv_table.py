@@ -15,6 +15,7 @@ import numpy as np
 from npu_tui.load.companion_schema import MISSING, Column, Kind, Reading, Schema, State, column_name, find_file, reason
 from npu_tui.load.csv_rows import Blocks, ahead, parsed_rows
 from npu_tui.load.request_lists import REQUESTS, requests_of
+from npu_tui.load.survey import Survey
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.native.columns import NO_VALUE, CsvColumns, csv_columns
 from npu_tui.native.layout import (
@@ -42,11 +43,11 @@ _COMPILED = {
 _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
 
 
-def read_table(folder: Path, schema: Schema) -> Reading:
+def read_table(folder: Path, schema: Schema, survey: Survey | None = None) -> Reading:
     """The file of ``schema`` in ``folder``, read in blocks; what cannot be read of it is told by the ``Reading``."""
     name = f"{schema.stem}.csv"
     try:
-        path = find_file(folder, schema.stem, schema.others)
+        path = find_file(folder, schema.stem, schema.others, survey=survey)
         name = path.name
         if not path.exists():
             return Reading(name, "missing", empty_frame(schema))

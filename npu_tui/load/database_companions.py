@@ -37,6 +37,7 @@ from npu_tui.load.database_texts import (
 )
 from npu_tui.load.documents import TOTALS
 from npu_tui.load.errors import InputError
+from npu_tui.load.format import Source
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
@@ -302,6 +303,11 @@ _STEPS = {
 """The columns of the schema of steps by the plain names of those of ``StepTraceTime``, which are in us."""
 
 _SPANS = ("elapsetime", "transittime", "waittime", "synchronizationtime", "idletime")
+
+
+def companions_in(source: Source) -> DatabaseCompanions:
+    """Those of the database ``source``."""
+    return DatabaseCompanions(source.path.parent, source.survey, source.path)
 
 
 class DatabaseCompanions(Companions, frozen=True, dict=True):

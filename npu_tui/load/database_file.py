@@ -22,7 +22,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
-from npu_tui.load.layouts import SQLITE
+from npu_tui.load.format import SQLITE
 from npu_tui.load.unpack import check_room, scratch_folder
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular

@@ -1,4 +1,4 @@
-"""How many tokens experts got, and where they are placed: files that engines of experts (MoE) write.
+"""The files of experts, read: how many tokens experts got, and where they are placed.
 
 ``(prefill|decode)_<rank>.csv``: a row a MoE layer, a column a local expert, tokens; ``model_gen_config.json`` beside
 them counts the layers. ``*_global_deployment.json`` and the expert map of vllm-ascend: ``{layer_list: [{layer_id,
@@ -9,7 +9,6 @@ Source: MindStudio Insight (ExpertHotspotManager), vllm-ascend (eplb). ``group_l
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,17 +18,15 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.documents import parsed
-from npu_tui.load.group_lists import group_lists_in, place_of, read_group_list, tokens_of
+from npu_tui.load.formats.experts import DUMP
+from npu_tui.load.group_lists import place_of, read_group_list, tokens_of
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
-_DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
-_PLACEMENT = re.compile(r".*global_deployment\.json|expert_?map.*\.json", re.IGNORECASE)
 _CONFIG = "model_gen_config.json"
 _LARGEST = 64 << 20
 _MOST_LAYERS, _MOST_EXPERTS, _MOST_SLOTS = 4_096, 1 << 16, 1 << 22
-_MOST_FILES = 20_000
 _MOST_TOKENS = 1e15
 NONE = -1
 
@@ -63,37 +60,13 @@ class ExpertFiles(Struct, frozen=True, eq=False):
     problems: list[Message]
 
 
-def expert_files_in(path: Path) -> list[Path]:
-    """The files at ``path``: itself, or those in the folder and in folders below it whose names have ``expert``."""
-    try:
-        if path.is_file():
-            return [path] if _is_one(path) or _has_layers(path) else []
-        folders = [path, *sorted(child for child in path.iterdir() if "expert" in child.name and child.is_dir())]
-        found = [file for folder in folders for file in sorted(folder.iterdir()) if _is_one(file)][:_MOST_FILES]
-        return found + group_lists_in(path)
-    except OSError:
-        return []
-
-
-def _is_one(file: Path) -> bool:
-    return _DUMP.fullmatch(file.name) is not None or _PLACEMENT.fullmatch(file.name) is not None
-
-
-def _has_layers(file: Path) -> bool:
-    """Whether a JSON file of any name begins as a placement does."""
-    if file.suffix != ".json":
-        return False
-    with file.open("rb") as stream:
-        return b'"layer_list"' in stream.read(1024)
-
-
 def read_expert_files(paths: list[Path]) -> ExpertFiles:
     """What the files ``paths`` hold; one that cannot be read is a problem, and the others are read."""
     found = ExpertFiles([], [], [])
     counts: dict[Path, int | None] = {}
     found.dumps.extend(_products([path for path in paths if path.suffix == ".pt"], found.problems))
     for path in (path for path in paths if path.suffix != ".pt"):
-        name = _DUMP.fullmatch(path.name)
+        name = DUMP.fullmatch(path.name)
         try:
             content = read_regular(path, _LARGEST)
             if name is None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from npu_tui.load.fast_scanner import Scanned, Scanner
 from npu_tui.load.json_reader import Advance, Outcome, WholeColumns, boundary_from
+from npu_tui.load.open_file import open_file
 from npu_tui.native.library import Library
 
 ALONE_BYTES = 4 << 20
@@ -77,14 +78,11 @@ def read_scanned(
     largest = max(b - a for a, b in itertools.pairwise([*cuts, size])) if size > start else 1
     taken = _Taken(whole, file, Outcome(end=start))
     make = partial(Scanner, library, chunk_size, largest)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if count == 1:
-            _scan_in_order(make(), descriptor, cuts, taken, advance)
-        else:
-            _scan_side_by_side(_Threads(make, path, cuts, count), descriptor, taken, advance)
-    finally:
-        os.close(descriptor)
+    opened = open_file(path)
+    if count == 1:
+        _scan_in_order(make(), opened.descriptor, cuts, taken, advance)
+    else:
+        _scan_side_by_side(_Threads(make, opened.descriptor, cuts, count), opened.descriptor, taken, advance)
     return taken.outcome
 
 
@@ -135,13 +133,13 @@ class _Threads:
     ``room`` is released for every range that was taken in or dropped: another one may be scanned.
     """
 
-    def __init__(self, make: Callable[[], Scanner], path: str, cuts: list[int], count: int) -> None:
+    def __init__(self, make: Callable[[], Scanner], descriptor: int, cuts: list[int], count: int) -> None:
         self.make = make
         self.cuts = cuts
         self.results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self.room = threading.Semaphore(count * (1 + _AHEAD))
         self.refused: set[str] = set()
-        self._path = path
+        self._descriptor = descriptor
         self._next = itertools.count()
         self._over = False
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
@@ -162,11 +160,7 @@ class _Threads:
 
     def _run(self) -> None:
         try:
-            descriptor = os.open(self._path, os.O_RDONLY)  # a position in the file belongs to its descriptor
-            try:
-                self._scan_ranges(descriptor)
-            finally:
-                os.close(descriptor)
+            self._scan_ranges(self._descriptor)
         except BaseException as error:  # the thread that waits for a result must not wait for ever
             self.results.put(_Result(-1, "", None, error))
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from npu_tui.load.companions import Companions
+from npu_tui.load.companions import companions_of
 from npu_tui.load.documents import read_document
 from npu_tui.load.errors import UNWATCHED, Watcher
-from npu_tui.load.find import Source
-from npu_tui.load.ftrace_files import recording_in
+from npu_tui.load.format import Source
+from npu_tui.load.formats.ftrace import recording_in
 from npu_tui.load.layouts import OUTPUTS
+from npu_tui.load.survey import Survey
 from npu_tui.trace.scheduling import Scheduling
 
 _CLOCKS = ("start_info", "PROF_*/start_info", "*/start_info", "PROF_*/*/start_info*", "start_info.*")
@@ -67,16 +68,16 @@ class Recording(Struct, frozen=True):
 def recording_beside(source: Source) -> Recording | None:
     """The recording beside the profile, in its folders or in that of its job; None without any."""
     folder = source.folder
-    if folder is None or source.kind in ("ftrace", "memory", "service"):
+    if folder is None or not source.format.is_profile:
         return None
     folder = folder.resolve()
     places = [folder, *(folder.parents[:2] if folder.name in OUTPUTS else ())]
-    path = next((path for place in places if (path := recording_in(place)) is not None), None)
+    path = next((path for place in places if (path := recording_in(place, source.survey)) is not None), None)
     if path is None:
         return None
-    infos = [info for place in (path.parent, *places[:2]) for info in _infos(place)]
+    infos = [info for place in (path.parent, *places[:2]) for info in _infos(place, source.survey)]
     offsets = dict.fromkeys(offset for info in infos if (offset := _raw_clock(info)) is not None)
-    end = Companions(folder).profiler_info.get("end_info")
+    end = companions_of(source).profiler_info.get("end_info")
     if isinstance(end, dict) and isinstance(utc := end.get("collectionTimeEnd"), int):
         monotonic = end.get("MonotonicTimeEnd")
         if isinstance(monotonic, int):
@@ -86,8 +87,8 @@ def recording_beside(source: Source) -> Recording | None:
     return Recording(path, tuple(offsets), threads)
 
 
-def _infos(place: Path) -> list[dict[str, Any]]:
-    files = [file for pattern in _CLOCKS for file in sorted(place.glob(pattern))][:_MOST_CLOCKS]
+def _infos(place: Path, survey: Survey) -> list[dict[str, Any]]:
+    files = [file for pattern in _CLOCKS for file in survey.glob(place, pattern)][:_MOST_CLOCKS]
     return [value for file in files if isinstance(value := read_document(file).value, dict)]
 
 

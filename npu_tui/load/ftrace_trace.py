@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from npu_tui.load.build import build_trace
-from npu_tui.load.errors import UNWATCHED, Watcher
+from npu_tui.load.errors import Watcher
+from npu_tui.load.format import Pace, Source
 from npu_tui.load.ftrace_beside import load_scheduling
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import TextArgs
@@ -24,9 +23,9 @@ _WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sle
 assert len(_WORDS) == len(State)
 
 
-def ftrace_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
-    """The trace of the recording at ``path``; raises as ``load_scheduling``."""
-    scheduling = load_scheduling(path, watcher)
+def read_ftrace_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+    """The trace of the recording ``source``; raises as ``load_scheduling``."""
+    scheduling = load_scheduling(source.path, watcher)
     whole = WholeColumns()
     whole.metadata.process_name = {_CPUS: "CPU Scheduling", _THREADS: "Process Scheduling"}
     whole.metadata.process_order = {_CPUS: 0, _THREADS: 1}

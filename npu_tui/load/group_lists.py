@@ -16,32 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
+from npu_tui.load.formats.experts import GROUP_LIST, TENSORS
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.side_file import open_regular
 
-_FILE = re.compile(r"NPU\.npu_grouped_matmul\.(\d{1,9})\.forward\.kwargs\.group_list\.pt")
-_TENSORS = "dump_tensor_data"
-_ABOVE = ("step_*/*/rank*[0-9]/", "rank*[0-9]/", "")
-_STEP = "*/rank*[0-9]/"
-"""Where dumps lie below a folder of several steps, of one role or rank, and below one step: no more is searched."""
 _TYPES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _LARGEST = 8 << 20
-_MOST_FILES = 20_000
-
-
-def group_lists_in(path: Path) -> list[Path]:
-    """The group lists of forward products in the dump at ``path``, or in its steps, roles or ranks."""
-    for above in (_STEP,) if path.name.startswith("step_") else _ABOVE:
-        found = [file for file in sorted(path.glob(f"{above}{_TENSORS}/*")) if _FILE.fullmatch(file.name)]
-        if found:
-            return found[:_MOST_FILES]
-    return []
 
 
 def place_of(path: Path) -> tuple[str, int, int] | None:
     """The step and role of a group list as one text, the rank, and the number of the product; None for another file."""
-    name, rank = _FILE.fullmatch(path.name), re.fullmatch(r"rank_?(\d{1,6})", path.parent.parent.name)
-    if name is None or path.parent.name != _TENSORS or rank is None:
+    name, rank = GROUP_LIST.fullmatch(path.name), re.fullmatch(r"rank_?(\d{1,6})", path.parent.parent.name)
+    if name is None or path.parent.name != TENSORS or rank is None:
         return None
     return f"{path.parents[3].name} {path.parents[2].name}".strip(), int(rank[1]), int(name[1])
 

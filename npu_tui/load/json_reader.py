@@ -12,7 +12,7 @@ import threading
 from binascii import crc32
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
 from npu_tui.load.json_columns import PHASES, Columns, Dictionaries, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
+from npu_tui.load.open_file import open_file, stream_at
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.model import UNFINISHED, Chunks
@@ -387,7 +388,7 @@ def read_tolerantly(
 ) -> Outcome:
     """Take the events of ``path`` from ``start``, where one begins, into ``whole``, ``part_bytes`` at a time."""
     columns, outcome = Columns(), Outcome()
-    with open(path, "rb") as stream:
+    with open_file(path).stream() as stream:
         reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
         reported = taken = start
         try:
@@ -429,7 +430,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], chunk_size: int) -> Ra
     columns = Columns()
     stops = [begin for begin in (boundary_from(descriptor, cut) for cut in cuts) if begin is not None]
     stop = too_long = None
-    with cast(BinaryIO, os.fdopen(os.dup(descriptor), "rb")) as stream:
+    with stream_at(descriptor) as stream:
         reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
         try:
             for chunk in reader:

@@ -12,12 +12,14 @@ import os
 import re
 import zlib
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
+from npu_tui.load.survey import Survey
 from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
@@ -110,6 +112,11 @@ class Distributed(Struct, frozen=True):
 
     rank: int | None = None
     groups: dict[str, tuple[int, ...]] = {}
+
+
+def distributed_in(path: Path, survey: Survey) -> Distributed:
+    """As ``distributed``, to be asked of a survey, which does so once."""
+    return distributed(str(path))
 
 
 def distributed(path: str) -> Distributed:

@@ -22,7 +22,7 @@ from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
-from npu_tui.load.layouts import form_of
+from npu_tui.load.format import form_of
 from npu_tui.load.lives import lives_of
 from npu_tui.trace.frames import OPERATION
 from npu_tui.trace.message import Message, message

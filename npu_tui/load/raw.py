@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from npu_tui.load.service_files import DATABASES
+from npu_tui.load.formats.service import DATABASES
+from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 _FRAMEWORK = "FRAMEWORK"
@@ -31,30 +32,30 @@ def is_msprof(folder: Path) -> bool:
     return _MSPROF.fullmatch(folder.name) is not None
 
 
-def writer_of(folder: Path) -> Writer | None:
+def writer_of(folder: Path, survey: Survey) -> Writer | None:
     """Whose raw data ``folder`` is; None where it holds none. Raises ``OSError`` if it cannot be read."""
     if is_msprof(folder):
         return "msprof"
-    holds_msprof = any(is_msprof(child) for child in folder.glob("PROF_*"))
+    holds_msprof = any(map(is_msprof, survey.folders(folder, "PROF_*")))
     if holds_msprof and folder.name.endswith("_ascend_ms"):
         return "mindspore"
     if (folder / _FRAMEWORK).is_dir() and (holds_msprof or folder.name.endswith("_ascend_pt")):
         return "torch_npu"
     if holds_msprof:
         return "torch_npu" if folder.name.endswith("_ascend_pt") else "msprof"
-    return "msserviceprofiler" if raw_services(folder) else None
+    return "msserviceprofiler" if raw_services(folder, survey) else None
 
 
-def raw_services(folder: Path) -> list[str]:
+def raw_services(folder: Path, survey: Survey) -> list[str]:
     """The databases in ``folder`` that msServiceProfiler collected of a process each, which are not read here."""
-    names = sorted(file.name for pattern in _OF_SERVICES for file in folder.glob(pattern))
+    names = sorted(file.name for pattern in _OF_SERVICES for file in survey.glob(folder, pattern))
     return [name for name in names if name not in DATABASES]
 
 
-def is_raw(folder: Path) -> bool:
+def is_raw(folder: Path, survey: Survey) -> bool:
     """Whether ``folder``, or one in it, holds raw data; not where it cannot be read."""
     try:
-        return any(writer_of(place) is not None for place in (folder, *folder.iterdir()) if place.is_dir())
+        return any(writer_of(place, survey) is not None for place in (folder, *survey.folders(folder)))
     except OSError:
         return False
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from npu_tui.load.folders import folders_in, walk
+from npu_tui.load.survey import Survey
 from npu_tui.trace.side_file import read_regular
 
 _REPLICA = re.compile(r"(?P<base>.+?)[-_]?replica[-_]?(?P<number>\d{1,6})", re.IGNORECASE)
@@ -72,9 +72,9 @@ def role_names(names: Iterable[str]) -> set[str]:
     return {name for name in names if not _STEP.fullmatch(name)}
 
 
-def holds_roles(folder: Path) -> bool:
+def holds_roles(folder: Path, survey: Survey | None = None) -> bool:
     """Whether folders of roles, or of replicas, lie in ``folder`` or some levels down."""
-    for _, children in walk(folder, _LEVELS):
+    for _, children in (survey or Survey()).walk(folder, _LEVELS):
         names = [child.name for child in children]
         if role_names(names) or any(map(_FLAT.fullmatch, names)):
             return True
@@ -90,7 +90,8 @@ def _is_closed(name: str) -> bool:
 class RolePlaces:
     """Role, step and process of profiles by the names of their folders; of every folder the names are read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, survey: Survey | None = None) -> None:
+        self._survey = survey or Survey()
         self._roles: dict[Path, set[str]] = {}
 
     def of(self, folder: Path) -> RolePlace:
@@ -120,7 +121,7 @@ class RolePlaces:
 
     def _beside(self, folder: Path) -> set[str]:
         if folder not in self._roles:
-            self._roles[folder] = role_names(child.name for child in folders_in(folder))
+            self._roles[folder] = role_names(child.name for child in self._survey.folders(folder))
         return self._roles[folder]
 
 
@@ -146,11 +147,11 @@ def role_of(place: RolePlace, told: str) -> str:
     return place.role if not told or replica_of(place.role)[1] is not None else told
 
 
-def empty_below(folder: Path, used: Iterable[Path]) -> list[str]:
+def empty_below(folder: Path, used: Iterable[Path], survey: Survey) -> list[str]:
     """The folders of roles and profiles below ``folder``, some levels down, that none of the files ``used`` lies in."""
     holding = {above for file in used for above in file.absolute().parents}
     empty = []
-    for _, children in walk(folder.absolute(), _LEVELS):
+    for _, children in survey.walk(folder.absolute(), _LEVELS):
         unused = [child for child in children if child not in holding]
         empty += [str(child) for child in unused if _ROLE.fullmatch(child.name) or _PROFILE.fullmatch(child.name)]
         children[:] = [child for child in children if str(child) not in empty and not _is_closed(child.name)]

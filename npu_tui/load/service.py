@@ -23,10 +23,11 @@ from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_columns import Codes
 from npu_tui.load.raw import raw_services
-from npu_tui.load.service_files import DATABASES, SPANS
 from npu_tui.load.service_spans import tables_of_events
+from npu_tui.load.survey import Survey
 from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message
@@ -82,12 +83,12 @@ SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}
 """The file of every table."""
 
 
-def read_service(folder: Path, watcher: Watcher = UNWATCHED) -> Service:
+def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | None = None) -> Service:
     """What lies in ``folder``, as far as it can be read.
 
     Raises ``Cancelled`` if the watcher says to stop, ``OSError`` if the folder cannot be read.
     """
-    reading = _Reading(folder, watcher)
+    reading = _Reading(folder, watcher, survey or Survey())
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as readers:
         read = dict(zip(TABLES, readers.map(reading.table, SCHEMAS.values()), strict=True))
     for _, odd in read.values():
@@ -137,24 +138,24 @@ def _no_spans() -> Spans:
 class _Reading:
     """The tables of ``folder``, each from where most of it can be read."""
 
-    def __init__(self, folder: Path, watcher: Watcher) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, watcher: Watcher, survey: Survey) -> None:
+        self._folder, self._survey = folder, survey
         self._watcher = watcher
         self.odd: list[Message] = []
         stems = tuple(table.FILE for table in TABLES.values())
-        names = [*(find_file(folder, stem).name for stem in stems), *DATABASES, SPANS]
+        names = [*(find_file(folder, stem, survey=survey).name for stem in stems), *DATABASES, SPANS]
         self.files = {name: (folder / name).stat().st_size for name in names if (folder / name).is_file()}
         self._databases = [folder / name for name in DATABASES if name in self.files]
-        tables = (file.name for file in folder.iterdir() if re.search(r"\.csv\b", file.name.lower()))
+        tables = (name for name in survey.names(folder) if re.search(r"\.csv\b", name.lower()))
         others = {name for name in tables if name.lower().startswith(stems)}.difference(names)
         unread = [name for name in _UNREAD if (folder / name).exists()]
-        if unread := [*unread, *sorted(others)[:_MOST_NAMED], *raw_services(folder)[:_MOST_NAMED]]:
+        if unread := [*unread, *sorted(others)[:_MOST_NAMED], *raw_services(folder, survey)[:_MOST_NAMED]]:
             self.odd.append(message("odd.service_unread", names=unread))
         self._total, self._done = sum(self.files.values()), 0
 
     def table(self, schema: Schema) -> tuple[Reading, list[Message]]:
         """The rows of ``schema``, null for what is not there, and what is to be said of them."""
-        reading, odd = read_table(self._folder, schema), list[Message]()
+        reading, odd = read_table(self._folder, schema, self._survey), list[Message]()
         self._done += self.files.get(reading.name, 0)
         self._watcher.report(self._done, self._total)
         for path in self._databases:

@@ -22,6 +22,7 @@ from npu_tui.load.json_chunks import ChunkReader, array_start
 from npu_tui.load.json_columns import Columns
 from npu_tui.load.json_events import Event, decode_args, decode_events, named, place_number, strict_json
 from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.open_file import open_file
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I32
@@ -41,7 +42,7 @@ def add_instants(whole: WholeColumns, file: EventFile) -> None:
         return
     columns, found = Columns(), 0
     places = [whole.peek(f"chunk_{name}", np.int64).tolist() for name in ("offset", "length", "first")]
-    with open(file.path, "rb") as stream:
+    with open_file(file.path).stream() as stream:
         for offset, length, first in zip(*places, strict=True):
             stream.seek(offset)
             data = stream.read(length)
@@ -176,7 +177,7 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
     import polars as pl  # most services have tables
 
     rows = []
-    with open(path, "rb") as stream:
+    with open_file(path).stream() as stream:
         first = array_start(stream.read(_HEAD))
         for chunk in ChunkReader(stream, first or 0, decode_events, strict_json) if first is not None else ():
             for event in chunk.events:

@@ -9,10 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.load.build import build_trace
+from npu_tui.load.errors import InputError, Watcher
+from npu_tui.load.format import Pace, Source
+from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.service_spans import spans_of
+from npu_tui.load.service import read_service
+from npu_tui.load.service_spans import add_instants, add_slices, spans_of
+from npu_tui.load.text_trace import TextReading
 from npu_tui.load.times import INVALID
 from npu_tui.trace.args import ArgReader, RowArgs
 from npu_tui.trace.arrays import I32, I64, Bools, distinct
@@ -50,6 +56,25 @@ _MOST_LANES = 256
 _REST = "Other engines"
 _LARGEST = 1 << 22
 """A batch of more requests has a damaged size."""
+
+
+def read_service_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+    """The trace of an inference service, with the spans of its file of events if there is one; raises as ``load``."""
+    text, files, args = TextReading(source, replace(watcher, early=None), pace), list[EventFile](), None
+    service = read_service(source.path, text.watcher, source.survey)
+    if SPANS in service.files:
+        try:
+            files.append(text.read(source.path / SPANS, 0)[0])
+            add_instants(text.whole, files[0])
+        except InputError as error:
+            service.odd.append(error.message)
+    for name in DATABASES if not text.whole.slice_count else ():
+        if name in service.files and not text.whole.slice_count:
+            args, odd = add_slices(text.whole, source.path / name)
+            service.odd += odd
+    trace = service_trace(service, text.whole, tuple(files), text.health, args, watcher.early)
+    trace.held = text.held
+    return trace
 
 
 def service_trace(

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.formats.memory import is_memscope
 from npu_tui.load.lives import lives_of
 from npu_tui.load.memscope import load_memscope
 from npu_tui.load.pickle_runs import Objects, Run
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
-from npu_tui.load.snapshot_files import is_memscope
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message

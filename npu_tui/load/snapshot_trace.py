@@ -5,13 +5,13 @@ Where the writer gives no times, as torch_npu does, one event of the allocator s
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from npu_tui.load.build import build_trace
-from npu_tui.load.errors import UNWATCHED, Watcher
+from npu_tui.load.errors import Watcher
+from npu_tui.load.format import Pace, Source
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
@@ -27,9 +27,9 @@ _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
 _GONE, _NOWHERE = "segments given back", "blocks"
 
 
-def snapshot_trace(path: Path, watcher: Watcher = UNWATCHED) -> Trace:
-    """The trace of the snapshot at ``path``; raises as ``load_snapshot``."""
-    snapshot = load_snapshot(path, watcher)
+def read_snapshot_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+    """The trace of the snapshot ``source``; raises as ``load_snapshot``."""
+    snapshot = load_snapshot(source.path, watcher)
     whole = WholeColumns()
     for number, device in enumerate(snapshot.devices):
         _add(whole, snapshot, device, number)

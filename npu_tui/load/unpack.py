@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
+from npu_tui.load.open_file import open_file
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile
 
@@ -180,10 +181,9 @@ def open_plain(file: Path, advance: Advance | None = None) -> Plain:
     ``advance`` is called with the number of packed bytes done. Raises ``InputError`` for what is no gzip after its
     first bytes, or would unpack without end; ``OSError`` if a file cannot be read or the copy cannot be written.
     """
-    stream = file.open("rb")
+    stream = open_file(file).stream()
     if stream.read(2) != MAGIC:
-        stream.seek(0, 2)
-        size = stream.tell()
+        size = stream.seek(0, os.SEEK_END)
         stream.seek(0)
         return Plain(stream, str(file), size, unpacked=False, cut=False)
     with stream:

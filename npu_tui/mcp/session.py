@@ -212,7 +212,7 @@ class Session:
             opened = Opened(f"#{self._places.index(place) + 1}", place, stamp, size)
         opening = Opening(place)
         try:
-            if is_kept(place):
+            if is_kept(place, opening.survey):
                 raise SeveralError(message("input.nothing", path=str(place), folder=""))
             source = opening.source
         except SeveralError:

@@ -8,7 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.expert_files import ExpertFiles, expert_files_in, read_expert_files
+from npu_tui.load.expert_files import ExpertFiles, read_expert_files
+from npu_tui.load.formats.experts import expert_files_in
+from npu_tui.load.survey import Survey
 from npu_tui.output.document import Block, Heading, Paragraph, Table
 from npu_tui.output.rendered import rendered
 from npu_tui.profile.placement_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
@@ -31,9 +33,9 @@ class ExpertsReport(Struct, frozen=True, kw_only=True):
     not_checked: list[str]
 
 
-def experts_at(path: Path) -> ExpertsReport | None:
+def experts_at(path: Path, survey: Survey | None = None) -> ExpertsReport | None:
     """The report of the files at ``path``, None where there are none."""
-    paths = expert_files_in(path)
+    paths = expert_files_in(path, survey)
     return experts_report(read_expert_files(paths)) if paths else None
 
 

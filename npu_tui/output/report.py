@@ -407,7 +407,7 @@ def _expert_files(part: Profile) -> ExpertsReport | None:
     source = part.source
     if source is None or source.kind == "pipe":
         return None
-    return experts_at(source.opened if source.is_directory else source.opened.parent)
+    return experts_at(source.opened if source.is_directory else source.opened.parent, source.survey)
 
 
 def _memory(part: Profile) -> MemoryPart | None:

@@ -22,10 +22,12 @@ SourceKind = Literal[
     "graph_dump",
 ]
 
+_NAMED: dict[str, SourceKind] = {"trace_view_json": "trace_view_json", "msprof_json": "msprof_json"}
+
 
 def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
-    if source is not None and source.kind == "database":
+    if source is not None and source.format.form == "db":
         return "database"
     if trace.snapshot is not None:
         return "memory"
@@ -35,10 +37,10 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
         return "ftrace"
     if is_kineto(trace):
         return "kineto"
-    if source is not None and (source.is_directory or source.kind == "companions"):
+    if source is not None and (source.is_directory or source.format.is_folder):
         return "profile_directory"
-    if source is not None and source.kind in ("trace_view_json", "msprof_json"):
-        return source.kind
+    if source is not None and (named := _NAMED.get(source.kind)) is not None:
+        return named
     kinds = {layer.name for layer in trace.layers}
     if kinds and all(map(is_graph, kinds)):
         return "graph_dump"

@@ -122,22 +122,16 @@ class Profile(Parted):
         """The files beside the trace that take a while to read, largest first: name and bytes."""
         from npu_tui.load.companions import large_tables
 
-        if self.source is None or self.source.folder is None or self.source.kind == "database":
+        if self.source is None or self.source.folder is None or self.source.format.form == "db":
             return []
-        return large_tables(self.source.folder)
+        return large_tables(self.source.folder, self.source.survey)
 
     @shared
     def companions(self) -> Companions | None:
         """The files beside the trace, None where there is no folder to look into."""
-        from npu_tui.load.companions import Companions
+        from npu_tui.load.companions import companions_of
 
-        if self.source is None or self.source.folder is None:
-            return None
-        if self.source.kind == "database":
-            from npu_tui.load.database_companions import DatabaseCompanions  # most traces are JSON
-
-            return DatabaseCompanions(self.source.folder, self.source.path)
-        return Companions(self.source.folder)
+        return None if self.source is None or self.source.folder is None else companions_of(self.source)
 
     @shared
     def tables(self) -> Tables:

@@ -14,8 +14,8 @@ from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, 
 from npu_tui.analysis.snapshot import Growth, growth, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import RANK_IN_NAME, Source
+from npu_tui.load.formats.memory import is_snapshot
 from npu_tui.load.snapshot import load_snapshot
-from npu_tui.load.snapshot_files import is_snapshot
 from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -150,7 +150,7 @@ def _beside(source: Source, trace: Trace) -> list[Path]:
     its history reaches back to it. Else the newest one.
     """
     folder = source.folder
-    if folder is None or source.kind in ("memory", "service", "ftrace"):
+    if folder is None or not source.format.is_profile:
         return []
     profile = (source.opened if source.is_directory else folder).resolve()
     process = _PROCESS.search(profile.name)
@@ -164,11 +164,11 @@ def _beside(source: Source, trace: Trace) -> list[Path]:
         after = (int(match[1]) if match else file.stat().st_mtime_ns) - trace.start_ns - trace.end
         return sum(-1 if number == ours else 1 for number, ours in named), after < 0, abs(after), file.name
 
-    found = {file for place in {folder, profile} for name in _NAMES for file in place.glob(name)}
+    found = {file for place in {folder, profile} for name in _NAMES for file in source.survey.glob(place, name)}
     found = found or {
         file
         for name in (_NAMES if process else ())
-        for file in profile.parent.glob(name)
+        for file in source.survey.glob(profile.parent, name)
         if (match := _PROCESS.search(file.name)) and process and match[1] == process[1]
     }
-    return sorted(filter(is_snapshot, found), key=unlike)
+    return sorted((file for file in found if is_snapshot(file, source.survey)), key=unlike)

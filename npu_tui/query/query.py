@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.opening import Progress
-    from npu_tui.load.layouts import Form
+    from npu_tui.load.format import Form
     from npu_tui.profile.profile import Profile
 
 
@@ -40,9 +40,9 @@ def opened_tables(
     from npu_tui.load.load import opening_of
     from npu_tui.profile.profile import Profile
 
-    if is_kept(Path(path)):
-        return job_tables(Path(path), thresholds, cached)
     opening = opening_of(path, cached, form)
+    if is_kept(Path(path), opening.survey):
+        return job_tables(Path(path), thresholds, cached)
     try:
         source = opening.source
     except SeveralError:

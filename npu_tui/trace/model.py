@@ -252,6 +252,8 @@ class Trace:
     """The recording of the scheduler that the trace was made of, if it was."""
     copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
+    held: object = field(default=None, init=False, repr=False, compare=False)
+    """Its files, which stay open as long as the trace is there, so that args are read without opening them again."""
 
     @property
     def size(self) -> int:

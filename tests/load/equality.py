@@ -9,7 +9,7 @@ import numpy as np
 from npu_tui.load.args import json_args
 from npu_tui.trace.model import Trace
 
-LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles", "communication", "copies")
+LAID_OUT = ("chunks", "files", "path", "args", "folded", "known", "roles", "communication", "copies", "held")
 
 
 def assert_same(first: object, second: object, where: str = "trace") -> None:

@@ -93,7 +93,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)  # the super-user may read everything, so modes prove nothing
+    monkeypatch.setattr(os, "open", refuse)  # the super-user may read everything, so modes prove nothing
     assert "Permission denied" in refusal(path)
 
 

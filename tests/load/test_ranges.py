@@ -17,7 +17,7 @@ from reference import read
 from refusals import refused
 from scanning import threads, without_scanner
 
-from npu_tui.load import load as loading
+from npu_tui.load import text_trace as loading
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import Watcher
 from npu_tui.load.fast_reader import ALONE_BYTES, range_cuts

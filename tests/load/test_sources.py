@@ -17,7 +17,7 @@ from refusals import refused, said
 from npu_tui.load import unpack
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.find import find_source, find_sources, home_of, sources_below, writer_of
-from npu_tui.load.layouts import SQLITE, Form
+from npu_tui.load.format import SQLITE, Form
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import words

@@ -1,0 +1,21 @@
+"""All formats of traces that are read, a file each.
+
+A file declares one `Format`; outputs that are no trace, those of cluster analyses and files of experts, say which
+files they are. Readers lie in ``load``, and are imported when something of their format is read.
+"""
+
+from __future__ import annotations
+
+from npu_tui.load.format import Format
+from npu_tui.load.formats.chrome import CHROME
+from npu_tui.load.formats.database import DATABASE
+from npu_tui.load.formats.ftrace import FTRACE
+from npu_tui.load.formats.kineto import KINETO
+from npu_tui.load.formats.memory import MEMORY
+from npu_tui.load.formats.msprof import MSPROF
+from npu_tui.load.formats.service import SERVICE
+from npu_tui.load.formats.tables import TABLES
+from npu_tui.load.formats.torch_npu import TORCH_NPU
+
+FORMATS: tuple[Format, ...] = (SERVICE, TABLES, FTRACE, MEMORY, DATABASE, TORCH_NPU, MSPROF, KINETO, CHROME)
+"""In order of precedence: the first one that recognises a file or a folder reads it."""

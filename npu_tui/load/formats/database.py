@@ -1,0 +1,42 @@
+"""The database of torch_npu, MindSpore, msprof and msMonitor: a whole profile with its tables in one file of SQLite.
+
+torch_npu and MindSpore put ``ascend_(pytorch|mindspore)_profiler[_<rank>].db`` where the text would lie, msprof
+``msprof_<time>.db`` beside ``PROF_<number>``; the tables are those of
+https://gitcode.com/Ascend/msprof (docs, ``db_output``) and
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0056.html.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from npu_tui.load.format import Files, Format, Source, form_of, named, rank_above
+from npu_tui.load.survey import Survey
+
+_FRAMEWORK = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
+OF_MSPROF = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")
+
+
+def _traces(folder: Path, survey: Survey) -> list[Files]:
+    # A database of the framework's profiler has all that msprof's has, of which the last one counts.
+    files = named(folder, survey, _FRAMEWORK) or named(folder, survey, OF_MSPROF)[-1:]
+    return [(file,) for file in files]
+
+
+def databases_in(folder: Path, survey: Survey) -> list[Path]:
+    """All databases in ``folder`` that hold a trace by their names."""
+    return named(folder, survey, _FRAMEWORK) + named(folder, survey, OF_MSPROF)
+
+
+def _recognise(path: Path, survey: Survey) -> Source | None:
+    if form_of(path, survey) != "db":
+        return None
+    rank, match = rank_above(path, survey), _FRAMEWORK.fullmatch(path.name)
+    rank = int(match[1]) if rank is None and match and match[1] else rank
+    return Source(path, path, (path,), rank, DATABASE, survey=survey)
+
+
+DATABASE = Format(
+    "database", _recognise, "database.read_database", _traces, "db", companions="database_companions.companions_in"
+)
