@@ -109,17 +109,19 @@ class _Said:
         self._statement = statement
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``--format json`` of the command prints, as an object."""
+        """What ``json`` gives, as an object. Raises ``Error`` as it does."""
         import msgspec
 
-        fields: dict[str, Any] = msgspec.to_builtins(self._statement.data)
+        with errors_of_api():
+            fields: dict[str, Any] = msgspec.to_builtins(self._statement.laid_out())
         return fields
 
     def json(self) -> bytes:
-        """What ``--format json`` of the command prints."""
-        from npu_tui.output.formats import json_report
-
-        return json_report(self._statement.data)
+        """What ``--format json`` of the command prints. Raises ``Error`` where NPU_TUI_SCHEMA is no schema."""
+        with errors_of_api():
+            written = self._statement.written("json")
+        assert isinstance(written, bytes)
+        return written
 
     def text(self) -> str:
         """All of it as text."""
@@ -147,7 +149,7 @@ class Report(_Said):
 
     @property
     def data(self) -> Said | MemoryReport:
-        """A struct with the fields of ``npu-tui report --format json``: schema 1, or of kind ``memory``."""
+        """A struct with the fields of ``npu-tui report --format json``, sections beside the others."""
         return self._statement.data  # type: ignore[return-value]  # one of both
 
     @property
@@ -165,7 +167,7 @@ class Comparison(_Said):
 
     @property
     def data(self) -> Compared | ComparedJobs | ComparedMemory | ComparedServices:
-        """A struct with the fields of ``npu-tui compare --format json``, whose ``kind`` tells which."""
+        """A struct with the fields of ``npu-tui compare --format json``, sections beside the others."""
         return self._statement.data  # type: ignore[return-value]  # one of the four
 
     @property
@@ -395,5 +397,5 @@ def open_job(path: str | PathLike[str], *, cached: bool = True) -> Job:
 
 __all__ = ["SCHEMA_VERSION", "Comparison", "Error", "Job", "Profile", "Report", "Timeline", "open", "open_job"]
 
-SCHEMA_VERSION = 1
-"""Of tables and of ``Report.data``."""
+SCHEMA_VERSION = 2
+"""Of what ``to_dict`` and ``json`` give, unless NPU_TUI_SCHEMA in the environment asks for schema 1."""

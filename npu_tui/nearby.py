@@ -332,4 +332,4 @@ def _job_verdict(profile: Nearby, go_on: Callable[[], bool]) -> Verdict:
             raise Cancelled
 
     report = job_report(open_job(profile.path, progress=stop), path=False)
-    return Verdict(profile.path, report.verdict, bool(report.findings) and report.findings[0].severity == "high")
+    return Verdict(profile.path, report.verdict[0], bool(report.findings) and report.findings[0].severity == "high")

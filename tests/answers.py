@@ -88,6 +88,7 @@ def write(folder: Path, checkout: Path, only: str | None = None) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(checkout), "LC_ALL": "C.UTF-8", "NPU_TUI_LANG": "en"}
+    environment["NPU_TUI_SCHEMA"] = "1"  # which every version of the program writes
 
     def answer(name: str, words: list[str]) -> None:
         form = () if "--format" in words else ("--format", "json")

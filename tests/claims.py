@@ -19,10 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "rules"), str(ROOT / "fixtures")]
 
 from npu_tui.analysis.device import Window  # noqa: E402 - its folder is no package
-from npu_tui.output.formats import written  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_document import finding_block, report_document, worth_work  # noqa: E402
 from npu_tui.output.report_schema import Report  # noqa: E402
+from npu_tui.output.statement import written  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
 from npu_tui.output.whatif import whatif  # noqa: E402
 from npu_tui.profile.parts import Selection  # noqa: E402

@@ -24,7 +24,7 @@ from same_answers import exported  # noqa: E402
 
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.load.load import opening_of  # noqa: E402
-from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.json_document import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
@@ -151,7 +151,7 @@ def _left(path: Path, file: str, damage: str, whole: bool) -> Left:
         profile = Profile(opening.trace(), opening.source)
         _ = profile.kernel_table, profile.memory, profile.tables.link_matrix, profile.setup, profile.tables.transfers
         if whole:
-            json_report(report(profile))
+            json_bytes(report(profile))
     except InputError as error:
         return Left(file, damage, None, 0, 0, words(error.message))
     said = [*profile.trace.health.warnings, *(each for state in profile.tables.files for each in state.problems)]

@@ -28,7 +28,7 @@ from npu_tui.load.companion_schema import (  # noqa: E402
 from npu_tui.load.companions import Companions  # noqa: E402
 from npu_tui.load.find import find_source  # noqa: E402
 from npu_tui.load.load import load  # noqa: E402
-from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.json_document import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.strings import words  # noqa: E402
@@ -190,7 +190,7 @@ def _seen(trace: Trace, folder: Path, name: str, whole: bool) -> tuple[str, str]
         found.setup,
     )
     if whole:
-        json_report(report(found))
+        json_bytes(report(found))
     wanted = "profiler_info.json" if name.startswith("profiler_info") else name
     state = next(each for each in found.tables.files if each.name == wanted)
     return state.state, "; ".join(words(problem) for problem in state.problems)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
+from written import fields_of
 
 import npu_tui
 from npu_tui.analysis.device import device_slices
@@ -18,7 +18,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load
-from npu_tui.output.formats import json_report
+from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import report
 from npu_tui.output.report_schema import Report
 from npu_tui.profile.parts import WHOLE_TRACE, Selection
@@ -61,7 +61,7 @@ def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresh
 
 def answers(trace: Trace, selection: Selection = WHOLE_TRACE, opened: Path | None = None) -> dict[str, Any]:
     """The JSON report, read back."""
-    found: dict[str, Any] = orjson.loads(json_report(report(profile_of(trace, None, opened).part(selection))))
+    found: dict[str, Any] = fields_of(json_bytes(report(profile_of(trace, None, opened).part(selection))))
     return found
 
 

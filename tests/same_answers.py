@@ -31,9 +31,10 @@ from dialect import DECIMAL, OLDER_CHIP  # noqa: E402
 from export import Profile as TextProfile  # noqa: E402
 from export import export, export_analysis, nanoseconds  # noqa: E402
 from jobs import first_of, put  # noqa: E402
+from written import fields_of  # noqa: E402
 
 from npu_tui.load.load import opening_of  # noqa: E402
-from npu_tui.output.formats import json_report  # noqa: E402
+from npu_tui.output.json_document import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 
@@ -117,7 +118,7 @@ class Difference:
 def answers(path: Path) -> dict[str, Any]:
     """The JSON report of the profile at ``path``."""
     opening = opening_of(path, cached=False)
-    found: dict[str, Any] = json.loads(json_report(report(Profile(opening.trace(), opening.source))))
+    found: dict[str, Any] = fields_of(json_bytes(report(Profile(opening.trace(), opening.source))))
     return found
 
 

@@ -27,7 +27,7 @@ def test_the_extension_chooses_the_format(command: str, tmp_path: Path, capsys: 
         assert main([*ANSWERS[command], "-o", str(path)]) == DONE
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert issue.read_text().startswith("## ")
-    assert json.loads(data.read_bytes())["schema_version"] == 1
+    assert json.loads(data.read_bytes())["schema_version"] == 2
     assert capsys.readouterr().out == ""
 
 

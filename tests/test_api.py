@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from measured import answers, profile_at
+from written import fields_of
 
 import npu_tui
+from npu_tui.output.json_document import side_by_side
 
 ROOT = Path(__file__).resolve().parents[1]
 BOUND, HEALTHY, JOB = (ROOT / "fixtures" / name for name in ("dispatch_bound", "healthy", "two_ranks"))
@@ -72,12 +73,12 @@ def test_every_table_is_an_attribute(profile: npu_tui.Profile) -> None:
 
 def test_report_is_that_of_the_command(profile: npu_tui.Profile) -> None:
     whole = answers(profile_at(BOUND).trace, opened=BOUND)
-    assert json.loads(profile.report().json()) == whole
-    assert profile.report().to_dict() == whole
+    assert fields_of(profile.report().json()) == whole
+    assert side_by_side(profile.report().to_dict()) == whole
     assert str(profile.report()) == profile.report().text()
     assert profile.verdict.splitlines() == whole["verdict"] == profile.report().verdict
     part = profile.report(range="2ms..4ms").to_dict()
-    assert part["selection"] == {"start_us": 2000.0, "end_us": 4000.0, "step": None}
+    assert part["sections"]["selection"] == {"start_us": 2000.0, "end_us": 4000.0, "step": None}
     assert profile.report(range=(2_000_000, 4_000_000)).to_dict() == part
     assert profile.report(range=(None, 4_000_000)).data.selection is not None
     number = next(row["step"] for row in whole["steps"] if row["step"] is not None)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from written import fields_of
 
 from npu_tui import __version__
 from npu_tui.cli.main import main
@@ -237,9 +237,9 @@ def test_report_as_text_and_json(capsys):
         return capsys.readouterr().out
 
     assert "Dispatch" in told()
-    found = json.loads(told("--format", "json"))
-    assert (found["schema_version"], found["source"]["rank"]) == (1, 0)
-    part = json.loads(told("--format", "json", "--range", "1ms..5ms"))
+    found = fields_of(told("--format", "json"))
+    assert (found["schema_version"], found["source"]["rank"]) == (2, 0)
+    part = fields_of(told("--format", "json", "--range", "1ms..5ms"))
     assert part["overlap"]["total_us"] <= 4000.0 < found["overlap"]["total_us"]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
+from written import fields_of
 
 from npu_tui.cli import doctor
 from npu_tui.cli.main import main
@@ -34,7 +34,7 @@ def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def found(capsysbinary: pytest.CaptureFixture[bytes]) -> dict[str, dict[str, str]]:
     assert main(["doctor", "--format", "json"]) == 0
-    return {row["name"]: row for row in json.loads(capsysbinary.readouterr().out)}
+    return {row["name"]: row for row in fields_of(capsysbinary.readouterr().out)["facts"]}
 
 
 def test_all_is_well(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from npu_tui.compare.picture import Picture
 from npu_tui.jobs.job import Job
 from npu_tui.output.compare_document import compare_document
 from npu_tui.output.compare_report import Compared
+from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.output.html import html
 from npu_tui.output.job_document import RANKS, job_document
 from npu_tui.output.job_report import JobReport
+from npu_tui.output.json_document import side_by_side
 from npu_tui.output.markdown import markdown
 from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report
 from npu_tui.output.text import text
 from npu_tui.profile.profile import Profile
+
+
+def fields_of(written: str | bytes) -> dict[str, Any]:
+    """The fields of a JSON document, sections beside the others."""
+    return side_by_side(json.loads(written))
+
+
+def reasons(report: JobReport | ExpertsReport) -> list[str]:
+    """Why what is not known of ``report`` is not."""
+    return [row.reason for row in report.not_checked]
 
 
 def text_report(report: Report) -> str:

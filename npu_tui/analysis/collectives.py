@@ -51,6 +51,18 @@ class Arrivals(Struct, frozen=True):
         order = np.lexsort((self.rank, self.after, self.owner))
         return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
 
+    def longest(self) -> Arrivals:
+        """The last arrival at each collective that has any; of several at one time the first of them."""
+        order = np.lexsort((-np.arange(len(self.owner)), self.after, self.owner))
+        return self.taken(order[np.flatnonzero(np.diff(self.owner[order], append=-1))])
+
+    def by_owner(self) -> list[list[tuple[int, int]]]:
+        """Rank and time of the arrivals at each collective; (count,)."""
+        rows: list[list[tuple[int, int]]] = [[] for _ in range(self.count)]
+        for owner, rank, after in zip(self.owner.tolist(), self.rank.tolist(), self.after.tolist(), strict=True):
+            rows[owner].append((rank, after))
+        return rows
+
 
 T = TypeVar("T")
 

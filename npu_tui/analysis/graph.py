@@ -43,11 +43,14 @@ class Graph(Struct, frozen=True, eq=False):
         sources, numbers = np.zeros((2, total), np.int32), np.full((2, total), nothing, np.int32)
         # A run is a loop over rows with two maxima each, which is short enough to be compiled (native/replay.c).
         # Of several edges the first two share a row; each further one follows that row.
-        rank = np.arange(len(source)) - np.repeat(np.cumsum(edges_to) - edges_to, edges_to)
-        at = np.repeat(row - rows_of + 1, edges_to) + np.maximum(rank - 1, 0)
-        slot = (rank > 0).astype(np.int64)
-        sources[slot, at], numbers[slot, at] = row[source], np.arange(len(source))
-        further = at[rank > 1]
+        number, come_from = np.arange(len(source), dtype=np.int32), row[source]
+        rank = number - (np.cumsum(edges_to) - edges_to).astype(np.int32)[target]
+        first, other = np.flatnonzero(rank == 0), np.flatnonzero(rank)
+        at = (row - rows_of.astype(np.int32) + 1)[target]
+        sources[0, at[first]], numbers[0, at[first]] = come_from[first], number[first]
+        at = at[other] + rank[other] - 1
+        sources[1, at], numbers[1, at] = come_from[other], number[other]
+        further = at[rank[other] > 1]
         sources[0, further], numbers[0, further] = further - 1, no_time
         return Graph(row, sources[0], numbers[0], sources[1], numbers[1], np.append(lag, (NEVER, 0)))
 

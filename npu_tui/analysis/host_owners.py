@@ -23,8 +23,9 @@ from npu_tui.analysis.path import (
 )
 from npu_tui.analysis.replay import Change, HostCut, Replay
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END
+from npu_tui.native.spans import count_until
 from npu_tui.native.stacks import ROOT
-from npu_tui.trace.arrays import I64, Bools, distinct, numbers_in
+from npu_tui.trace.arrays import I64, Bools, distinct, numbers_in, once_each
 from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import inside, union
 
@@ -67,7 +68,7 @@ def _points(replay: Replay) -> _Points:
     host = replay.model.host
     real = np.flatnonzero(host.kind != MARK)
     time, thread = replay.model.time[host.node[real]], host.thread[real].astype(np.int64)
-    order = np.lexsort((time, thread))
+    order = np.argsort(thread.astype(np.uint16), kind="stable")  # a radix sort: points of the host come by time
     return _Points(time[order], thread[order], host.kind[real][order].astype(np.int64), host.item[real][order])
 
 
@@ -144,8 +145,13 @@ class HostOwners:
         near = np.zeros(len(points.time), np.bool_)
         for one in numbers_in(thread):
             first, last = np.searchsorted(points.thread, (one, one + 1)).tolist()
-            edges = np.concatenate((low[thread == one], high[thread == one]))
-            near[first:last] = np.isin(points.time[first:last], edges)
+            mine, times = thread == one, points.time[first:last]
+            same = np.cumsum(np.diff(times, prepend=times[:1]) != 0)  # points at one time
+            edges = np.concatenate((low[mine], high[mine]))
+            at = count_until(times, edges) - 1
+            reached = np.zeros(len(times), np.bool_)
+            reached[same[at[(at >= 0) & (times[at] == edges)]]] = True
+            near[first:last] = reached[same]
         at = np.flatnonzero(near & np.isin(points.kind, (ENQUEUE, LAUNCH, DEQUEUE)))
         return points.thread[at], points.time[at] - 1, points.time[at]
 
@@ -173,7 +179,8 @@ class HostOwners:
             return keys.setdefault(key, len(keys))
 
         # Work that launches nothing, by the calls it is in; an operation knows the line that calls it.
-        line = self._lines()
+        line, self.lines = lines_of_stacks(self._trace, calls.stack)
+        site = self._sites(line)
         lost = np.flatnonzero(self.works & (line < 0))
         nowhere = np.array([where is None for where in self.nodes.where], np.bool_)
         lost = lost[nowhere[calls.node[lost]]]
@@ -188,7 +195,6 @@ class HostOwners:
             of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
             within[at] = max(within.get(at, (0, ROOT)), (int(length[parts].sum()), named))
         # Waits, by the operation that waits and its line.
-        site = self._sites()
         parts = np.flatnonzero(self.waits & (self.stretch >= 0))
         of_wait = {item: number(("wait", name, one_place(where))) for item, (name, where) in site.items()}
         of_part[parts] = [of_wait[item] for item in self._points.item[self.point[parts]].tolist()]
@@ -229,11 +235,6 @@ class HostOwners:
         self.wait_owner = of_wait
         return of_part, found
 
-    def _lines(self) -> I64:
-        """The line of the program in the call stack of each part, an index into ``lines``, -1 without one; (parts,)."""
-        line, self.lines = lines_of_stacks(self._trace, self.calls.stack)
-        return line
-
     def _stack_before(self, parts: I64) -> I64:
         """The call stack of the launch or wait after which each of ``parts`` works, -1 without one; (m,)."""
         points, calls = self._points, self.calls
@@ -251,7 +252,7 @@ class HostOwners:
     def _owner(self, key: tuple[object, ...], parts: I64) -> Owner:
         doing, name, where, *_ = key
         items = self.calls.item[parts]
-        items = items if doing == "launch" else np.unique(items)  # one call launches once
+        items = items if doing == "launch" else once_each(items)  # one call launches once
         thread = numbers_in(self.thread[parts])
         change = None
         if doing != "wait":
@@ -266,21 +267,18 @@ class HostOwners:
             int(self._replay.model.tids[thread[0]]) if len(thread) == 1 else -1, -2, 0, 0, items[items >= 0], change,
         )  # fmt: skip
 
-    def _sites(self) -> dict[int, tuple[str, CodeLine | None]]:
-        """The operation that waits and its line, by the slice of each wait."""
+    def _sites(self, line: I64) -> dict[int, tuple[str, CodeLine | None]]:
+        """The operation that waits and its line, by the slice of each wait; ``line`` is that of each part."""
         points = self._points
-        begins = np.flatnonzero(points.kind == WAIT_BEGIN)
+        waiting = np.flatnonzero(self.waits)
+        point, first = np.unique(self.point[waiting], return_index=True)
+        part_of = dict(zip(point.tolist(), waiting[first].tolist(), strict=True))
         sites: dict[int, tuple[str, CodeLine | None]] = {}
-        at = np.flatnonzero(self.waits)
-        first = np.unique(self.point[at], return_index=True)
-        parts = at[first[1]]
-        part_of = dict(zip(first[0].tolist(), parts.tolist(), strict=True))
-        line, lines = lines_of_stacks(self._trace, self.calls.stack)
-        for point in begins.tolist():
+        for point in np.flatnonzero(points.kind == WAIT_BEGIN).tolist():
             part = part_of.get(point, -1)
             name, where = self.nodes.site_of(int(self.calls.node[part]) if part >= 0 else ROOT)
             told = int(line[part]) if part >= 0 else -1
-            sites[int(points.item[point])] = name, where if told < 0 else lines[told]
+            sites[int(points.item[point])] = name, where if told < 0 else self.lines[told]
         return sites
 
 
@@ -321,7 +319,7 @@ def _elementary(*spans: Spans) -> Spans:
     for one in numbers_in(thread):
         mine = thread == one
         begin, end = union(low[mine], high[mine])
-        bounds = np.unique(np.concatenate((low[mine], high[mine])))
+        bounds = once_each(np.concatenate((low[mine], high[mine])))
         start, stop = bounds[:-1], bounds[1:]
         covered = inside(begin, end, start)
         parts.append((np.full(int(covered.sum()), one), start[covered], stop[covered]))

@@ -11,7 +11,7 @@ from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST, named_in
 from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import of_trace
@@ -56,8 +56,9 @@ def idle_work(trace: Trace) -> I64:
     ]
     calls = [lane for lane in lanes_of_work if trace.layers[lane.layer].kind == "cann"]
     of_python = [lane for lane in lanes_of_work if lane not in calls]
-    items = named_in(trace, of_python, lambda name: not _has_finding(name))
-    items = items[slices.end[items] - slices.start[items] >= _LEAST_NS]
+    items = np.concatenate([np.zeros(0, np.int64), *(_long_in(trace, lane) for lane in of_python)])
+    names, name = distinct(slices.name[items])
+    items = items[~np.array([_has_finding(trace.names[code]) for code in names.tolist()], np.bool_)[name]]
     start, end = slices.start[items], slices.end[items]
     quiet = np.searchsorted(launched, start) == np.searchsorted(launched, end, "right")
     # Work may begin when a wait ends: sorting what aten::item has brought.
@@ -77,6 +78,12 @@ def idle_work(trace: Trace) -> I64:
     work = _outermost(trace, np.unique(np.concatenate((operations, framed, short))))
     result: I64 = work[np.argsort(slices.start[work], kind="stable")]
     return result
+
+
+def _long_in(trace: Trace, lane: Lane) -> I64:
+    """The slices of ``lane`` of 500 us or more, ascending."""
+    own = slice(lane.first, lane.last)
+    return lane.first + np.flatnonzero(trace.slices.end[own] - trace.slices.start[own] >= _LEAST_NS)
 
 
 def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:

@@ -70,13 +70,10 @@ class Lateness(Struct, frozen=True):
         known = np.array([*ranks], np.int64)
         return bool(_beyond_chance(self.seen, lambda rank: np.isin(rank, known).astype(np.int64), 2)[1])
 
-    def behind(self) -> list[list[tuple[int, int]]]:
-        """The late ranks of each collective that came after those in time: rank, and ns after this one; (count,)."""
-        mine = self.arrivals.taken(self.arrivals.of(self.late))
-        behind: list[list[tuple[int, int]]] = [[] for _ in range(mine.count)]
-        for owner, rank, after in zip(mine.owner.tolist(), mine.rank.tolist(), mine.after.tolist(), strict=True):
-            behind[owner].append((rank, after))
-        return behind
+    @property
+    def behind(self) -> Arrivals:
+        """The arrivals of the late ranks."""
+        return self.arrivals.taken(self.arrivals.of(self.late))
 
 
 def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None) -> Lateness:
@@ -133,8 +130,7 @@ def late_ranks(arrivals: Arrivals, often: frozenset[int] = frozenset()) -> froze
     if late:
         longest = int(arrivals.after[arrivals.of(frozenset(late))].max())
         # Ranks that take turns in being late each explain little of the sum, but arrive as late as the others.
-        order = np.lexsort((-np.arange(len(arrivals.rank)), arrivals.after, arrivals.owner))
-        last = arrivals.taken(order[np.flatnonzero(np.diff(arrivals.owner[order], append=-1))])
+        last = arrivals.longest()
         late |= set(last.rank[(last.after > TOGETHER_NS) & (last.after >= AS_LATE * longest)].tolist())
     return frozenset(late)
 

@@ -44,6 +44,7 @@ what CANN compiles, such as ``Relu_5c5e58e043224cccf51a06108010ae13_high_perform
 _TYPED = _NUMBERED, _INSERTED, _IN_SCOPE, _COMPILED
 
 
+@lru_cache(maxsize=1 << 16)  # of many names, and several rules ask
 def operator_type(name: str, operation: str = "") -> str:
     """The operator type in a kernel's ``name``, as op_statistic.csv and kernel_details.csv give it.
 

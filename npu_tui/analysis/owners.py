@@ -32,7 +32,7 @@ from npu_tui.analysis.path import (
 from npu_tui.analysis.replay import Change, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import waits_of
-from npu_tui.trace.arrays import I64, BySlice, distinct, summed
+from npu_tui.trace.arrays import I64, among, distinct, once_each, summed
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
@@ -90,23 +90,15 @@ def _cut(path: Path, host: HostOwners, of_part: I64) -> tuple[Path, I64]:
     tail = np.append(head[1:], len(parts))[: len(head)] - 1
     low, high = host.calls.low[parts[head]], host.calls.high[parts[tail]]
     own = stretch[head]
-    start = path.start[own] + low - path.low[own]
-    cut = np.isin(np.arange(len(path)), own)
-    rest = path.taken(~cut)
-    columns = (
-        start,
-        start + high - low,
-        path.kind[own],
-        host.calls.item[parts[head]],
-        path.thread[own],
-        low,
-        path.peer[own],
-    )
-    names = Path.__struct_fields__
-    whole = Path(*(np.concatenate((getattr(rest, name), column)) for name, column in zip(names, columns, strict=True)))
-    numbers = np.concatenate((np.full(len(rest), -1), owner[head]))
-    by_time = np.argsort(whole.start, kind="stable")
-    return whole.taken(by_time), numbers[by_time]
+    pieces = np.bincount(own, minlength=len(path))
+    source = np.repeat(np.arange(len(path)), np.maximum(pieces, 1))
+    whole, numbers = path.taken(source), np.full(len(source), -1, np.int64)
+    at, by_stretch = np.flatnonzero(pieces[source]), np.argsort(own, kind="stable")
+    whole.start[at] = (path.start[own] + low - path.low[own])[by_stretch]
+    whole.end[at] = whole.start[at] + (high - low)[by_stretch]
+    whole.item[at], whole.low[at] = host.calls.item[parts[head]][by_stretch], low[by_stretch]
+    numbers[at] = owner[head][by_stretch]
+    return whole, numbers
 
 
 _Found = tuple[I64, Owner]
@@ -132,7 +124,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     same = np.array([names.index(name) for name in names], np.int64)
     # Of a task: what it does, the name of its type and, of a collective, its group.
     _, key = distinct(((group + 1) * (len(names) + 1) + same[code]) * len(KINDS) + kind)
-    task = BySlice(tasks.item, np.arange(len(tasks))).of(path.item[run])
+    task = replay.task_of.of(path.item[run])
     told, lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
     for number in np.unique(key[task]).tolist():
         mine = np.flatnonzero(key[task] == number)
@@ -150,7 +142,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     for peer in np.unique(path.peer[late]).tolist():
         stretches = late[path.peer[late] == peer]
         late_change = Change(in_time=frozenset({peer})) if peer in replay.late else None
-        items = np.unique(path.item[stretches])
+        items = once_each(path.item[stretches])
         found.append((stretches, _owner(LATE_RANK, "device", "", peer=peer, items=items, change=late_change)))
     for what in (DEVICE_GAP, UNEXPLAINED):
         stretches = np.flatnonzero(path.kind == what)
@@ -159,13 +151,12 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         for lane in np.unique(on).tolist():
             mine = stretches[on == lane]
             name = trace.lanes[lane].name if lane >= 0 else ""
-            items = np.unique(item[(on == lane) & (item >= 0)])
+            items = once_each(item[(on == lane) & (item >= 0)])
             found.append((mine, _owner(what, "device", name, items=items)))
-    waits = BySlice(waits_of(trace), np.arange(len(waits_of(trace))))
     latencies = np.flatnonzero(path.kind == LATENCY)
-    latencies = latencies[waits.of(path.item[latencies]) < 0]
+    latencies = latencies[~among(path.item[latencies], waits_of(trace))]
     if len(latencies):
-        found.append((latencies, _owner(LATENCY, "device", "", items=np.unique(path.item[latencies]))))
+        found.append((latencies, _owner(LATENCY, "device", "", items=once_each(path.item[latencies]))))
     return found
 
 

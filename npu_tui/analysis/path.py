@@ -16,7 +16,7 @@ from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Walk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
-from npu_tui.trace.arrays import I8, I32, I64, Bools
+from npu_tui.trace.arrays import I8, I32, I64, Bools, looked_up
 
 PathKind = Literal["host", "kernel", "copy", "transfer", "late_rank", "latency", "device_gap", "unexplained"]
 KINDS: tuple[PathKind, ...] = (
@@ -155,7 +155,7 @@ def _is_stopped(walk: Walk, stops: Bools) -> bool:
     return len(walk.edges) > 0 and bool(np.append(stops, False)[walk.task_of[-1]])
 
 
-_Columns = tuple[I64, ...]
+_Columns = tuple[I64, I64, I8, I64, I64, I64, I64]
 """Some stretches, with the fields of ``Path``."""
 
 
@@ -168,8 +168,8 @@ class _Pieces:
         self._point_of = _map(model.host.node, len(model))
         self._task_of = _map(model.end_node, len(model))
         self._task_of[model.start_node] = np.arange(len(model.tasks))
-        self._work_of = _map(edges.work.edge, len(edges))
-        self._called = _map(edges.call.edge, len(edges))
+        self._called = np.zeros(len(edges), np.bool_)
+        self._called[edges.call.edge] = True
         self._thread = np.append(model.host.thread, -1).astype(np.int64)
         self._usual: dict[int, float] = {}
 
@@ -184,34 +184,28 @@ class _Pieces:
 
     def edges(self, walk: Walk, at: I64) -> list[_Columns]:
         """All edges of ``walk``, whose nodes are passed ``at`` these times, ns."""
-        model, thread_of = self._replay.model, self._thread
-        tasks, edges = model.tasks, model.edges
+        model, tasks, work = self._replay.model, self._replay.model.tasks, self._replay.model.edges.work
         source, target = walk.nodes[1:], walk.nodes[:-1]
         from_point, to_point, to_task = self._point_of[source], self._point_of[target], self._task_of[target]
         left = _Left(at[1:].copy(), at[:-1])
         # Work of the host.
-        entry = self._work_of[walk.edges]
-        low = np.where(entry >= 0, np.append(edges.work.low, 0)[entry], 0)
-        thread = np.where(entry >= 0, np.append(edges.work.thread, -1)[entry], -1)
-        left.take(np.where(entry >= 0, walk.work, 0), HOST, np.full(len(low), -1), thread, low)
+        thread, low = looked_up(work.thread, walk.work_of, -1), looked_up(work.low, walk.work_of)
+        left.take(walk.work, HOST, thread=thread, low=low)
         # A wait for the rank that comes last, then the transfer; or the task that must end.
         late, peer = walk.waits
-        own = np.maximum(walk.task_of, 0)
-        item = tasks.item[own] if len(tasks) else own
+        item = looked_up(tasks.item, walk.task_of, -1)
         left.take(late, LATE_RANK, item, peer=peer)
-        kind = np.full(len(own), COMPUTE)
-        if len(tasks):
-            kind = np.where(tasks.kind[own] == COLLECTIVE, TRANSFER, np.where(model.copies[own], COPY, COMPUTE))
-        left.take(np.where(walk.task_of >= 0, walk.task, 0), kind, item)
+        kinds = np.where(tasks.kind == COLLECTIVE, TRANSFER, np.where(model.copies, COPY, COMPUTE))
+        left.take(walk.task, looked_up(kinds, walk.task_of, COMPUTE), item)
         # What is left is a call that the host was in, or a latency.
-        own_thread = thread_of[to_point]
-        same = (from_point >= 0) & (np.append(thread_of[:-1], -2)[from_point] == own_thread)
-        in_host = (to_point >= 0) & (from_point >= 0) & ((self._called[walk.edges] >= 0) | same)
+        thread = self._thread[to_point]
+        same = (from_point >= 0) & (self._thread[from_point] == thread)
+        in_host = (to_point >= 0) & (from_point >= 0) & (self._called[walk.edges] | same)
         rest = left.length
-        left.take(np.where(in_host, rest, 0), HOST, np.full(len(rest), -1), own_thread, model.time[target] - rest)
-        about = np.where(to_point >= 0, np.append(model.host.item, -1)[to_point], -1)
-        about = np.where(to_task >= 0, np.append(tasks.item, -1)[to_task], about)
-        left.take(left.length, self._rest_of(source, target, left.length), about, own_thread)
+        left.take(np.where(in_host, rest, 0), HOST, thread=thread, low=model.time[target] - rest)
+        about = np.where(to_task >= 0, looked_up(tasks.item, to_task), looked_up(model.host.item, to_point, -1))
+        rest = left.length
+        left.take(rest, self._rest_of(source, target, rest), about, thread)
         return left.pieces
 
     def _rest_of(self, source: I32, target: I32, rest: I64) -> I64:
@@ -266,32 +260,33 @@ class _Left:
         """How much is left, ns; (n,)."""
         return self._until - self._since
 
-    def take(
-        self, length: I64, kind: int | I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
-        peer: I64 | None = None,
-    ) -> None:  # fmt: skip
-        """The next ``length`` ns of every edge are of this kind."""
+    def take(self, length: I64, kind: int | I64, *columns: I64 | None, **others: I64) -> None:
+        """The next ``length`` ns of every edge are of this kind; see ``_stretches``."""
         until = np.minimum(self._since + np.maximum(length, 0), self._until)
-        self.pieces.append(_stretches(self._since, until, np.broadcast_to(kind, len(until)), item, thread, low, peer))
+        self.pieces.append(_stretches(self._since, until, kind, *columns, **others))
         self._since = until
 
 
 def _stretches(
-    start: I64, end: I64, kind: I64, item: I64, thread: I64 | None = None, low: I64 | None = None,
+    start: I64, end: I64, kind: int | I64, item: I64 | None = None, thread: I64 | None = None, low: I64 | None = None,
     peer: I64 | None = None,
 ) -> _Columns:  # fmt: skip
     """Those that last, as columns."""
     lasting = np.flatnonzero(end > start)
-    none = np.full(len(start), -1, np.int64)
-    columns = start, end, kind, item, none if thread is None else thread, start if low is None else low
-    return tuple(column[lasting] for column in (*columns, np.full(len(start), NO_PEER) if peer is None else peer))
+    start, end = start[lasting], end[lasting]
+    kinds = np.full(len(lasting), kind, np.int8) if isinstance(kind, int) else kind[lasting].astype(np.int8)
+    item, thread, peer = (
+        np.full(len(lasting), none, np.int64) if column is None else column[lasting]
+        for column, none in ((item, -1), (thread, -1), (peer, NO_PEER))
+    )
+    return start, end, kinds, item, thread, start if low is None else low[lasting], peer
 
 
 def _joined(pieces: list[_Columns]) -> Path:
     """All stretches by time."""
-    start, end, kind, *others = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    order = np.argsort(start, kind="stable")
-    return Path(start[order], end[order], kind[order].astype(np.int8), *(column[order] for column in others))
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return Path(*(column[order] for column in columns))
 
 
 def _map(items: I64 | I32, count: int) -> I64:

@@ -7,18 +7,18 @@ a node is passed when every edge to it allows it. The unchanged run is compared 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.collectives import Arrivals
 from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64, Bools
+from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, in_groups, looked_up
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.once import once
 
@@ -108,8 +108,6 @@ CLOSE_ENOUGH = 0.02
 """A model whose unchanged run differs from the recorded length by a larger share is not used."""
 _LINKED = 0.5
 """Share of the busy tasks whose launch must be known."""
-_KEPT_CUTS = 4
-"""Host changes that stay cached: many changes in a row have the same host part."""
 
 
 class Run(Struct, frozen=True):
@@ -137,7 +135,8 @@ class Walk(Struct, frozen=True):
     ``nodes`` are those it leads through, one more than ``edges``; (n + 1,). The run begins at ``start`` and ends
     ``length_of_last`` after the last node, which may be the start of a kernel. ``time`` is when each node of the model
     is passed, ns. What each edge is made of: ``work`` of the host, the wait for a late rank and the ``task``, ns, and
-    who comes last; ``task_of`` is the task that it is of, -1 for none; (n,) each.
+    who comes last; ``work_of`` is the place of the work in ``Edges.work`` and ``task_of`` the task that it is of, -1
+    for none; (n,) each.
     """
 
     nodes: I32
@@ -145,10 +144,11 @@ class Walk(Struct, frozen=True):
     start: int
     length_of_last: int
     time: I64
+    work_of: I64
     work: I64
+    task_of: I64
     task: I64
     waits: tuple[I64, I64]
-    task_of: I64
 
 
 class Replay:
@@ -161,6 +161,7 @@ class Replay:
         lag = edges.fixed.copy()
         lag[edges.work.edge] += edges.work.high - edges.work.low
         lag[edges.task.edge] += model.length[edges.task.number]
+        lag[edges.meeting.edge] = self._lags_of_meetings(NO_CHANGE, model.length)
         self.graph = Graph.of(edges.source, edges.target, lag, len(model))
         kind = model.tasks.kind
         self._kernels = np.flatnonzero(kind == KERNEL)
@@ -168,21 +169,9 @@ class Replay:
         busy = np.concatenate((self._kernels, np.flatnonzero(kind == COLLECTIVE)))
         self._marks = _Marks(model.end_node[busy], model.start_node[busy], model.steps)
         self._marked_rows = _Marks(*(self.graph.node[nodes].astype(np.int64) for nodes in self._marks))
-        self._waiting = [(number, nodes) for number, nodes in enumerate(model.meetings) if nodes.late]
-        self._others = np.array([meeting.others for meeting in model.meetings], np.int64)
-        self._other = np.array([meeting.other for meeting in model.meetings], np.int64)
-        self._is_collective = kind == COLLECTIVE
-        self._meeting_of = np.full(len(kind), -1, np.int64)
-        self._meeting_of[[meeting.task for meeting in model.meetings]] = np.arange(len(model.meetings))
-        self._meeting_fixed = self._arrival(frozenset())
         self._lengths_known: dict[tuple[object, ...], int] = {}
-        self._number_of = {tid: number for number, tid in enumerate(model.tids.tolist())}
-        self._by_item = np.argsort(model.tasks.item, kind="stable")
-        self._items = model.tasks.item[self._by_item]
-        self._cuts: dict[object, tuple[I64, I64]] = {}
-        self._cutting = Lock()
         self.recorded = self._span(model.time, self._marks, model.length)
-        self.base = self.run(NO_CHANGE)
+        self.base = Run(model, self._unchanged.passed, model.length)
         self.replayed = self._span(self.base.time, self._marks, self.base.length)
 
     @property
@@ -190,10 +179,10 @@ class Replay:
         """The relative error of the unchanged run's length against the recorded one."""
         return abs(self.replayed - self.recorded) / self.recorded if self.recorded else 1.0
 
-    @property
+    @once
     def late(self) -> frozenset[int]:
         """The late ranks of all meetings."""
-        return frozenset(rank for meeting in self.model.meetings for rank, _ in meeting.late)
+        return frozenset(np.unique(self.model.meetings.late.rank).tolist())
 
     @property
     def trusted(self) -> bool:
@@ -213,36 +202,67 @@ class Replay:
         The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
         that ``stops`` it; (tasks,).
         """
-        graph, edges = self.graph, self.model.edges
+        edges = self.model.edges
         ready = self._unchanged if change.is_empty else self._walkable(change)
-        lag, time = ready.lag, ready.time
         start, end, last = ready.bounds
         if node is not None:
-            last = int(graph.node[node])
-            end = int(time[last])
-        walked, passed_by = graph.walk(lag, time, last, max(start, since))
-        if stops is not None and len(passed_by):
-            stopping = np.flatnonzero(np.append(stops, False)[ready.task_of[passed_by]])
-            kept = int(stopping[0]) + 1 if len(stopping) else len(passed_by)
-            walked, passed_by = walked[:kept], passed_by[:kept]
-        # A node with several edges has several rows, the last of which is its own.
-        nodes = np.searchsorted(graph.node, np.append(walked, 0)).astype(np.int32)
+            last = int(self.graph.node[node])
+            end = int(ready.time[last])
+        _, passed_by = self.graph.walk(ready.lag, ready.time, last, max(start, since))
         number = passed_by.astype(np.int64)
-        if len(number):
-            nodes[-1] = edges.source[number[-1]]
-        else:
-            nodes[-1] = np.searchsorted(graph.node, last)
+        task_of = self._of_edges["task"].of(number)
+        if stops is not None and len(number):
+            stopping = np.flatnonzero(np.append(stops, False)[task_of])
+            kept = int(stopping[0]) + 1 if len(stopping) else len(number)
+            number, task_of = number[:kept], task_of[:kept]
+        first = edges.source[number[-1]] if len(number) else np.searchsorted(self.graph.node, last)
+        work_of = self._of_edges["work"].of(number)
+        work = looked_up(edges.work.high, work_of) - looked_up(edges.work.low, work_of)
+        if len(ready.less):
+            work -= ready.less[number]
+        late, peer = self._waits_at(number, task_of, ready.waits)
+        task = looked_up(ready.length, task_of)
+        task -= np.minimum(looked_up(self.model.meetings.others, self._meeting_of.of(task_of)), task)
         return Walk(
-            nodes,
+            np.append(edges.target[number], first).astype(np.int32),
             number,
             start,
-            end - int(time[last]),
+            end - int(ready.time[last]),
             ready.passed,
-            ready.work[number],
-            ready.task[number],
-            (ready.waits[0][number], ready.waits[1][number]),
-            ready.task_of[number],
+            work_of,
+            work,
+            task_of,
+            task,
+            (late, peer),
         )
+
+    def _waits_at(self, number: I64, task_of: I64, waits: tuple[I64, I64]) -> tuple[I64, I64]:
+        """How long the edges ``number`` of ``task_of`` wait for late ranks, ns, and for which; (n,) each.
+
+        ``waits`` are those of meetings. On the edge of the rank itself a collective lasts as long as the last of the
+        others makes it.
+        """
+        met = self.model.meetings
+        own, meeting = self._meeting_of.of(task_of), self._of_edges["meeting"].of(number)
+        late, peer = looked_up(met.others, own), looked_up(met.other, own, UNKNOWN)
+        waits_for = np.flatnonzero(meeting >= 0)
+        late[waits_for], peer[waits_for] = (column[meeting[waits_for]] for column in waits)
+        return late, peer
+
+    @once
+    def _of_edges(self) -> dict[str, BySlice]:
+        """Of edges the place in ``Edges.work``, the task and the meeting."""
+        edges = self.model.edges
+        return {
+            "work": BySlice(edges.work.edge, np.arange(len(edges.work.edge))),
+            "task": BySlice(edges.task.edge, edges.task.number),
+            "meeting": BySlice(edges.meeting.edge, edges.meeting.number),
+        }
+
+    @once
+    def _meeting_of(self) -> BySlice:
+        """The meeting of each task."""
+        return BySlice(self.model.meetings.task, np.arange(len(self.model.meetings)))
 
     @once
     def _unchanged(self) -> _Walkable:
@@ -250,26 +270,14 @@ class Replay:
 
     def _walkable(self, change: Change) -> _Walkable:
         """The run with ``change``, ready to be walked back from any of its nodes."""
-        graph, edges, length = self.graph, self.model.edges, self._lengths(change)
+        length = self._lengths(change)
         lag = self._lags(change, length)
-        time = graph.passed(lag)
-        work = np.zeros(len(edges), np.int64)
-        work[edges.work.edge] = edges.work.high - edges.work.low
-        if change.host:
-            edge, cut = self._cut_of(change)
-            work[edge] -= cut
-        task, task_of = np.zeros(len(edges), np.int64), np.full(len(edges), -1, np.int64)
-        task[edges.task.edge], task_of[edges.task.edge] = length[edges.task.number], edges.task.number
-        waited, peer = self._waits_of(change)
-        waits = np.zeros(len(edges), np.int64), np.full(len(edges), UNKNOWN, np.int64)
-        of_task = edges.task.edge[self._is_collective[edges.task.number]]
-        met = self._meeting_of[edges.task.number[self._is_collective[edges.task.number]]]
-        # On the edge of the rank itself a collective lasts as long as the last of the others makes it.
-        waits[0][of_task], waits[1][of_task] = self._others[met], self._other[met]
-        of_meeting, number_of = edges.meeting.edge, edges.meeting.number
-        waits[0][of_meeting], waits[1][of_meeting] = waited[number_of], peer[number_of]
-        task[of_task] -= np.minimum(self._others[met], task[of_task])
-        return _Walkable(lag, time, time[graph.node], self._bounds(time, length), work, task, task_of, waits)
+        time = self.graph.passed(lag)
+        less = np.zeros(len(lag) if change.host else 0, np.int64)
+        for edge, cut in self._cuts(change):
+            less[edge] += cut
+        bounds, waits = self._bounds(time, length), self._waits_of(change)
+        return _Walkable(lag, time, time[self.graph.node], bounds, length, less, waits)
 
     @property
     def steps(self) -> int:
@@ -320,57 +328,40 @@ class Replay:
             return model.length
         keep = np.ones(len(model.tasks))
         for cut in change.tasks:
-            tasks = self._tasks_of(cut.items)
+            tasks = self.task_of.of(np.asarray(cut.items, np.int64))
+            tasks = tasks[tasks >= 0]
             keep[tasks] = np.minimum(keep[tasks], cut.keep) if cut.keep <= 1 else keep[tasks] * cut.keep
         return np.rint(model.length * keep).astype(np.int64)
 
-    def _tasks_of(self, items: I64) -> I64:
-        """The tasks of the slices ``items``; slices without a task are left out; (m,)."""
-        if not len(self._items):
-            return np.zeros(0, np.int64)
-        items = np.asarray(items, np.int64)
-        at = np.minimum(np.searchsorted(self._items, items), len(self._items) - 1)
-        tasks: I64 = self._by_item[at[self._items[at] == items]]
-        return tasks
+    @once
+    def task_of(self) -> BySlice:
+        """The task of each slice."""
+        return BySlice(self.model.tasks.item, np.arange(len(self.model.tasks)))
 
     def _lags(self, change: Change, length: I64) -> I64:
         """The lags of all edges with ``change``, ns, followed by the two extra edges of ``Graph``."""
         edges = self.model.edges
+        if change.is_empty:
+            return self.graph.lag
         # Start from the lags of the unchanged run; a change touches few edges.
-        lag = self.graph.less(*self._cut_of(change)) if change.host else self.graph.lag.copy()
+        lag: I64 = self.graph.lag.copy()
+        for edge, less in self._cuts(change):
+            lag[edge] -= less
         if change.tasks:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
             lag[edges.task.edge[changed]] += more[changed]
-        if len(edges.meeting.edge):
-            met, number = edges.meeting.edge, edges.meeting.number
-            fixed = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
-            arrival = fixed[number]
-            lag[met] = np.where(arrival <= NEVER, NEVER, lag[met] + arrival - self._others[number])
+        if change.in_time:
+            lag[edges.meeting.edge] = self._lags_of_meetings(change, length)
         if change.waits:
-            dropped = np.zeros(len(self.model.trace.slices), np.bool_)
-            dropped[list(change.waits)] = True
-            called = edges.call.edge[dropped[edges.call.number]]
+            dropped = np.array([*change.waits])
+            called = edges.call.edge[among(edges.call.number, dropped)]
             lag[called] -= edges.fixed[called]
-            lag[edges.wait.edge[dropped[edges.wait.number]]] = NEVER
+            lag[edges.wait.edge[among(edges.wait.number, dropped)]] = NEVER
         return lag
 
-    def _cut_of(self, change: Change) -> tuple[I64, I64]:
-        """``_cut`` with a small cache: many changes in a row have the same host part."""
-        key = change.key[0]
-        with self._cutting:
-            cut = self._cuts.get(key)
-        if cut is None:
-            cut = self._cut(change)
-            with self._cutting:
-                if len(self._cuts) >= _KEPT_CUTS:
-                    del self._cuts[next(iter(self._cuts))]
-                self._cuts[key] = cut
-        return cut
-
-    def _cut(self, change: Change) -> tuple[I64, I64]:
-        """The edges whose work becomes less, and by how much, ns; (m,) each."""
-        work = self.model.edges.work
+    def _cuts(self, change: Change) -> list[tuple[I64, I64]]:
+        """Edges whose work becomes less, and by how much, ns; (m,) each. Several cuts of an edge add up."""
         parts: list[tuple[I64, float, I64]] = []
         taken: dict[int, Span] = {}
         for thread, keep, span in spans_by_cut(change.host):
@@ -380,48 +371,68 @@ class Replay:
                 span = difference(*span, *before)
             if thread != ANY_THREAD and thread in taken:
                 span = difference(*span, *taken[thread])
-            if thread == ANY_THREAD or thread in self._number_of:
-                number = None if thread == ANY_THREAD else self._number_of[thread]
-                hit, within = covered(*span, work.low, work.high, work.thread, number)
-                parts.append((hit, keep, within))
+            working = self._work.values() if thread == ANY_THREAD else filter(None, (self._work.get(thread),))
+            for edge, low, high in working:
+                hit, within = covered(*span, low, high)
+                parts.append((edge[hit], keep, within))
             earlier = taken.get(thread)
             taken[thread] = (
                 span
                 if earlier is None
                 else union(np.concatenate((earlier[0], span[0])), np.concatenate((earlier[1], span[1])))
             )
-        if len(parts) == 1 and not parts[0][1]:  # the usual case: all work of the spans goes
-            ((hit, _, cut),) = parts
-            return work.edge[hit], cut
-        cut_of_edge = np.zeros(len(work.edge))
+        if not any(keep for _, keep, _ in parts):  # the usual case: all work of the spans goes
+            return [(edges, within) for edges, _, within in parts]
+        cut_of_edge = np.zeros(len(self.model.edges))
         for edges, keep, within in parts:
             cut_of_edge[edges] += (1.0 - keep) * within
         hit = np.flatnonzero(cut_of_edge)
-        return work.edge[hit], np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[hit] - work.low[hit])
+        work, at = self.model.edges.work, self._of_edges["work"].of(hit)
+        return [(hit, np.minimum(np.rint(cut_of_edge[hit]).astype(np.int64), work.high[at] - work.low[at]))]
 
-    def _arrival(self, in_time: frozenset[int], at: frozenset[int] = frozenset()) -> I64:
+    @once
+    def _work(self) -> dict[int, tuple[I64, I64, I64]]:
+        """The edges along which each thread of the host, by its id, works, and from when until when, ns."""
+        work = self.model.edges.work
+        return {
+            int(self.model.tids[work.thread[mine[0]]]): (work.edge[mine], work.low[mine], work.high[mine])
+            for mine in in_groups(work.thread)
+        }
+
+    def _behind(self, change: Change) -> Arrivals:
+        """The arrivals of the late ranks with ``change``."""
+        met = self.model.meetings
+        if not change.in_time:
+            return met.late
+        in_time = met.late.of(change.in_time)
+        if change.at:
+            in_time &= among(self.model.tasks.item[met.task], np.array([*change.at]))[met.late.owner]
+        return met.late.taken(~in_time)
+
+    def _lags_of_meetings(self, change: Change, length: I64) -> I64:
+        """The lags of the edges on which meetings wait for their last peer, NEVER where none comes later, ns."""
+        number, met = self.model.edges.meeting.number, self.model.meetings
+        arrival = self._arrival(change)[number]
+        lag: I64 = length[met.task[number]] + arrival - met.others[number]
+        lag[arrival <= NEVER] = NEVER
+        return lag
+
+    def _arrival(self, change: Change) -> I64:
         """When the last peer arrives at each meeting, ns after its source (see ``meeting_edges``); NEVER without."""
-        model = self.model
-        arrivals = np.full(len(model.meetings), NEVER)
-        for number, meeting in self._waiting:
-            wait = meeting.wait(in_time if not at or meeting.item in at else frozenset())
-            if wait > 0:
-                start = int(model.time[model.start_node[meeting.task]])
-                before = model.meetings[meeting.previous].task if meeting.previous >= 0 else None
-                origin = 0 if before is None else int(model.time[model.end_node[before]])
-                arrivals[number] = start + wait - (start if meeting.following else origin)
-        return arrivals
+        model, met = self.model, self.model.meetings
+        wait = self._behind(change).latest()
+        start = model.time[model.start_node[met.task]]
+        origin = np.where(met.previous >= 0, model.time[model.end_node[met.task[met.previous]]], 0)
+        arrival: I64 = start + wait - np.where(met.following, start, origin)
+        arrival[(wait <= met.others) | (wait <= 0)] = NEVER
+        return arrival
 
     def _waits_of(self, change: Change) -> tuple[I64, I64]:
         """How long after its source each meeting waits for its last rank with ``change``, ns, and for which."""
-        model = self.model
-        arrival = self._arrival(change.in_time, change.at) if change.in_time else self._meeting_fixed
-        peer = np.full(len(model.meetings), UNKNOWN, np.int64)
-        for number, meeting in self._waiting:
-            everywhere = not change.at or meeting.item in change.at
-            late = [row for row in meeting.late if not everywhere or row[0] not in change.in_time]
-            peer[number] = max(late, key=lambda row: row[1], default=(UNKNOWN, 0))[0]
-        return np.maximum(arrival, 0), peer
+        peer = np.full(len(self.model.meetings), UNKNOWN, np.int64)
+        last = self._behind(change).longest()
+        peer[last.owner] = last.rank
+        return np.maximum(self._arrival(change), 0), peer
 
     def _passed(self, change: Change, length: I64) -> I64:
         """When each row is passed with ``change``, ns."""
@@ -429,18 +440,18 @@ class Replay:
 
 
 class _Walkable(NamedTuple):
-    """A run to walk back through: ``time`` of its rows, ``passed`` of its nodes, ``bounds``, and ``Walk``'s columns.
+    """A run to walk back through: ``time`` of its rows, ``passed`` of its nodes, ``bounds``, and ``length`` of tasks.
 
-    The columns are of all edges.
+    ``less`` is what the change takes from the work of each edge, (0,) where it takes none; ``waits`` are those of
+    meetings for late ranks and for which, (meetings,) each.
     """
 
     lag: I64
     time: I64
     passed: I64
     bounds: tuple[int, int, int]
-    work: I64
-    task: I64
-    task_of: I64
+    length: I64
+    less: I64
     waits: tuple[I64, I64]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -259,70 +258,51 @@ _STEADY = 0.3
 """A lateness that varies by less than this share of the variation of the work before does not depend on that work."""
 
 
-class Meeting(Struct, frozen=True, gc=False):
-    """One collective: index ``task`` of the device's tasks, slice ``item``, index ``previous`` of its group's last one.
+class Meetings(Struct, frozen=True):
+    """Collectives by start: index ``task`` of the device's tasks, index ``previous`` of the group's last one; (n,).
 
-    ``late`` are the late ranks of the run as (rank of the group, ns after this rank), UNKNOWN where only the length
-    shows a wait. ``others`` is when the last of the other peers arrived, ns after this rank: they run the same code and
-    move with this rank. ``transfer`` is the time from the last arrival to the end, ns; ``peers`` are all known ranks.
-    In a meeting that is ``following``, the last rank is equally late however long this rank takes: it does the same
-    work and moves with this rank too. ``other`` is the last of the others, UNKNOWN where none came later.
+    ``late`` are the arrivals of the late ranks of the run, of an UNKNOWN one where only the length shows a wait.
+    ``others`` is when the last of the other peers arrived, ns after this rank: they run the same code and move with
+    this rank. ``other`` is that peer, UNKNOWN where none came later. ``transfer`` is the time from the last arrival to
+    the end, ns; ``seen`` are all known arrivals. In a meeting that is ``following``, the last rank is equally late
+    however long this rank takes: it does the same work and moves with this rank too.
     """
 
-    task: int
-    item: int
-    previous: int
-    late: tuple[tuple[int, int], ...]
-    others: int
-    transfer: int
-    peers: frozenset[int] = frozenset()
-    following: bool = False
-    other: int = UNKNOWN
+    task: I64
+    previous: I64
+    late: Arrivals
+    others: I64
+    other: I64
+    transfer: I64
+    seen: Arrivals
+    following: Bools
 
-    def wait(self, in_time: frozenset[int] = frozenset()) -> int:
-        """How long this rank waits for late ranks other than those ``in_time``, ns; 0 if it does not."""
-        last = max((after for rank, after in self.late if rank not in in_time), default=0)
-        return last if last > self.others else 0
+    def __len__(self) -> int:
+        return len(self.task)
 
 
-def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: int = 0) -> tuple[Meeting, ...]:
+def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: int = 0) -> Meetings:
     """The meetings of the device's ``tasks`` by start; ``steps`` is how many steps the run has."""
     guessed = unknown_waits(trace, collectives)
     fills = pipeline_fills(trace, collectives, steps)
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE)
-    seen, elapsed = _seen(collectives, tasks.item[chosen]), tasks.end[chosen] - tasks.start[chosen]
-    fill = fill_of(fills, tasks.item[chosen])
-    items = tasks.item[chosen].tolist()
-    waits = lateness(seen, elapsed, fill, fill_of(guessed, tasks.item[chosen]))
-    arrivals, late, others = waits.arrivals, waits.late, waits.others
-    previous = previous_same(trace.slices.lane[tasks.item[chosen]])
+    item, elapsed = tasks.item[chosen], tasks.end[chosen] - tasks.start[chosen]
+    seen, fill = _seen(collectives, item), fill_of(fills, item)
+    waits = lateness(seen, elapsed, fill, fill_of(guessed, item))
+    late, others = waits.behind, waits.others
+    previous = previous_same(trace.slices.lane[item])
     before = tasks.start[chosen] - tasks.end[chosen[np.maximum(previous, 0)]]
-    follow = _following(seen.taken(previous[seen.owner] >= 0), before, late)
-    on_time = arrivals.taken(~arrivals.of(late))
+    follow = _following(seen.taken(previous[seen.owner] >= 0), before, waits.late)
+    on_time = waits.arrivals.taken(~waits.arrivals.of(waits.late))
     last = on_time.taken(on_time.after > 0).last()
-    other = np.full(arrivals.count, UNKNOWN)
+    other = np.full(len(chosen), UNKNOWN)
     other[last.owner] = last.rank
-    columns = chosen, previous, others, fill, elapsed - arrivals.latest(), other
-    return tuple(
-        Meeting(
-            task,
-            item,
-            before_it,
-            tuple(waited),
-            max(other, filling) if waited else other,
-            transfer,
-            peers,
-            bool(waited) and max(waited, key=lambda arrival: arrival[1])[0] in follow,
-            last_other,
-        )
-        for item, peers, waited, task, before_it, other, filling, transfer, last_other in zip(
-            items,
-            _peers(seen),
-            waits.behind(),
-            *(column.tolist() for column in columns),
-            strict=True,
-        )
-    )
+    following, waited = np.zeros((2, len(chosen)), np.bool_)
+    longest = late.longest()
+    following[longest.owner] = longest.of(frozenset(follow))
+    waited[late.owner] = True
+    others = np.where(waited, np.maximum(others, fill), others)
+    return Meetings(chosen, previous, late, others, other, elapsed - waits.arrivals.latest(), seen, following)
 
 
 def _seen(collectives: Collectives, items: I64) -> Arrivals:
@@ -336,18 +316,6 @@ def _seen(collectives: Collectives, items: I64) -> Arrivals:
     by_owner = np.argsort(owner, kind="stable")
     by_owner = by_owner[owner[by_owner] >= 0]
     return Arrivals(len(items), owner[by_owner], arrivals.rank[by_owner], arrivals.after[by_owner])
-
-
-def _peers(seen: Arrivals) -> list[frozenset[int]]:
-    """The ranks that arrive at each collective; a group's set is shared, as it is the same every time."""
-    known: dict[bytes, frozenset[int]] = {}
-    bounds = np.searchsorted(seen.owner, np.arange(seen.count + 1)).tolist()
-    rows = [seen.rank[low:high] for low, high in pairwise(bounds)]
-    keys = [row.tobytes() for row in rows]
-    for key, row in zip(keys, rows, strict=True):
-        if key not in known:
-            known[key] = frozenset(row.tolist())
-    return [known[key] for key in keys]
 
 
 def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:

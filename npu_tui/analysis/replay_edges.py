@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
-from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meeting
+from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meetings
 from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
@@ -106,9 +106,11 @@ class Builder:
         def placed(blocks: Sequence[tuple[I64, ...]], columns: int) -> list[I64]:
             none = (np.zeros(0, np.int64),) * columns
             edge, *others = (np.concatenate(parts) for parts in zip(none, *blocks, strict=True))
-            edge = place[edge]
-            in_graph = edge < count
-            return [edge, *others] if in_graph.all() else [edge[in_graph], *(column[in_graph] for column in others)]
+            row = np.full(count + 1, -1, np.int32)
+            row[place[edge]] = np.arange(len(edge))
+            edge = np.flatnonzero(row[:count] >= 0)  # ascending: whoever goes through them goes on in memory
+            order = row[edge]
+            return [edge, *(column[order] for column in others)]
 
         fixed = np.empty(count + 1, np.int64)
         low = 0
@@ -353,19 +355,14 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
     builder.add(np.zeros(len(alone), np.int32), start_node[alone], tasks.start[alone] - floor)
 
 
-def meeting_edges(
-    builder: Builder, meetings: Sequence[Meeting], tasks: DeviceTasks, start_node: I32, end_node: I32
-) -> None:
+def meeting_edges(builder: Builder, met: Meetings, tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
     """Adds collectives: the transfer ends after the start on this rank, and after the last peer has arrived.
 
     Ranks leave the previous collective of a group together, so the arrival of a peer counts from its end. A peer that
     follows this rank counts from this rank's start instead.
     """
-    if not meetings:
-        return
-    task = np.array([meeting.task for meeting in meetings], np.int64)
-    builder.add(start_node[task], end_node[task], np.zeros(len(task), np.int64), task=task)
-    previous = np.array([meeting.previous for meeting in meetings], np.int64)
-    source = np.where(previous >= 0, end_node[task[np.maximum(previous, 0)]], 0)
-    source = np.where([meeting.following for meeting in meetings], start_node[task], source)
-    builder.add(source, end_node[task], np.zeros(len(task), np.int64), task=task, meeting=np.arange(len(meetings)))
+    task, at_once = met.task, np.zeros(len(met), np.int64)
+    builder.add(start_node[task], end_node[task], at_once, task=task)
+    source = np.where(met.previous >= 0, end_node[task[met.previous]], 0)
+    source = np.where(met.following, start_node[task], source)
+    builder.add(source, end_node[task], at_once, task=task, meeting=np.arange(len(met)))

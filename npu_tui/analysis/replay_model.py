@@ -12,7 +12,7 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
-from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meeting, meetings
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meetings, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
 from npu_tui.trace.arrays import I8, I32, I64, Bools
@@ -170,7 +170,7 @@ class Model(Struct):
     floor: int
     tids: I64
     tasks: DeviceTasks
-    meetings: tuple[Meeting, ...]
+    meetings: Meetings
     time: I64
     edges: Edges
     start_node: I64
@@ -231,9 +231,7 @@ def build(
     device_edges(builder, points, tasks, host_node, start_node, end_node, floor, thread_of, depends_on, called)
     collective_meetings = meetings(trace, collectives(), tasks, len(steps))
     length = tasks.end - tasks.start
-    length[[meeting.task for meeting in collective_meetings]] = [
-        meeting.others + meeting.transfer for meeting in collective_meetings
-    ]
+    length[collective_meetings.task] = collective_meetings.others + collective_meetings.transfer
     meeting_edges(builder, collective_meetings, tasks, start_node, end_node)
     marks = points.kind == MARK
     marked = host_node[marks][np.isin(points.item[marks], steps)] if len(steps) else host_node[:0]

@@ -64,9 +64,10 @@ def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
         change, matches = _operations(model, match["name"], float(match["factor"]))
     elif match := _RANK.fullmatch(words):
         peers = _peers(model, int(match["rank"]), match["group"])
-        change, matches = Change(in_time=peers), sum(bool(peers & meeting.peers) for meeting in model.meetings)
+        seen = model.meetings.seen
+        change, matches = Change(in_time=peers), len(np.unique(seen.owner[seen.of(peers)]))
     elif _PEERS.fullmatch(words):
-        ranks = frozenset(rank for meeting in model.meetings for rank, _ in meeting.late)
+        ranks = frozenset(np.unique(model.meetings.late.rank).tolist())
         change, matches = Change(in_time=ranks), len(ranks)
     elif match := _NO.fullmatch(words):
         change, matches = _without(model, match["name"])
@@ -163,7 +164,7 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
 def _peers(model: Model, place: int, group: str | None) -> frozenset[int]:
     """The peers called ``place``: in the groups whose lane begins with ``group``, in all of them without it."""
     peers = set()
-    for peer in frozenset[int]().union(*(meeting.peers for meeting in model.meetings)):
+    for peer in np.unique(model.meetings.seen.rank).tolist():
         lane, own_place = place_of(peer)
         in_group = group is None or (lane >= 0 and model.trace.lanes[lane].name.lower().startswith(group.lower()))
         if own_place == place and in_group:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from npu_tui.cli.log import FOLDER, add_log, measured_run
 from npu_tui.cli.options import REPORTING, add_profile, allowed_loss, lost_in, opened_profile, part_of, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import drop_output, write
+from npu_tui.cli.streams import add_schema, drop_output, write
 from npu_tui.strings import ENGLISH, say, speaking
 
 if TYPE_CHECKING:
@@ -110,26 +110,17 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     if options.write_baseline:
         if answer.passed:
             with speaking(ENGLISH):
-                write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances))
+                write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances), options.schema)
         notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
-    return _told(answer, options.format)
+    return _told(answer, options)
 
 
-def _told(answer: Answer, form: str) -> int:
-    """Print ``answer`` as text or JSON; the exit code."""
-    from npu_tui.gate.answer import answer_document, answer_object
+def _told(answer: Answer, options: argparse.Namespace) -> int:
+    """Print ``answer`` as text or JSON as ``options`` ask for; the exit code."""
+    from npu_tui.gate.answer import answer_statement
 
-    if form == "json":
-        import orjson
-
-        text = orjson.dumps(answer_object(answer), option=orjson.OPT_INDENT_2).decode() + "\n"
-    else:
-        from npu_tui.output.text import ALL
-        from npu_tui.output.text import text as as_text
-
-        text = as_text(answer_document(answer), rows=ALL)
     try:
-        write(text)
+        write(answer_statement(answer).written(options.format, options.schema))
     except BrokenPipeError:  # the reader has seen enough; the answer stays the same
         drop_output()
     return PASSED if answer.passed else FAILED
@@ -171,7 +162,7 @@ def _check_snapshot(
         *unmeasured(times, say("gate.memory.no_times")),
         *finding_checks(memory_report(snapshot), severity, only, ignore, {"slices": lost} if lost else {}),
     ]
-    return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options.format)
+    return _told(Answer(options.path, checks, memory_notes(snapshot, limits), options.allow_unmeasured), options)
 
 
 def _are_jobs(options: argparse.Namespace) -> bool:
@@ -217,7 +208,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
         base, new = (open_steps(Path(path)) for path in (options.against, options.path))
         compared = JobComparison(base, new, _tolerance_of(tolerances), allowed)
         checks += against_job_checks(compared, verdicts)
-    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
+    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 _TAKES = {
@@ -244,6 +235,7 @@ def check_options(parser: Parser) -> None:
     parser.add_argument("--allow-unmeasured", action="store_true", help=say("gate.allow_unmeasured"))
     parser.add_argument("--allow-damage", metavar="SHARE", help=say("gate.allow_damage"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("gate.format"))
+    add_schema(parser)
 
 
 def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[str | None, list[str]]:
@@ -309,7 +301,7 @@ def _check_log(
 
     run, lost = measured_run(parser, options, "", "")
     checks, notes = _log_checks(options, run, tolerances, last, lost, allowed_loss(parser, options))
-    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options.format)
+    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 def _log_checks(

@@ -95,7 +95,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         raise InputError(message("compare.several", text=error.message)) from error
     from npu_tui.output.statement import comparison_statement
 
-    content = comparison_statement(comparison, ignored, single=form != "text").written(form)
+    content = comparison_statement(comparison, ignored, single=form != "text").written(form, options.schema)
     if form == "text":
         from npu_tui.compare.tables import PROFILE_FINDINGS
         from npu_tui.output.compare_document import known_table
@@ -145,7 +145,7 @@ def _compare_services(parser: Parser, options: argparse.Namespace, form: str) ->
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = service_comparison_statement(sides[0], sides[1])
-    hand_over(statement.written(form), options.output)
+    hand_over(statement.written(form, options.schema), options.output)
     compared = statement.data
     assert isinstance(compared, ComparedServices)
     if not failing:
@@ -181,7 +181,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance, allowed_loss(parser, options))
-    hand_over(job_comparison_statement(compared, ignored).written(form), options.output)
+    hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
     return _failed(compared.step.verdict, failing, form, options)
 
 
@@ -206,7 +206,8 @@ def _compare_snapshots(parser: Parser, options: argparse.Namespace, form: str) -
     of_steps = ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager")
     if any(getattr(options, name) for name in of_steps):
         parser.error(say("compare.memory.options"))
-    hand_over(memory_comparison_statement(*map(load_snapshot, paths)).written(form), options.output)
+    statement = memory_comparison_statement(*map(load_snapshot, paths))
+    hand_over(statement.written(form, options.schema), options.output)
     return DONE
 
 

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import ClassVar, Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, write
+from npu_tui.cli.streams import DONE, add_schema, write
 from npu_tui.cli.words import version_line
+from npu_tui.output.envelope import Root
 from npu_tui.strings import say
 from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
@@ -36,18 +37,29 @@ class Found(Struct, frozen=True):
     advice: str = ""
 
 
+class Doctor(Root, frozen=True):
+    """What is around the program."""
+
+    ALONE: ClassVar = "facts"
+
+    facts: list[Found]
+    schema_version: Literal[2] = 2
+    kind: Literal["doctor"] = "doctor"
+
+
 def doctor_options(parser: Parser) -> None:
     """Its arguments and options."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
+    add_schema(parser)
 
 
 def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     """Print what is found; returns the exit code."""
     found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]
     if options.format == "json":
-        import orjson
+        from npu_tui.output.json_document import json_bytes
 
-        write(orjson.dumps([asdict(fact) for fact in found], option=orjson.OPT_INDENT_2) + b"\n")
+        write(json_bytes(Doctor(found), [_sum(found)], options.schema))
         return DONE
     names = [say(f"doctor.name.{fact.name}") if fact.name in _TRANSLATED else fact.name for fact in found]
     room = max(map(cell_count, names)) + 2
@@ -57,9 +69,13 @@ def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
         if fact.advice:
             lines += wrapped("-> " + fact.advice, width)
         write("\n".join(padded(name if not k else "", room) + line for k, line in enumerate(lines)) + "\n")
-    count = sum(bool(fact.advice) for fact in found)
-    write((say("doctor.sum", count=count) if count else say("doctor.none")) + "\n")
+    write(_sum(found) + "\n")
     return DONE
+
+
+def _sum(found: list[Found]) -> str:
+    count = sum(bool(fact.advice) for fact in found)
+    return say("doctor.sum", count=count) if count else say("doctor.none")
 
 
 def _program() -> list[Found]:

@@ -57,7 +57,7 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.jobs.history import read_log
     from npu_tui.output.statement import log_statement
 
-    hand_over(log_statement(read_log(folder)).written(form), options.output)
+    hand_over(log_statement(read_log(folder)).written(form, options.schema), options.output)
     return DONE
 
 
@@ -77,7 +77,7 @@ def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
     if not any(map(run.time, run.steps_of)):
         return refuse(say("log.no_times", path=printable(options.path)), FAILED)
     from npu_tui.jobs.history import file_name, read_log
-    from npu_tui.output.formats import json_report
+    from npu_tui.output.json_document import indented
     from npu_tui.whole_file import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
         print(say("log.there", label=run.label), file=sys.stderr)
         return DONE
     file = folder / file_name(run, os.urandom(4).hex())
-    write_file(file, json_report(run))
+    write_file(file, indented(run))
     print(say("log.added", label=run.label, path=printable(str(file)), count=len(log.runs) + 1))
     if same:
         print(say("log.same", label=same[-1]), file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.options import add_eager, add_opening, borrow_from, refuse_terminal, thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, USAGE, refuse, write
+from npu_tui.cli.streams import DONE, USAGE, add_schema, refuse, write
 from npu_tui.strings import ENGLISH, say, speak, words
 from npu_tui.trace.text import printable, whole_number
 
@@ -87,12 +87,12 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
 
 
 def _listed(options: argparse.Namespace, names: list[str], form: str, columns: Callable[[], Mapping[str, Kind]]) -> int:
-    from npu_tui.query.query import listing_object, listing_text, table_listing
+    from npu_tui.query.query import listed, listing_text, table_listing
 
     if form == "json":
-        import msgspec
+        from npu_tui.output.json_document import json_bytes
 
-        _put(options, msgspec.json.encode(listing_object(names)) + b"\n")
+        _put(options, json_bytes(listed(names), schema=options.schema))
     elif len(names) == 1:
         _put(options, table_listing(names[0], columns()).encode())
     else:
@@ -148,6 +148,7 @@ def query_options(parser: Parser) -> None:
         "--format", choices=("table", "csv", "json", "ndjson", "parquet", "arrow"), help=say("query.format")
     )
     parser.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
+    add_schema(parser)
     parser.add_argument("--limit", metavar="N", help=say("query.limit"))
     parser.add_argument(
         "--timeout", default=str(MOST_SECONDS), metavar="SECONDS", help=say("query.timeout", seconds=MOST_SECONDS)

@@ -23,6 +23,7 @@ from npu_tui.cli.streams import (
     UNREADABLE,
     USAGE,
     add_format,
+    add_schema,
     format_of,
     hand_over,
     refuse,
@@ -63,7 +64,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
 
     survey = Survey()
     if is_kept(Path(options.path), survey):
-        return write_job(Path(options.path), form, output=options.output, survey=survey)
+        return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
     parts = any(option is not None for option in (options.range, options.step, options.eager))
     if is_snapshot(Path(options.path), survey):
         if parts:
@@ -79,19 +80,25 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         except SeveralError:
             if parts or options.fields is not None:
                 raise
-            return write_job(Path(options.path), form, output=options.output, survey=survey)
+            return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
         from npu_tui.output.statement import profile_statement
 
-        statement = profile_statement(part, None if fields is None else [name.partition(".")[0] for name in fields])
-    chosen = None if fields is None else _chosen(parser, statement.data, fields)
-    hand_over(chosen or statement.written(form), options.output)
+        statement = profile_statement(part, None if fields is None else _asked_for(fields))
+    chosen = None if fields is None else _chosen(parser, statement.laid_out(options.schema), fields)
+    hand_over(chosen or statement.written(form, options.schema), options.output)
     return DONE
+
+
+def _asked_for(fields: list[str]) -> list[str] | None:
+    """The fields of a report that hold all of ``fields``; None for all."""
+    names = [name.removeprefix("sections.").partition(".")[0] for name in fields]
+    return None if "sections" in names else names
 
 
 def _writers(form: str) -> tuple[str, ...]:
     """The modules that write the report, to be imported while the trace is read."""
     if form == "json":
-        return ("npu_tui.output.formats",)
+        return ("npu_tui.output.json_document",)
     return "npu_tui.output.report_document", f"npu_tui.output.{form}"
 
 
@@ -128,7 +135,9 @@ def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
     """
     form = format_of(parser, options)
     refuse_terminal(parser, options.path)
-    return write_job(Path(options.path), form, options.traces, options.group, options.step, options.output)
+    return write_job(
+        Path(options.path), form, options.traces, options.group, options.step, options.output, options.schema
+    )
 
 
 def write_job(
@@ -138,6 +147,7 @@ def write_job(
     group: str | None = None,
     step: str | None = None,
     output: str | None = None,
+    schema: str | None = None,
     survey: Survey | None = None,
 ) -> int:
     """Write the report about the job at ``path`` in one of ``FORMATS`` to ``output`` or stdout; returns the exit code.
@@ -162,7 +172,7 @@ def write_job(
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
     if group is not None or step is not None:
         job = job.narrowed(group, step)
-    hand_over(job_statement(job).written(form), output)
+    hand_over(job_statement(job).written(form, schema), output)
     return DONE
 
 
@@ -171,6 +181,7 @@ def whatif_options(parser: Parser) -> None:
     parser.add_argument("path", metavar="PATH", help=say("cli.path"))
     parser.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))
+    add_schema(parser)
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     parser.add_argument("--no-cache", action="store_true", help=say("cli.no_cache"))
 
@@ -183,8 +194,9 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
     refuse_terminal(parser, options.path)
     from npu_tui.analysis.what_if import UnknownChangeError
     from npu_tui.output.job_whatif import job_remedies, job_whatif
+    from npu_tui.output.statement import whatif_statement
     from npu_tui.output.text import ALL, text
-    from npu_tui.output.whatif import NoReplayError, Remedies, remedies, remedies_document, whatif, whatif_document
+    from npu_tui.output.whatif import NoReplayError, Remedies, remedies, remedies_document, whatif
 
     answer: Remedies | WhatIf
 
@@ -202,12 +214,8 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
         return refuse(words(error.said), UNREADABLE)
     if isinstance(answer, Remedies):
         write(text(remedies_document(answer), ALL))
-    elif options.format == "json":
-        import msgspec
-
-        write(msgspec.json.encode(answer) + b"\n")
     else:
-        write(text(whatif_document(answer), ALL))
+        write(whatif_statement(answer).written(options.format, options.schema))
     return DONE
 
 

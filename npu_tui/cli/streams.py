@@ -44,6 +44,12 @@ def add_format(parser: argparse.ArgumentParser, text: str) -> None:
     """The options that say in which of ``FORMATS`` and where to an answer is written; ``text`` is about the format."""
     parser.add_argument("--format", choices=FORMATS, help=text)
     parser.add_argument("-o", "--output", metavar="FILE", help=say("cli.answer_file"))
+    add_schema(parser)
+
+
+def add_schema(parser: argparse.ArgumentParser) -> None:
+    """The option that says in which schema JSON is written; ``NPU_TUI_SCHEMA`` does where it does not."""
+    parser.add_argument("--schema", choices=("1", "2"), help=say("cli.schema_version"))
 
 
 def format_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from npu_tui import __version__
 from npu_tui.cli.options import THEMES, known_settings, read_settings, threshold_rows, thresholds_of
 from npu_tui.cli.parser import COMMANDS, Parser, nearest_word, parser_of
-from npu_tui.cli.streams import DONE, USAGE, add_format, format_of, hand_over, refuse, write, write_pages
+from npu_tui.cli.streams import DONE, USAGE, add_format, add_schema, format_of, hand_over, refuse, write, write_pages
 from npu_tui.manual.pages import TOPICS, drawn, page
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
@@ -46,10 +46,10 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     kind, found = kind_of(wanted), meant(wanted)
     if form == "json":
         from npu_tui.output.explain import explained
-        from npu_tui.output.formats import json_report
+        from npu_tui.output.json_document import json_bytes
 
         rows = explained([kind] if kind else found.kinds if wanted else None, [] if kind else found.words, thresholds)
-        hand_over(json_report(rows), options.output)
+        hand_over(json_bytes(rows, schema=options.schema), options.output)
         return DONE
     if not wanted:
         document = findings_document()
@@ -62,7 +62,7 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     if form == "text":
         hand_over(text(document, ALL, WIDTH if wanted else TEXT_WIDTH), options.output)
     else:
-        from npu_tui.output.formats import written
+        from npu_tui.output.statement import written
 
         hand_over(written(document, form, ALL), options.output)
     return DONE
@@ -125,18 +125,24 @@ def schema_options(parser: Parser) -> None:
     from npu_tui.output.schemas import REPORTS
 
     names = (*REPORTS, _SETTINGS)
-    parser.add_argument("name", choices=names, metavar="NAME", help=say("cli.schema", names=", ".join(names)))
+    parser.add_argument(
+        "name", nargs="?", choices=names, metavar="NAME", help=say("cli.schema", names=", ".join(names))
+    )
+    add_schema(parser)
 
 
 def run_schema(parser: Parser, options: argparse.Namespace) -> int:
-    """Print one schema; returns the exit code."""
+    """Print one schema, or the names of all; returns the exit code."""
     speak(ENGLISH)
     import orjson
 
-    from npu_tui.output.schemas import report_schema, settings_schema
+    from npu_tui.output.schemas import REPORTS, report_schema, settings_schema
     from npu_tui.settings import GLYPHS, LANGUAGE_NAMES
     from npu_tui.tui.commands import COMMANDS as KEY_COMMANDS
 
+    if options.name is None:
+        write("\n".join((*REPORTS, _SETTINGS)) + "\n")
+        return DONE
     if options.name == _SETTINGS:
         schema = settings_schema(
             {command.id: command.title for command in KEY_COMMANDS},
@@ -144,7 +150,7 @@ def run_schema(parser: Parser, options: argparse.Namespace) -> int:
             {name: (default, text) for name, default, text in threshold_rows()},
         )
     else:
-        schema = report_schema(options.name)
+        schema = report_schema(options.name, options.schema)
     write(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")
     return DONE
 

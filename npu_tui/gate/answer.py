@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from npu_tui.gate.checks import Check
+from npu_tui.gate.checks import Check, Kind, Status
 from npu_tui.gate.measures import METRICS
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
+from npu_tui.output.envelope import PATH, NotChecked, PathSource, Root
+from npu_tui.output.statement import Statement
+from npu_tui.output.text import ALL
 from npu_tui.output.values import share_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import memory_text, printable
-
-SCHEMA_VERSION = 1
 
 
 class Answer(Struct, frozen=True):
@@ -34,38 +35,71 @@ class Answer(Struct, frozen=True):
         return not any(map(self.fails, self.checks))
 
 
-def answer_object(answer: Answer) -> dict[str, Any]:
-    """The JSON of an answer, schema 1: times in µs, memory in bytes, shares 0..1.
+class CheckRow(Struct, frozen=True, kw_only=True):
+    """A check: times in µs, memory in bytes, shares 0..1. What does not apply or is not known is null."""
 
-    What does not apply or is not known is null.
-    """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "path": printable(answer.path),
-        "passed": answer.passed,
-        "checks": [
-            {
-                "kind": check.kind,
-                "id": printable(check.id),
-                "status": check.status,
-                "fails": answer.fails(check),
-                "value_us": check.value_us,
-                "allowed_us": None if check.allowed_us is None else round(check.allowed_us, 3),
-                "over_us": check.over_us,
-                "ratio": None if check.share is None else round(check.share, 6),
-                "allowed_ratio": check.allowed_share,
-                "base_us": check.base_us,
-                "change_ratio": check.change,
-                "tolerance": check.tolerance,
-                "severity": check.severity,
-                "text": printable(check.text),
-                "value_bytes": check.value_bytes,
-                "allowed_bytes": check.allowed_bytes,
-            }
+    kind: Kind
+    id: str
+    status: Status
+    fails: bool
+    value_us: float | None
+    allowed_us: float | None
+    over_us: float | None
+    ratio: float | None
+    allowed_ratio: float | None
+    base_us: float | None
+    change_ratio: float | None
+    tolerance: float | None
+    severity: str | None
+    text: str
+    value_bytes: int | None
+    allowed_bytes: int | None
+
+
+class Checked(Root, frozen=True, kw_only=True):
+    """All checks, and what else is to be known; ``not_checked`` are those that could not be measured."""
+
+    OLD: ClassVar = {"kind": None, "source": PATH, "not_checked": None}
+
+    schema_version: Literal[2] = 2
+    kind: Literal["check"] = "check"
+    source: PathSource
+    passed: bool
+    checks: list[CheckRow]
+    notes: list[str]
+    not_checked: list[NotChecked]
+
+
+def checked(answer: Answer) -> Checked:
+    """``answer`` for JSON."""
+    return Checked(
+        source=PathSource(printable(answer.path)),
+        passed=answer.passed,
+        checks=[_row(answer, check) for check in answer.checks],
+        notes=[printable(note) for note in answer.notes],
+        not_checked=[
+            NotChecked(id=printable(check.id), reason=printable(check.text) or say("report.unknown"))
             for check in answer.checks
+            if check.status == "not_measured"
         ],
-        "notes": [printable(note) for note in answer.notes],
-    }
+    )
+
+
+def _row(answer: Answer, check: Check) -> CheckRow:
+    told: dict[str, Any] = {name: getattr(check, name, None) for name in CheckRow.__struct_fields__}
+    told |= {
+        "id": printable(check.id), "text": printable(check.text), "fails": answer.fails(check),
+        "allowed_us": None if check.allowed_us is None else round(check.allowed_us, 3),
+        "ratio": None if check.share is None else round(check.share, 6), "allowed_ratio": check.allowed_share,
+        "change_ratio": check.change,
+    }  # fmt: skip
+    return CheckRow(**told)
+
+
+def answer_statement(answer: Answer) -> Statement:
+    """What is said of ``answer``."""
+    told = answer_document(answer)
+    return Statement(checked(answer), [printable(told.title)], lambda form: told, ALL)
 
 
 def answer_document(answer: Answer) -> Document:

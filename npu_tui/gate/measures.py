@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import orjson
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.analysis.evidence import Evidence
 from npu_tui.load.errors import InputError
-from npu_tui.output.report_schema import Report
+from npu_tui.output.envelope import Old, Root
+from npu_tui.output.json_document import VERSIONS, json_bytes, side_by_side
+from npu_tui.output.report_schema import Report, SelectionPart
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
@@ -218,35 +220,59 @@ def allowed(limit: Limit, measured: Measures) -> float | None:
     return limit.share * measured.total if measured.total else None
 
 
-KIND = "npu-tui baseline"
-SCHEMA_VERSION = 1
+_OLD_KIND = "npu-tui baseline"
+"""The kind of a baseline of schema 1."""
 TOLERANCE = 0.05
 """A p99 of the step above 1.05 times the baseline's is a regression: the rule of Ascend's tuning guide, step 20."""
 
 NOISE = 0.001
 """A change below this share of the baseline's device time is not a regression, whatever the tolerance."""
 
-PLACES = ("rank", "device", "profiler_level", "step_count")
+
+class BaselineSource(Struct, frozen=True):
+    """The profile that a baseline is of."""
+
+    path: str
+    rank: int | None
+    device: int | None
+    profiler_level: int | None
+    step_count: int | None
+
+
+PLACES = BaselineSource.__struct_fields__[1:]
 """Facts of the source that should be the same on both sides."""
 
 
-def baseline(report: Report, measured: Measures, tolerances: dict[str, float]) -> dict[str, Any]:
-    """The object of a baseline file: times in µs, ``tolerances`` as shares for each measure."""
-    return {
-        "kind": KIND,
-        "schema_version": SCHEMA_VERSION,
-        "written_by": f"npu-tui {__version__}",
-        "source": {name: getattr(report.source, name) for name in ("path", *PLACES)},
-        "selection": to_builtins(report.selection),
-        "definitions": {name: say(f"gate.definition.{name}") for name in (*BASELINE_MEASURES, "tolerances")},
-        "tolerances": {name: tolerances.get(name, TOLERANCE) for name in BASELINE_MEASURES},
-        "measures_us": {name: measured.per_step(name) for name in BASELINE_MEASURES},
-    }
+class Baseline(Root, frozen=True, kw_only=True):
+    """A baseline: times in µs, what each measure is, and ``tolerances`` as shares for each."""
+
+    OLD: ClassVar = {"kind": Old(type=Literal["npu-tui baseline"], value=lambda kind: _OLD_KIND)}
+
+    kind: Literal["baseline"] = "baseline"
+    schema_version: Literal[2] = 2
+    written_by: str
+    source: BaselineSource
+    selection: SelectionPart | None
+    definitions: dict[str, str]
+    tolerances: dict[str, float]
+    measures_us: dict[str, float | None]
 
 
-def write_baseline(path: Path, content: dict[str, Any]) -> None:
+def baseline(report: Report, measured: Measures, tolerances: dict[str, float]) -> Baseline:
+    """The baseline that ``report`` makes; ``tolerances`` as shares for each measure."""
+    return Baseline(
+        written_by=f"npu-tui {__version__}",
+        source=BaselineSource(*(getattr(report.source, name) for name in BaselineSource.__struct_fields__)),
+        selection=report.selection,
+        definitions={name: say(f"gate.definition.{name}") for name in (*BASELINE_MEASURES, "tolerances")},
+        tolerances={name: tolerances.get(name, TOLERANCE) for name in BASELINE_MEASURES},
+        measures_us={name: measured.per_step(name) for name in BASELINE_MEASURES},
+    )
+
+
+def write_baseline(path: Path, content: Baseline, schema: str | None = None) -> None:
     """Write ``content`` to ``path`` in one go. Raises ``OSError``."""
-    write_file(path, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_file(path, json_bytes(content, schema=schema))
 
 
 _LARGEST = 1 << 20
@@ -254,17 +280,20 @@ _LARGEST = 1 << 20
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """The baseline in ``path``. Raises ``InputError`` for anything else than a baseline of this schema."""
+    """The fields of the baseline in ``path``, side by side. Raises ``InputError`` for anything else than one."""
     try:
         content = orjson.loads(read_regular(path, _LARGEST))
     except OSError as error:
         raise _refused(path, "gate.unreadable", words=error.strerror) from None
     except orjson.JSONDecodeError as error:
         raise _refused(path, "gate.no_json", words=str(error)) from None
-    if not isinstance(content, dict) or content.get("kind") != KIND:
+    if not isinstance(content, dict) or content.get("kind") not in ("baseline", _OLD_KIND):
         raise _refused(path, "gate.no_baseline")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise _refused(path, "gate.other_schema", version=content.get("schema_version"), known=SCHEMA_VERSION)
+    if str(content.get("schema_version")) not in VERSIONS:
+        raise _refused(path, "gate.other_schema", version=content.get("schema_version"), known=[*VERSIONS])
+    if not isinstance(content.get("sections", {}), dict):
+        raise _refused(path, "gate.bad_table", table="sections")
+    content = side_by_side(content)
     for table, unknown in (("measures_us", True), ("tolerances", False)):
         values = content.get(table)
         if not isinstance(values, dict) or not all(

@@ -19,11 +19,9 @@ MOST_TOKENS = 20_000
 ROWS = 100
 """Rows of a list unless the caller gives a ``limit``; the tokens allow fewer mostly."""
 
-_FIRST = (
-    "name", "kind", "source", "selection", "overlap", "step_times", "steps_from", "comparability", "step", "computing",
-    "parts", "devices", "findings", "critical_path",
-)  # fmt: skip
-"""The fields of a document that are told unless the caller names some; of the others the answer says how many."""
+_FIRST = ("name", "kind", "source", "findings")
+"""The fields of every document that are told unless the caller names some, with those that it declares ``FIRST``; of
+the others the answer says how many."""
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
 """Fields of a row that wait until the caller asks for them."""
 _NESTED, _LONGEST = 1, 240
@@ -69,15 +67,15 @@ class Next(Struct, frozen=True):
 class Answer(Struct, kw_only=True):
     """What a tool says: ``verdict`` first, in our words; ``data`` has all that a profile says, as JSON has it.
 
-    ``lists`` names the list that is read on by ``cursor`` and the call that does; ``text`` the names of fields that are
-    whole on purpose. ``links`` are addresses of pictures.
+    Where there is an ``overview``, the fields that it names are told, and those of every document. ``again`` is the
+    call that reads a list on by ``cursor``. ``links`` are addresses of pictures.
     """
 
     verdict: Sequence[str]
     data: dict[str, Any]
     next: list[Next] = []
     again: Next | None = None
-    overview: bool = False
+    overview: Sequence[str] | None = None
     limit: int = ROWS
     cursor: int = 0
     tokens: int = TOKENS
@@ -92,9 +90,9 @@ def written(answer: Answer, names: Mapping[str, str]) -> dict[str, Any]:
     """``answer`` as an object within its tokens."""
     more: dict[str, Any] = {}
     data = dict(answer.data)
-    if answer.overview:
+    if answer.overview is not None:
         counts = {key: len(value) if isinstance(value, list) else 1 for key, value in data.items() if value}
-        data = {key: _slim(data[key]) for key in _FIRST if key in data}
+        data = {key: _slim(data[key]) for key in (*_FIRST, *answer.overview) if key in data}
         others = {key: count for key, count in counts.items() if key not in data and key not in _ALWAYS}
         if others:
             more["sections"] = others

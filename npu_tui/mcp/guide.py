@@ -15,6 +15,8 @@ from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.text import brief
 
 _SCHEME = "npu-tui://"
+_SCHEMA = "2"
+"""Answers of the tools have it, whatever the environment asks for."""
 _KINDS = {"manual": "topic", "schema": "name", "finding": "id", "picture": "number"}
 """Every kind of resource, and what its address ends with."""
 
@@ -60,12 +62,12 @@ def resource(session: Session, address: str) -> types.ReadResourceResult:
 def _found(session: Session, kind: str, name: str) -> tuple[str, str] | None:
     """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
-    from npu_tui.output.formats import written
+    from npu_tui.output.statement import written
 
     if kind == "manual" and name in TOPICS:
         return page(name, ENGLISH), "text/markdown"
     if kind == "schema" and name in REPORTS:
-        return orjson.dumps(report_schema(name)).decode(), "application/json"
+        return orjson.dumps(report_schema(name, _SCHEMA)).decode(), "application/json"
     if kind == "finding" and (rule := kind_of(name)) is not None:
         return written(explain_document(rule, session.thresholds), "markdown"), "text/markdown"
     if kind == "picture" and name in session.pictures:

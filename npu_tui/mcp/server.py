@@ -58,7 +58,7 @@ _ANSWER = {
         "more": {"type": "object"},
         "data": {
             "type": "object",
-            "description": "Fields of the document: resource npu-tui://schema/report and others",
+            "description": "Fields and sections of the document: resource npu-tui://schema/report and others",
         },
     },
     "required": ["data"],

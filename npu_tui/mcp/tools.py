@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 
 from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next, plain
 from npu_tui.mcp.session import Call, Opened, Refusal, Session, one_profile, one_timeline
+from npu_tui.output.json_document import document, side_by_side
+from npu_tui.output.statement import Statement
 from npu_tui.output.svg import Piece
 from npu_tui.profile.selection import part_of
 from npu_tui.strings import Ours, say
@@ -160,7 +162,7 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
             lead = [row["id"] for row in answer.data["findings"][:1]]
             _screen(opened, Screenshot(path=opened.name, finding="".join(lead)), None)
         answer.data = {"name": opened.name, "kind": "profile", **_chosen(answer.data, _OPENED)}
-    answer.overview, answer.again = False, None
+    answer.overview, answer.again = None, None
     return answer
 
 
@@ -196,9 +198,13 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
     if opened.profile is None:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)
-    data: dict[str, Any] = opened.kept(
-        ("report", part.selection), lambda: _with_owners(plain(profile_statement(part).data))
-    )
+
+    def make() -> _Told:
+        told = _told(profile_statement(part))
+        return told._replace(data=_with_owners(told.data))
+
+    told = opened.kept(("report", part.selection), make)
+    data = told.data
     named: dict[str, Any] = {"path": opened.name}
     named |= {key: value for key in ("range", "step") if (value := getattr(given, key)) is not None}
     lead = [row["id"] for row in data["findings"] if row.get("gain_us") and row["part_of"] is None][:1]
@@ -216,10 +222,22 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
             raise Refusal(message("mcp.no_finding", id=kind.id, ids=ids))
         again = Next("report", named | {"finding": kind.id})
         return Answer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
-    return _document(data, data["verdict"], listed(given.fields), follow, Next("report", named))
+    return _document(told, listed(given.fields), follow, Next("report", named))
 
 
-_TOLD = ("number", "title", "ratio", "gain_us")
+class _Told(NamedTuple):
+    """The fields of a document side by side, and which of them are told first."""
+
+    data: dict[str, Any]
+    first: Sequence[str]
+
+
+def _told(statement: Statement) -> _Told:
+    laid_out = plain(document(statement.data, statement.verdict))
+    return _Told(side_by_side(laid_out), statement.data.FIRST)
+
+
+_OWNER = ("number", "title", "ratio", "gain_us")
 
 
 def _with_owners(data: dict[str, Any]) -> dict[str, Any]:
@@ -235,27 +253,26 @@ def _with_owners(data: dict[str, Any]) -> dict[str, Any]:
     }
     slim = [
         {key: value for key, value in path.items() if key != "stretches"}
-        | {"owners": [{key: row[key] for key in _TOLD} for row in path["owners"]]}
+        | {"owners": [{key: row[key] for key in _OWNER} for row in path["owners"]]}
         for path in several
     ]
     return data | {"critical_path": slim if isinstance(paths, list) else slim[0]} | lists
 
 
-def _document(
-    data: dict[str, Any], verdict: Sequence[str], fields: list[str], follow: list[Next], again: Next | None
-) -> Answer:
-    """The answer that is ``data``, or ``fields`` of it."""
+def _document(told: _Told, fields: list[str], follow: list[Next], again: Next | None) -> Answer:
+    """The answer that is ``told``, or ``fields`` of it."""
+    verdict = told.data["verdict"]
     if not fields:
-        return Answer(verdict=verdict, data=data, next=follow, again=again, overview=True)
+        return Answer(verdict=verdict, data=told.data, next=follow, again=again, overview=told.first)
     more = None if again is None else Next(again.tool, again.arguments | {"fields": fields})
-    return Answer(verdict=verdict, data=_chosen(data, fields), again=more)
+    return Answer(verdict=verdict, data=_chosen(told.data, fields), again=more)
 
 
 def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
     """``fields`` of ``data``: ``operators``, ``overlap.free_us``, ``findings.id``."""
     chosen: dict[str, Any] = {}
     for field in fields:
-        name, _, inner = field.partition(".")
+        name, _, inner = field.removeprefix("sections.").partition(".")
         if name not in data:
             near = ", ".join(get_close_matches(name, data, 1) or data)
             raise Refusal(message("mcp.no_field", name=field, near=Ours(near)))
@@ -283,13 +300,13 @@ def explain_tool(session: Session, call: Call, given: Explain) -> Answer:
         return Answer(verdict=[], data={"findings": rows}, again=Next("explain", {}))
     kind = kind_of(given.id)
     if kind is not None:
-        about = plain(explained([kind], [], session.thresholds))["findings"][0]
+        [about] = plain(explained([kind], [], session.thresholds).explanations)
         return Answer(verdict=[explanation(kind).summary], data=about)
     known = meant(given.id)
     if not (known.words or known.kinds):
         raise Refusal(message("mcp.said", text=unknown(given.id)))
     rows = [{"id": kind.id, "summary": explanation(kind).summary} for kind in known.kinds]
-    word_rows = plain(explained([], known.words))["words"]
+    word_rows = plain(explained([], known.words).words)
     return Answer(verdict=[word.meaning for word in known.words[:1]], data={"words": word_rows, "findings": rows})
 
 
@@ -348,7 +365,8 @@ _MOST_CHANGES = 100
 def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
     """What changes would gain."""
     from npu_tui.output.job_whatif import job_remedies, job_whatif
-    from npu_tui.output.whatif import remedies, remedies_document, whatif, whatif_document
+    from npu_tui.output.statement import whatif_statement
+    from npu_tui.output.whatif import remedies, remedies_document, whatif
 
     opened = session.opened(given.path, call)
     changes, job = listed(given.changes), None
@@ -362,8 +380,9 @@ def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
         told = opened.kept("remedies", make)
         return Answer(verdict=[remedies_document(told).title], data=plain(told), again=again)
     found = whatif(one_timeline(opened), changes) if job is None else job_whatif(job, changes)
-    data = {key: value for key, value in plain(found).items() if key not in ("timeline", "path")}
-    return Answer(verdict=[whatif_document(found).title], data=data)
+    told = _told(whatif_statement(found)).data
+    left_out = ("timeline", "source", "findings", "not_checked", "health")
+    return Answer(verdict=told["verdict"], data={key: told[key] for key in told if key not in left_out})
 
 
 def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
@@ -373,22 +392,20 @@ def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
 
     base, new = session.opened(given.base, call), session.opened(given.new, call)
 
-    def compared() -> tuple[Sequence[str], dict[str, Any]]:
+    def compared() -> _Told:
         if base.profile is None and new.profile is None:
-            statement = job_comparison_statement(JobComparison(base.job, new.job))
-        else:
-            statement = comparison_of(*(one_profile(side) for side in (base, new)))
-        return statement.verdict, plain(statement.data)
+            return _told(job_comparison_statement(JobComparison(base.job, new.job)))
+        return _told(comparison_of(*(one_profile(side) for side in (base, new))))
 
-    verdict, data = new.kept(("compared", base.place, base.stamp), compared)
-    follow = [Next("explain", {"id": row["id"]}) for row in data.get("findings", [])[:1]]
+    told = new.kept(("compared", base.place, base.stamp), compared)
+    follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
     again = Next("compare", {"base": base.name, "new": new.name})
-    return _document(data, verdict, listed(given.fields), follow, again)
+    return _document(told, listed(given.fields), follow, again)
 
 
 def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
     """The report about a job."""
-    from npu_tui.output.job_report import job_report
+    from npu_tui.output.statement import job_statement
 
     opened = session.opened(given.path, call)
     job = opened.job
@@ -400,24 +417,23 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
         raise Refusal(message("job.no_step", step=step, there=job.steps))
     narrow = given.group is not None or step is not None
 
-    def make() -> Any:
-        return plain(job_report(job.narrowed(given.group, step) if narrow else job))
+    def make() -> _Told:
+        return _told(job_statement(job.narrowed(given.group, step) if narrow else job))
 
-    data = opened.kept(("ranks", given.group, step), make)
-    follow = [Next("explain", {"id": row["id"]}) for row in data["findings"][:1]]
-    return _document(
-        data, [data["verdict"]], listed(given.fields), follow, None if narrow else Next("ranks", {"path": opened.name})
-    )
+    told = opened.kept(("ranks", given.group, step), make)
+    follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
+    again = None if narrow else Next("ranks", {"path": opened.name})
+    return _document(told, listed(given.fields), follow, again)
 
 
 def log_tool(session: Session, call: Call, given: History) -> Answer:
     """The history of a run."""
     from npu_tui.jobs.history import read_log
-    from npu_tui.output.log_report import log_report
+    from npu_tui.output.statement import log_statement
 
-    data = plain(log_report(read_log(session.roots.place(given.path))))
+    told = _told(log_statement(read_log(session.roots.place(given.path))))
     fields = listed(given.fields) or ["changes", "runs.label", "runs.step_us"]
-    return _document(data, data["verdict"], fields, [], Next("log", {"path": given.path}))
+    return _document(told, fields, [], Next("log", {"path": given.path}))
 
 
 def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:

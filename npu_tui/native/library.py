@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
     "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
     "crossing": "aanan", "passing": "aaaanana", "count_until": "anana", "united": "aanaa", "shared": "aanaanaa",
-    "covered": "aaanaaannaa", "csv_columns": "a", "cells": "an", "walking": "aaaananannaa",
+    "covered": "aaanaanaa", "csv_columns": "a", "cells": "an", "walking": "aaaananannaa",
     "innermost": "anaaaananananananaanann",
 }  # fmt: skip
 """The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""

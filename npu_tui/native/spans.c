@@ -122,20 +122,17 @@ static inline int64_t covered_before(Region starts, Region ends, Region sums, in
 
 /* How much of `count` stretches `[low, high)` lies in `spans` disjoint ascending spans; all columns are int64.
 
-   Of the stretches of `thread` (-1: any) those of which something does go to `place` by their number, with how much of
-   each: how many they are. */
+   Stretches of which something does go to `place` by their number, with how much of each: how many they are. */
 EXPORT int64_t covered(int64_t start_address, int64_t end_address, int64_t sum_address, int64_t spans,
-                       int64_t low_address, int64_t high_address, int64_t thread_address, int64_t thread,
-                       int64_t count, int64_t place_address, int64_t length_address)
+                       int64_t low_address, int64_t high_address, int64_t count, int64_t place_address,
+                       int64_t length_address)
 {
     Region starts = region(start_address, 8 * spans), ends = region(end_address, 8 * spans);
-    Region sums = region(sum_address, 8 * spans), threads = region(thread_address, 8 * count);
+    Region sums = region(sum_address, 8 * spans);
     Region lows = region(low_address, 8 * count), highs = region(high_address, 8 * count);
     Region places = region(place_address, 8 * count), lengths = region(length_address, 8 * count);
     int64_t at = -1, known = 0;
     for (int64_t k = 0; k < count; k++) {
-        if (thread >= 0 && get64(threads, k) != thread)
-            continue;
         int64_t low = get64(lows, k), high = get64(highs, k);
         at = last_before(starts, spans, low, at);
         int64_t last = last_before(starts, spans, high, at);

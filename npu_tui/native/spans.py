@@ -78,27 +78,20 @@ def slow_shared(start: I64, end: I64, other_start: I64, other_end: I64) -> tuple
     return np.maximum(np.repeat(start, count), low, out=low), np.minimum(np.repeat(end, count), high, out=high)
 
 
-def covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
-    """Which of ``[low, high)`` of the thread ``number`` the spans cover in part, and how much of each; (m,) each.
-
-    The spans are disjoint and ascending; without ``number`` all threads count.
-    """
+def covered(start: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
+    """Which of ``[low, high)`` the spans, disjoint and ascending, cover in part, and how much of each; (m,) each."""
     compiled = library()
     if compiled is None:
-        return slow_covered(start, end, low, high, thread, number)
-    start, end, low, high, thread = (
-        np.ascontiguousarray(column, np.int64) for column in (start, end, low, high, thread)
-    )
+        return slow_covered(start, end, low, high)
+    start, end, low, high = (np.ascontiguousarray(column, np.int64) for column in (start, end, low, high))
     sums = np.cumsum(end - start) - (end - start)
     place, length = np.empty(len(low), np.int64), np.empty(len(low), np.int64)
-    stretches = low, high, thread, -1 if number is None else number, len(low)
-    count = compiled.covered(start, end, sums, len(start), *stretches, place, length)
+    count = compiled.covered(start, end, sums, len(start), low, high, len(low), place, length)
     return place[:count].copy(), length[:count].copy()
 
 
-def slow_covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number: int | None = None) -> tuple[I64, I64]:
+def slow_covered(start: I64, end: I64, low: I64, high: I64) -> tuple[I64, I64]:
     """``covered`` without the library."""
-    stretches = np.arange(len(low)) if number is None else np.flatnonzero(thread == number)
     before = np.append(0, np.cumsum(end - start))
     first, last = np.append(start, 0), np.append(end, 0)  # nothing lies before the first span
 
@@ -106,6 +99,6 @@ def slow_covered(start: I64, end: I64, low: I64, high: I64, thread: I64, number:
         at = np.searchsorted(start, time, "right") - 1
         return np.where(at < 0, 0, before[at] + np.minimum(time, last[at]) - first[at])
 
-    length = covered_before(high[stretches]) - covered_before(low[stretches])
+    length = covered_before(high) - covered_before(low)
     some = np.flatnonzero(length)
-    return stretches[some], length[some]
+    return some, length[some]

@@ -54,7 +54,7 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
     blocks += [_lines(report), _collectives(report), known_table(report.profile_findings), _config(report)]
-    not_judged = [note.text for note in report.not_judged]
+    not_judged = [row.reason for row in report.not_checked]
     sides = report.base.source.path, report.new.source.path
     return comparison_document(verdict, list(_sides(report)), blocks, not_judged, sides)
 

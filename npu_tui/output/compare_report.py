@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import msgspec
 
 from npu_tui.analysis.statistics import Judgement
@@ -11,6 +13,7 @@ from npu_tui.compare.differences import differences
 from npu_tui.compare.measured import Side as MeasuredSide
 from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
+from npu_tui.output.envelope import NotChecked, Old, Root, Sides, not_checked
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.strings import words
@@ -86,11 +89,16 @@ class Judged(msgspec.Struct):
     profile_findings=tables.PROFILE_FINDINGS,
     owners=tables.OWNERS,
 )
-class Compared(msgspec.Struct):
+class Compared(Root, frozen=True, kw_only=True):
     """The whole comparison."""
 
-    schema_version: int
-    kind: str
+    FIRST: ClassVar = ("comparability", "step", "computing", "parts")
+    OLD: ClassVar = {
+        "not_checked": Old("not_judged", list[Note], lambda rows: [Note(id=row.id, text=row.reason) for row in rows])
+    }
+
+    schema_version: Literal[2] = 2
+    kind: Literal["compare"] = "compare"
     base: Side
     new: Side
     comparability: Comparable
@@ -104,11 +112,15 @@ class Compared(msgspec.Struct):
     config: list[Record]
     findings: list[Record]
     profile_findings: list[Record]
-    not_judged: list[Note]
+    not_checked: list[NotChecked]
     owners: list[Record] = []
 
+    @property
+    def source(self) -> Sides[Source]:
+        """What was compared."""
+        return Sides(self.base.source, self.new.source)
 
-SCHEMA = 1
+
 _DIGITS = 6
 
 
@@ -120,8 +132,6 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
     circumstances = comparison.comparability
     found = [change for change in differences(comparison) if change.id not in ignored]
     return Compared(
-        schema_version=SCHEMA,
-        kind="compare",
         base=_side(comparison.base),
         new=_side(comparison.new),
         comparability=Comparable(
@@ -141,7 +151,7 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
         config=tables.CONFIG.records(comparison),
         findings=tables.CHANGES.records(comparison, found=found),
         profile_findings=tables.PROFILE_FINDINGS.records(comparison) if single else [],
-        not_judged=[_note(note) for note in _not_judged(comparison)],
+        not_checked=[not_checked(why, after=2) for why in _not_judged(comparison)],
         owners=tables.OWNERS.records(comparison),
     )
 

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.expert_files import ExpertFiles, read_expert_files
 from npu_tui.load.formats.experts import expert_files_in
 from npu_tui.load.survey import Survey
 from npu_tui.output.document import Block, Heading, Paragraph, Table
+from npu_tui.output.envelope import REASONS, NotChecked, Root, not_checked
 from npu_tui.output.rendered import rendered
 from npu_tui.profile.placement_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words
+from npu_tui.trace.message import message
 
 _MOST_TOLD = 12
 """Sentences that a page gets; the tables and JSON have every phase."""
 
 
 @rows_of(loads=LOADS, ranks=LOAD_RANKS, layers=LOAD_LAYERS, placements=PLACEMENTS)
-class ExpertsReport(Struct, frozen=True, kw_only=True):
-    """All that is said of dumps of loads and of placements."""
+class ExpertsReport(Root, frozen=True, kw_only=True):
+    """All that is said of dumps of loads and of placements: a part of other documents."""
+
+    OLD: ClassVar = {"not_checked": REASONS}
 
     verdict: list[str]
     loads: list[Record]
     ranks: list[Record]
     layers: list[Record]
     placements: list[Record]
-    not_checked: list[str]
+    not_checked: list[NotChecked]
 
 
 def experts_at(path: Path, survey: Survey | None = None) -> ExpertsReport | None:
@@ -44,9 +48,9 @@ def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsRep
     from npu_tui.jobs.expert_loads import swaps_told  # all of a job, which few reports are about
 
     known = loads_of(files)
-    said = [words(problem) for problem in files.problems]
+    said = list(files.problems)
     said += [
-        say("expert_files.apart", phase=one.phase, layers=len(one.tokens), experts=one.tokens.shape[2])
+        message("expert_files.apart", phase=one.phase, layers=len(one.tokens), experts=one.tokens.shape[2])
         for one in known
         if one.placement is None and files.placements
     ]
@@ -57,7 +61,7 @@ def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsRep
         ranks=LOAD_RANKS.records(known),
         layers=LOAD_LAYERS.records(known),
         placements=placements,
-        not_checked=said,
+        not_checked=list(map(not_checked, said)),
     )
 
 
@@ -73,7 +77,7 @@ def experts_part(report: ExpertsReport | None) -> Iterator[Block]:
     """What stands of dumps and placements in the report of the profiles beside them; nothing without any."""
     if report is not None:
         yield Heading(say("expert_files.title"))
-        yield Paragraph((*report.verdict[:_MOST_TOLD], *report.not_checked))
+        yield Paragraph((*report.verdict[:_MOST_TOLD], *(row.reason for row in report.not_checked)))
         yield from (table for table in _tables(report) if table.rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from npu_tui.compare.differences import DIFFERENCES
 from npu_tui.jobs.changes import JOB_DIFFERENCES
 from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
+from npu_tui.output.envelope import Old, Root
 from npu_tui.rules.explanation import Explanation, explanation, first_sentence
 from npu_tui.rules.find import RULES
 from npu_tui.rules.glossary import WORDS, Word, plain, words_called
@@ -179,13 +180,15 @@ class WordRow(Struct, frozen=True):
     pages: tuple[tuple[str, str], ...]
 
 
-class Explained(Struct, frozen=True):
+class Explained(Root, frozen=True):
     """What ``npu-tui explain --format json`` writes."""
 
-    findings: list[Explanation]
+    OLD: ClassVar = {"explanations": Old("findings")}
+
+    explanations: list[Explanation]
     words: list[WordRow]
-    schema_version: int = 1
-    kind: str = "explain"
+    schema_version: Literal[2] = 2
+    kind: Literal["explain"] = "explain"
 
 
 def explained(kinds: Sequence[Kind] | None, words: Sequence[Word], thresholds: Thresholds | None = None) -> Explained:

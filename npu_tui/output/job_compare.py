@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -15,12 +15,14 @@ from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines
 from npu_tui.output.compare_report import Judged, judged
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
+from npu_tui.output.envelope import REASONS, NotChecked, Old, Root, Sides, not_checked
+from npu_tui.output.job_report import JobSource
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import change_text
 
 RANKS_SHOWN = 16
@@ -40,14 +42,17 @@ class JobSide(msgspec.Struct):
 
 
 @rows_of(parts=PARTS, stages=STAGES, ranks=RANKS, links=LINKS, findings=CHANGES)
-class ComparedJobs(msgspec.Struct, kw_only=True):
-    """What changed between two jobs, schema 1. ``ranks`` are empty where they cannot be paired.
+class ComparedJobs(Root, frozen=True, kw_only=True):
+    """What changed between two jobs. ``ranks`` are empty where they cannot be paired.
 
     ``paired_by`` is their place in stages and groups, their number, or none. ``step`` and ``computing`` are those of
     the mean rank, ``transfer`` is null where it cannot be told from waiting. Ranks of one job alone are not compared.
     """
 
-    schema_version: Literal[1] = 1
+    FIRST: ClassVar = ("step", "computing", "parts")
+    OLD: ClassVar = {"not_checked": Old("not_judged", REASONS.type, REASONS.value)}
+
+    schema_version: Literal[2] = 2
     kind: Literal["compare_jobs"] = "compare_jobs"
     base: JobSide
     new: JobSide
@@ -63,7 +68,13 @@ class ComparedJobs(msgspec.Struct, kw_only=True):
     new_only_ranks: list[int]
     links: list[Record]
     findings: list[Record]
-    not_judged: list[str]
+    not_checked: list[NotChecked]
+
+    @property
+    def source(self) -> Sides[JobSource]:
+        """What was compared."""
+        base, new = (JobSource(job.path, job.ranks, job.traces, job.kinds) for job in (self.base, self.new))
+        return Sides(base, new)
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
@@ -83,7 +94,7 @@ def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()
         parts=PARTS.records(compared), stages=STAGES.records(compared), ranks=RANKS.records(compared),
         base_only_ranks=[*compared.pairing.base_only], new_only_ranks=[*compared.pairing.new_only],
         links=LINKS.records(compared), findings=CHANGES.records(compared, found=found),
-        not_judged=[words(reason) for reason in _not_judged(compared)],
+        not_checked=[not_checked(why) for why in _not_judged(compared)],
     )  # fmt: skip
 
 
@@ -107,18 +118,18 @@ def _led(compared: JobComparison, found: list[FoundByRule]) -> Iterator[str]:
         yield say("against.nobody")
 
 
-def _not_judged(compared: JobComparison) -> Iterator[str]:
-    yield from map(words, compared.losses)
+def _not_judged(compared: JobComparison) -> Iterator[Message]:
+    yield from compared.losses
     for job in compared.jobs:
-        yield from (words(reason) for reason in job.broken if reason not in compared.losses)
+        yield from (reason for reason in job.broken if reason not in compared.losses)
     if compared.jobs[0].missing and compared.jobs[0].missing == compared.jobs[1].missing:
         missing = compared.jobs[0].missing
-        yield say("against.missing", count=len(missing), ranks=missing[:8])
+        yield message("against.missing", count=len(missing), ranks=missing[:8])
     if compared.transfers is None:
-        yield say("against.no_transfers")
+        yield message("against.no_transfers")
     if sum(row.verdict == "unsure" for row in compared.ranks):
         count = sum(row.verdict == "unsure" for row in compared.ranks)
-        yield say("against.unsure", count=count)
+        yield message("against.unsure", count=count)
 
 
 def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None = None) -> Document:
@@ -140,7 +151,8 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
         blocks += [rendered(RANKS, moved, "", True, base_rank=_base_rank), Paragraph((say("against.work"),), "faint")]
     blocks.append(rendered(LINKS, found.links))
     sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
-    return comparison_document(verdict, sides, blocks, found.not_judged, (found.base.path, found.new.path))
+    not_judged = [row.reason for row in found.not_checked]
+    return comparison_document(verdict, sides, blocks, not_judged, (found.base.path, found.new.path))
 
 
 def _base_rank(row: Record) -> Cell:

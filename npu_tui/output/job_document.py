@@ -34,7 +34,7 @@ _TOLD = 1e-3
 
 def job_document(report: JobReport, job: Job | None = None, pictures: bool = True) -> Document:
     """What ``report`` says; with the ``job`` that it is about, late ranks without files too, and ``pictures``."""
-    blocks: list[Block] = [Paragraph((_about(report),), "faint"), Paragraph((report.verdict,), "verdict")]
+    blocks: list[Block] = [Paragraph((_about(report),), "faint"), Paragraph(tuple(report.verdict), "verdict")]
     path = report.critical_path
     if path is not None and path.sentence is not None:
         blocks.append(Paragraph((path.sentence,), "verdict"))
@@ -62,7 +62,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     rows = [row for row in report.clock if not (bare or row.role) or row.method not in ("none", "reference")]
     if rows:
         blocks.append(_clock(rows))
-    reasons = list(report.not_checked)
+    reasons = [row.reason for row in report.not_checked]
     if path is not None and path.reason is not None:
         reasons.append(say("job.path.untold", reason=path.reason))
     if reasons:

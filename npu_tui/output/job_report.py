@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -15,6 +15,8 @@ from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
 from npu_tui.jobs.tables import FINDINGS
 from npu_tui.load.roles import replica_of
+from npu_tui.output import envelope
+from npu_tui.output.envelope import REASONS, NotChecked, Old, Root
 from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, declared_tables, rows_of, us, with_sections
@@ -66,17 +68,25 @@ class JobPathPart(msgspec.Struct, frozen=True):
 
 @with_sections("npu_tui.jobs", required="hosts groups clock rank_table heat collectives links")
 @rows_of(findings=FINDINGS)
-class JobReport(msgspec.Struct):
+class JobReport(Root, frozen=True):
     """A job in numbers; the lists are the sections that tables declare."""
+
+    ORDER: ClassVar = (
+        "source hosts groups steps verdict clock rank_table heat collectives links missing findings not_checked "
+        "expert_layers expert_ranks pipelines stages passes expert_files schema_version kind roles role_steps stints "
+        "role_clock critical_path"
+    )
+    FIRST: ClassVar = ("critical_path",)
+    OLD: ClassVar = {"verdict": Old(type=str, value=" ".join), "not_checked": REASONS}
 
     source: JobSource
     steps: list[str]
-    verdict: str
+    verdict: list[str]
     missing: list[int]
     findings: list[Record]
-    not_checked: list[str]
+    not_checked: list[NotChecked]
     expert_files: ExpertsReport | None = None
-    schema_version: int = 1
+    schema_version: Literal[2] = 2
     kind: Literal["ranks"] = "ranks"
     role_clock: RoleClock | None = None
     critical_path: JobPathPart | None = None
@@ -142,10 +152,10 @@ def _report(job: Job, path: JobPathPart | None) -> JobReport:
     return JobReport(
         source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
         steps=[text(step) for step in _steps(job)],
-        verdict=words(verdict(job, findings)),
+        verdict=[words(verdict(job, findings))],
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
-        not_checked=[words(reason) for reason in not_checked(job)],
+        not_checked=[envelope.not_checked(why) for why in not_checked(job)],
         expert_files=_expert_files(job),
         role_clock=None if job.roles is None else RoleClock(job.roles.spans[0].start, job.roles.clock),
         critical_path=path,

@@ -15,7 +15,8 @@ from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
 from npu_tui.load.roles import replica_of
-from npu_tui.output.whatif import SCHEMA_VERSION, Remedies, Row, WhatIf
+from npu_tui.output.envelope import PathSource
+from npu_tui.output.whatif import Remedies, Row, WhatIf
 from npu_tui.profile.table import us
 from npu_tui.trace.message import message
 
@@ -135,7 +136,7 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     after = next((one.micro for one in reversed(asked) if one.micro), None)
     error = abs(replay.replayed - replay.recorded) / replay.recorded
     return WhatIf(
-        schema_version=SCHEMA_VERSION, kind="whatif", path=str(job.path), device=None, per="step", count=count,
+        source=PathSource(str(job.path)), device=None, per="step", count=count,
         warm_up=0, recorded_us=us(replay.recorded), replayed_us=us(replay.replayed), error=round(error, 6),
         step_us=us(replay.step), step_after_us=us(replay.step - gain / count), gain_us=us(gain / count),
         changes=tuple(rows), timeline=(), replays=replay.replays, micro_batches=replay.micro if after else None,

@@ -53,9 +53,9 @@ def log_document(report: LogReport) -> Document:
         blocks.append(Picture(picture, CHART_WIDTH, CHART_HEIGHT, shapes, f"course_{number}", head=CHART_MARGIN))
         blocks.append(_runs(report, series, f"runs_{number}", title))
     if report.not_checked:
-        blocks += [Heading(say("log.not_checked")), Items(tuple(report.not_checked))]
-    blocks.append(Code((f"npu-tui log --log {shlex.quote(report.path)} --format json",)))
-    return Document(say("log.head", path=report.path, count=len(report.runs)), blocks)
+        blocks += [Heading(say("log.not_checked")), Items(tuple(row.reason for row in report.not_checked))]
+    blocks.append(Code((f"npu-tui log --log {shlex.quote(report.source.path)} --format json",)))
+    return Document(say("log.head", path=report.source.path, count=len(report.runs)), blocks)
 
 
 def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:

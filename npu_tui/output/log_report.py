@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.changes import MOST, Change, course
 from npu_tui.analysis.statistics import FEWEST
 from npu_tui.jobs.history import Log, Per, Run, Times
-from npu_tui.strings import say, words
+from npu_tui.output.envelope import PATH, REASONS, NotChecked, PathSource, Root, not_checked
+from npu_tui.strings import say
 from npu_tui.trace.text import printable
 
 
@@ -74,28 +75,30 @@ class Series(Struct, frozen=True, kw_only=True):
     off_us: float | None
 
 
-class LogReport(Struct, frozen=True, kw_only=True):
+class LogReport(Root, frozen=True, kw_only=True):
     """The history of a run; ``not_checked`` are files that are none of its runs."""
 
-    schema_version: Literal[1] = 1
+    OLD: ClassVar = {"source": PATH, "not_checked": REASONS}
+
+    schema_version: Literal[2] = 2
     kind: Literal["log"] = "log"
-    path: str
+    source: PathSource
     verdict: list[str]
     runs: list[Run]
     series: list[Series]
     changes: list[LoggedChange]
-    not_checked: list[str]
+    not_checked: list[NotChecked]
 
 
 def log_report(log: Log) -> LogReport:
     """What ``log`` tells; the series of the newest run comes first."""
     report = LogReport(
-        path=printable(log.path),
+        source=PathSource(printable(log.path)),
         verdict=[],
         runs=log.runs,
         series=[],
         changes=[],
-        not_checked=[words(problem) for problem in log.problems],
+        not_checked=[not_checked(problem) for problem in log.problems],
     )
     groups: dict[tuple[object, ...], list[int]] = {}
     for place in reversed(range(len(log.runs))):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import PurePath
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.compare.snapshots import HELD, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.envelope import Root, Sides
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
 from npu_tui.output.rendered import comparison_document, made_table, rendered
 from npu_tui.profile.table import Record, rows_of
@@ -29,13 +30,15 @@ class DevicePairRow(Struct, frozen=True, kw_only=True):
     at_end: list[Record]
 
 
-class ComparedMemory(Struct, frozen=True, kw_only=True):
-    """What two memory snapshots hold differently, schema 1. Devices that only one side has are not compared.
+class ComparedMemory(Root, frozen=True, kw_only=True):
+    """What two memory snapshots hold differently. Devices that only one side has are not compared.
 
     Of dumps of MemScope a device stands with its allocator, such as ``0 PTA``.
     """
 
-    schema_version: Literal[1] = 1
+    FIRST: ClassVar = ("devices",)
+
+    schema_version: Literal[2] = 2
     kind: Literal["compare_memory"] = "compare_memory"
     base: MemorySource
     new: MemorySource
@@ -43,6 +46,11 @@ class ComparedMemory(Struct, frozen=True, kw_only=True):
     devices: list[DevicePairRow]
     base_only_devices: list[int | str]
     new_only_devices: list[int | str]
+
+    @property
+    def source(self) -> Sides[MemorySource]:
+        """What was compared."""
+        return Sides(self.base, self.new)
 
 
 def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -21,8 +21,9 @@ from npu_tui.analysis.snapshot import (
     pools_of,
     sums_at,
 )
+from npu_tui.output.envelope import NotChecked, Root
 from npu_tui.output.memory_curve import CurvePoint, curve_points
-from npu_tui.output.report_schema import NotChecked, SkippedRow
+from npu_tui.output.report_schema import SkippedRow
 from npu_tui.rules.model import SEVERITIES, Finding
 from npu_tui.rules.snapshot import Judged, judge
 from npu_tui.strings import say, words
@@ -170,7 +171,7 @@ class EventProof(Struct, frozen=True, kw_only=True):
 
 
 class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
-    """What schema 1 writes of a ``Finding`` about a snapshot; what it would gain in time is not known.
+    """What JSON has of a ``Finding`` about a snapshot; what it would gain in time is not known.
 
     ``gain_bytes`` is how much less is reserved at most where the history is replayed with another setting.
     """
@@ -197,10 +198,12 @@ class MemoryHealth(Struct, frozen=True, kw_only=True):
     skipped: list[SkippedRow]
 
 
-class MemoryReport(Struct, frozen=True, kw_only=True):
-    """All that is said of a memory snapshot, schema 1."""
+class MemoryReport(Root, frozen=True, kw_only=True):
+    """All that is said of a memory snapshot."""
 
-    schema_version: Literal[1] = 1
+    FIRST: ClassVar = ("devices",)
+
+    schema_version: Literal[2] = 2
     kind: Literal["memory"] = "memory"
     source: MemorySource
     verdict: list[str]

@@ -13,6 +13,7 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
+from npu_tui.output.envelope import NotChecked
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.output.report_schema import (
     ALONE,
@@ -21,7 +22,6 @@ from npu_tui.output.report_schema import (
     DispatchPart,
     HealthPart,
     MemoryPart,
-    NotChecked,
     OverlapPart,
     Report,
     SelectionPart,
@@ -317,7 +317,7 @@ def report(part: Profile, sections: Collection[str] | None = None) -> Report:
     if sections is None:
         part.compute_ahead()
     said = Sections(part)
-    names = [name for name in Report.__struct_fields__ if name != "schema_version"]
+    names = [name for name in Report.__struct_fields__ if name not in ("schema_version", "kind")]
     values: dict[str, Any] = {
         name: getattr(said, name) if sections is None or name in sections else UNSET for name in names
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -10,6 +10,7 @@ from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.overlap import SlowStage
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
+from npu_tui.output.envelope import NotChecked, Root
 from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.kind import SourceKind
@@ -17,8 +18,6 @@ from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.table import Record, rows_of, with_sections
-
-SCHEMA_VERSION = 1
 
 
 class SelectionPart(Struct, frozen=True, kw_only=True):
@@ -201,13 +200,6 @@ class MemoryPart(Struct, frozen=True, kw_only=True):
     never_released_bytes: int
 
 
-class NotChecked(Struct, frozen=True, kw_only=True):
-    """A field or a finding that is not known, and why."""
-
-    id: str
-    reason: str
-
-
 class SkippedRow(Struct, frozen=True, kw_only=True):
     """Events that were skipped for one reason."""
 
@@ -229,7 +221,7 @@ class HealthPart(Struct, frozen=True, kw_only=True):
 
 
 @with_sections("npu_tui.profile", required="layers steps links operators communication apis host_operators findings")
-class Report(Struct, frozen=True, kw_only=True):
+class Report(Root, frozen=True, kw_only=True):
     """Everything that is said about a profile, or about a range or step of it.
 
     The lists are the sections that tables declare. ``source``, ``trace``, ``layers`` and ``health`` are those of the
@@ -240,7 +232,17 @@ class Report(Struct, frozen=True, kw_only=True):
     others by list, ``npu-tui query`` has them.
     """
 
-    schema_version: int = SCHEMA_VERSION
+    ORDER: ClassVar = (
+        "schema_version selection source trace layers overlap steps step_times links dispatch operators kernel_groups "
+        "memory cross_check files link_matrix communication apis host_operators modules borrowed fusion ports "
+        "engine_steps engine_kinds experts expert_files steps_from latency latency_parts latencies service_engines "
+        "requests batch_kinds transfers left_out cpu_time critical_path verdict findings not_checked health"
+    )
+    FIRST: ClassVar = ("selection", "overlap", "step_times", "steps_from", "critical_path")
+    OLD: ClassVar = {"kind": None}
+
+    schema_version: Literal[2] = 2
+    kind: Literal["report"] = "report"
     selection: SelectionPart | None
     source: SourcePart
     trace: TracePart

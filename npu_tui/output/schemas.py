@@ -12,22 +12,28 @@ if TYPE_CHECKING:  # the program describes its commands without msgspec
     from msgspec import inspect
 
 REPORTS = {
-    "report": "report_schema:Report", "compare": "compare_report:Compared", "ranks": "job_report:JobReport",
-    "memory": "memory_report:MemoryReport", "compare_memory": "memory_compare:ComparedMemory",
-    "log": "log_report:LogReport", "compare_jobs": "job_compare:ComparedJobs",
-    "compare_service": "service_compare:ComparedServices",
+    "report": "output.report_schema:Report", "compare": "output.compare_report:Compared",
+    "ranks": "output.job_report:JobReport", "memory": "output.memory_report:MemoryReport",
+    "compare_memory": "output.memory_compare:ComparedMemory", "log": "output.log_report:LogReport",
+    "compare_jobs": "output.job_compare:ComparedJobs", "compare_service": "output.service_compare:ComparedServices",
+    "whatif": "output.whatif:WhatIf", "explain": "output.explain:Explained", "check": "gate.answer:Checked",
+    "baseline": "gate.measures:Baseline", "tables": "query.query:Listed", "doctor": "cli.doctor:Doctor",
 }  # fmt: skip
-"""Where in ``npu_tui.output`` the type of each JSON document is."""
+"""Where the type of each JSON document is, by its kind."""
 
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
-def report_schema(name: str) -> dict[str, Any]:
-    """The schema of the document ``name`` of ``REPORTS``."""
+def report_schema(name: str, schema: str | None = None) -> dict[str, Any]:
+    """The JSON Schema of the document ``name`` of ``REPORTS``, in the ``schema`` asked for. Raises ``InputError``."""
     import msgspec
 
+    from npu_tui.output.json_document import asked_schema, layout
+
     place, _, kind = REPORTS[name].partition(":")
-    return _DIALECT | msgspec.json.schema(getattr(import_module(f"npu_tui.output.{place}"), kind))
+    return _DIALECT | msgspec.json.schema(
+        layout(getattr(import_module(f"npu_tui.{place}"), kind), asked_schema(schema))
+    )
 
 
 def settings_schema(
@@ -71,24 +77,26 @@ class NoFieldError(ValueError):
 
 
 def chosen_fields(report: msgspec.Struct, names: Iterable[str]) -> dict[str, Any]:
-    """The fields of ``report`` that ``names`` name, as JSON has them, in the report's order.
+    """The fields of ``report``, a document as it is written, that ``names`` name, as JSON has them, in its order.
 
-    A dot goes into an object or into every object of a list: ``findings.id``. ``schema_version`` is always there.
-    Raises ``NoFieldError``.
+    A dot goes into an object or into every object of a list: ``findings.id``; a section needs no ``sections.`` before
+    it. ``schema_version`` is always there. Raises ``NoFieldError``.
     """
     import msgspec
     from msgspec import inspect
 
     kind = inspect.type_info(type(report))
-    wanted: dict[str, Any] = {"schema_version": {}} if "schema_version" in _fields(kind) else {}
-    for name in sorted(names, key=len, reverse=True):  # what is asked for whole comes after its parts
+    top = _fields(kind)
+    sections = _fields(top["sections"]) if "sections" in top else {}
+    wanted: dict[str, Any] = {"schema_version": {}}
+    ways = {name: ["sections"] * (name.partition(".")[0] in sections) + name.split(".") for name in names}
+    for name, parts in sorted(ways.items(), key=lambda way: -len(way[1])):  # what is whole comes after its parts
         inside, inner = kind, wanted
-        way: list[str] = []
-        for part in name.split("."):
+        for place, part in enumerate(parts):
             known = _fields(inside)
             if part not in known:
-                raise NoFieldError(name, ".".join([*way, *get_close_matches(part, known, 1)]))
-            way.append(part)
+                near = get_close_matches(part, known if place else known | sections, 1)
+                raise NoFieldError(name, ".".join([*parts[len(parts) - name.count(".") - 1 : place], *near]))
             inside, inner = known[part], inner.setdefault(part, {})
         inner.clear()
     chosen: dict[str, Any] = _only(msgspec.to_builtins(report), wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from npu_tui.compare.services import (
     unlike_in,
 )
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.envelope import PathSource, Root, Sides
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, rows_of
@@ -32,12 +33,19 @@ class CauseRow(Struct, frozen=True, kw_only=True):
     base: str | None
     new: str | None
 
+    @property
+    def title(self) -> str:
+        """What it is called now, else what it was."""
+        return self.new or self.base or ""
+
 
 @rows_of(figures=LATENCIES, parts=LATENCY_PARTS)
-class ComparedServices(Struct, frozen=True, kw_only=True):
-    """What two services do differently, schema 1; ``unlike`` names what of their load differs by more than 10%."""
+class ComparedServices(Root, frozen=True, kw_only=True):
+    """What two services do differently; ``unlike`` names what of their load differs by more than 10%."""
 
-    schema_version: Literal[1] = 1
+    FIRST: ClassVar = ("parts",)
+
+    schema_version: Literal[2] = 2
     kind: Literal["compare_service"] = "compare_service"
     tool_version: str = __version__
     verdict: list[str]
@@ -48,6 +56,11 @@ class ComparedServices(Struct, frozen=True, kw_only=True):
     figures: list[Record]
     parts: list[Record]
     findings: list[CauseRow]
+
+    @property
+    def source(self) -> Sides[PathSource]:
+        """What was compared."""
+        return Sides(PathSource(self.base.path), PathSource(self.new.path))
 
 
 def compared_services(base: Profile, new: Profile) -> ComparedServices:

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.errors import InputError
-from npu_tui.output.formats import json_report, written
+from npu_tui.output.json_document import asked_schema, document, json_bytes
 from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
-    import msgspec
-
     from npu_tui.compare.comparison import Comparison
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.history import Log
     from npu_tui.jobs.job import Job
     from npu_tui.output.document import Document
+    from npu_tui.output.envelope import Root
+    from npu_tui.output.whatif import WhatIf
     from npu_tui.profile.profile import Profile
     from npu_tui.trace.snapshot import MemorySnapshot
+
+
+def written(document: Document, form: str, rows: int | None = None) -> str:
+    """``document`` as ``text``, ``markdown`` or ``html``; at most ``rows`` of a table, by default what suits it.
+
+    A page holds its own number of rows in any case: its reader sorts them.
+    """
+    # Only a page needs a template engine.
+    if form == "html":
+        from npu_tui.output.html import html
+
+        return html(document)
+    if form == "markdown":
+        from npu_tui.output.markdown import ROWS, markdown
+
+        return markdown(document, rows or ROWS)
+    from npu_tui.output.text import ROWS, text
+
+    return text(document, rows or ROWS)
 
 
 @dataclass(frozen=True)
@@ -29,14 +48,20 @@ class Statement:
     Tables of text and Markdown have ``rows`` rows at most, by default what suits the format.
     """
 
-    data: msgspec.Struct
+    data: Root
     verdict: Sequence[str]
     document: Callable[[str], Document]
     rows: int | None = None
 
-    def written(self, form: str) -> str | bytes:
-        """All of it as ``text``, ``markdown``, ``html`` or ``json``."""
-        return json_report(self.data) if form == "json" else written(self.document(form), form, self.rows)
+    def written(self, form: str, schema: str | None = None) -> str | bytes:
+        """All of it as ``text``, ``markdown``, ``html`` or ``json``, in the ``schema`` that an option asks for."""
+        if form == "json":
+            return json_bytes(self.data, self.verdict, schema)
+        return written(self.document(form), form, self.rows)
+
+    def laid_out(self, schema: str | None = None) -> Any:
+        """What is written as JSON, as a struct."""
+        return document(self.data, self.verdict, asked_schema(schema))
 
 
 def profile_statement(part: Profile, sections: Collection[str] | None = None) -> Statement:
@@ -82,7 +107,16 @@ def job_statement(job: Job) -> Statement:
     from npu_tui.output.job_report import job_report
 
     data = job_report(job)
-    return Statement(data, [data.verdict], lambda form: job_document(data, job, form == "html"), RANKS)
+    return Statement(data, data.verdict, lambda form: job_document(data, job, form == "html"), RANKS)
+
+
+def whatif_statement(answer: WhatIf) -> Statement:
+    """What a change would gain."""
+    from npu_tui.output.text import ALL
+    from npu_tui.output.whatif import whatif_document
+
+    told = whatif_document(answer)
+    return Statement(answer, [told.title], lambda form: told, ALL)
 
 
 def comparison_statement(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -16,6 +16,7 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
+from npu_tui.output.envelope import PATH, PathSource, Root
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
@@ -28,7 +29,6 @@ from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import HEIGHTS, brief, duration_text
 
-SCHEMA_VERSION = 1
 _CELLS = 64
 
 
@@ -58,7 +58,7 @@ class Ghost(Struct, frozen=True, kw_only=True):
     predicted: tuple[float, ...]
 
 
-class WhatIf(Struct, frozen=True, kw_only=True):
+class WhatIf(Root, frozen=True, kw_only=True):
     """Lengths are means over the ``count`` steps that the findings judge, or what a run without steps is divided by.
 
     ``per`` says what one is. ``warm_up`` more steps are left out: they stay as recorded. ``error`` is by how much of
@@ -66,9 +66,12 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     was replayed. Both numbers of micro batches where another one is asked for.
     """
 
-    schema_version: int
-    kind: str
-    path: str
+    OLD: ClassVar = {"source": PATH}
+    ON_ONE_LINE: ClassVar = True
+
+    schema_version: Literal[2] = 2
+    kind: Literal["whatif"] = "whatif"
+    source: PathSource
     device: int | None
     per: str
     count: int
@@ -104,9 +107,7 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         rows.append(_row(asked, asked.alone(replay) / count, gain / count, facts.step_ns - total / count))
     run = replay.run(change)
     return WhatIf(
-        schema_version=SCHEMA_VERSION,
-        kind="whatif",
-        path=profile.path,
+        source=PathSource(profile.path),
         device=device,
         per=facts.unit_name,
         count=count,

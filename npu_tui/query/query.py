@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from msgspec import Struct
+
+from npu_tui.output.envelope import Root
 from npu_tui.profile.table import NAMES, Kind
 from npu_tui.query.bounds import MOST_SECONDS, NO_TABLE, QueryError, refused
 from npu_tui.query.frames import TABLES, ProfileTables
@@ -204,16 +207,46 @@ def table_listing(name: str, kinds: Mapping[str, Kind]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def listing_object(names: Iterable[str]) -> list[dict[str, Any]]:
-    """The tables ``names`` as an object for JSON: ``table``, ``about``, ``columns`` with name, type, unit, about."""
-    return [
-        {
-            "table": name,
-            "about": about(name),
-            "columns": [
-                {"name": column.id, "type": column.type, "unit": column.unit or None, "about": say(column.about)}
-                for column in TABLES[name].sql
-            ],
-        }
-        for name in names
-    ]
+class ListedColumn(Struct, frozen=True):
+    """A column of a table, its type in polars, and its unit, None where it has none."""
+
+    name: str
+    type: str
+    unit: str | None
+    about: str
+
+
+class ListedTable(Struct, frozen=True):
+    """A table, and what its rows are."""
+
+    table: str
+    about: str
+    columns: list[ListedColumn]
+
+
+class Listed(Root, frozen=True):
+    """The tables of a profile."""
+
+    ALONE: ClassVar = "tables"
+    ON_ONE_LINE: ClassVar = True
+
+    tables: list[ListedTable]
+    schema_version: Literal[2] = 2
+    kind: Literal["tables"] = "tables"
+
+
+def listed(names: Iterable[str]) -> Listed:
+    """The tables ``names`` for JSON."""
+    return Listed(
+        [
+            ListedTable(
+                name,
+                about(name),
+                [
+                    ListedColumn(column.id, column.type, column.unit or None, say(column.about))
+                    for column in TABLES[name].sql
+                ],
+            )
+            for name in names
+        ]
+    )

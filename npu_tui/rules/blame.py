@@ -15,7 +15,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together, without
 from npu_tui.trace.arrays import I64, BySlice, distinct
-from npu_tui.trace.intervals import covered_before, touches, union
+from npu_tui.trace.intervals import covered_within, touches, union
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)
@@ -157,7 +157,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     if not len(calls) or not len(span[0]):
         return []
     start, end = facts.trace.slices.start[calls] + facts.floor, facts.trace.slices.end[calls] + facts.floor
-    shared = covered_before(*span, end.astype(np.float64)) - covered_before(*span, start.astype(np.float64))
+    shared = covered_within(*span, start, end)
     name = facts.trace.slices.name[calls]
     names, code = distinct(name)
     sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))

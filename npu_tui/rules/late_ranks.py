@@ -6,7 +6,7 @@ its groups are known, else places in the group: ``peers_seen`` numbers both, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -31,6 +31,7 @@ from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
+from npu_tui.trace.arrays import once_each
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -108,40 +109,46 @@ def late(facts: Facts) -> Late | None:
     collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
     waits = lateness(peers_seen(collectives), collectives.elapsed, fill)
-    there = np.maximum(waits.others, fill).tolist()
-    found = {
-        owner: tuple(sorted(behind, key=lambda row: (-row[1], row[0])))
-        for owner, behind in enumerate(waits.behind())
-        if max((after for _, after in behind), default=0) > there[owner]
-    }
-    if not found:
+    there = np.maximum(waits.others, fill)
+    behind = waits.behind
+    # The last one first, of several at one time the lowest rank.
+    behind = behind.taken(np.lexsort((behind.rank, -behind.after, behind.owner)))
+    behind = behind.taken((behind.latest() > there)[behind.owner])
+    if not len(behind.owner):
         return None
-    rows = collectives.at(np.array([*found], np.int64))
-    cases = [Case(row, there[owner], found[owner]) for row, owner in zip(rows, found, strict=True)]
+    owner = once_each(behind.owner)
+    last, in_time = behind.latest()[owner], there[owner]
+    rows = behind.by_owner()
+    cases = [
+        Case(row, there_at, tuple(rows[at]))
+        for row, there_at, at in zip(collectives.at(owner), in_time.tolist(), owner.tolist(), strict=True)
+    ]
     waited, lateness_of = dict.fromkeys(waits.late, 0), dict.fromkeys(waits.late, 0)
-    for case in cases:
-        waited[case.peer] += case.excess
-        for peer, after in case.late:
-            lateness_of[peer] += after
+    excess = last - in_time
+    for case, more in zip(cases, excess.tolist(), strict=True):
+        waited[case.peer] += more
+    for peer, after in zip(behind.rank.tolist(), behind.after.tolist(), strict=True):
+        lateness_of[peer] += after
     order = tuple(sorted(waits.late, key=lambda peer: (-waited[peer], -lateness_of[peer], peer)))
     total = sum(waited.values())
 
-    def mostly(chosen: Callable[[Case], bool]) -> bool:
-        return sum(case.excess for case in cases if chosen(case)) > _IN_MOST_CASES * total
+    def mostly(chosen: Iterable[bool]) -> bool:
+        return int(excess[np.fromiter(chosen, np.bool_, len(excess))].sum()) > _IN_MOST_CASES * total
 
-    named = next(
-        order[:count]
-        for count in range(1, len(order) + 1)
-        if sum(case.until(order[:count]) - case.there for case in cases) <= HARDLY * total
-    )
+    def left(count: int) -> int:
+        """How much later the last ones come with the first ``count`` ranks in time, ns."""
+        others = behind.taken(~behind.of(frozenset(order[:count]))).longest()
+        return int((others.after - there[others.owner]).sum())
+
+    named = next(order[:count] for count in range(1, len(order) + 1) if left(count) <= HARDLY * total)
     return Late(
         order,
         named,
         tuple(cases),
         both(_waiting(facts, cases), facts.exposed),
         waited[order[0]] < _IN_MOST_CASES * total,
-        mostly(lambda case: case.collective.neighbours_only),
-        mostly(lambda case: case.collective.item in fills(facts)),
+        mostly(case.collective.neighbours_only for case in cases),
+        mostly(case.collective.item in fills(facts) for case in cases),
         not waits.beyond_chance(named),
     )
 

@@ -263,7 +263,7 @@ def _waited_for(facts: Facts, item: int) -> Message:
     lane: int | None = None
     with suppress(InputError):  # the stream is an arg of a trace that is gone
         lane = synchronized_lane(facts.trace, item)
-    for until in (high, int(slices.end.max())):  # what runs on was hardly waited for
+    for until in (high, facts.trace.end):  # what runs on was hardly waited for
         for kind, items, begun, reach in _kinds_of_work(facts):
             running = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
             running = running[(slices.end[running] > low) & (slices.end[running] <= until)]

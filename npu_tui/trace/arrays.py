@@ -69,10 +69,18 @@ def distinct(code: npt.NDArray[np.integer]) -> tuple[I64, I64]:
     return present_codes + least, place_of[at]
 
 
+def once_each(values: I64) -> I64:
+    """The distinct ``values``, ascending: ``np.unique``, many times as fast where they ascend in a few runs."""
+    values = np.sort(values, kind="stable")
+    first: Bools = np.append(True, values[1:] != values[:-1])[: len(values)]
+    return values[first]
+
+
 def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:
     """The positions of every distinct code, ascending; the code that occurs first comes first."""
-    _, group = distinct(code)
-    order = np.argsort(group, kind="stable")
+    values, group = distinct(code)
+    # NumPy sorts 16-bit numbers with a radix sort.
+    order = np.argsort(group.astype(np.uint16) if len(values) < _FEW else group, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
     return sorted(groups, key=lambda positions: int(positions[0]))
 
@@ -121,6 +129,14 @@ class BySlice:
         numbers: I64 = self._numbers[at].astype(np.int64)
         numbers -= 1
         return numbers
+
+
+def looked_up(column: I64, place: I64, none: int = 0) -> I64:
+    """The entries of ``column`` at ``place``, ``none`` where that is -1; (n,)."""
+    values = np.full(len(place), none, np.int64)
+    known = np.flatnonzero(place >= 0)
+    values[known] = column[place[known]]
+    return values
 
 
 def previous_same(kind: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:

@@ -93,7 +93,7 @@ class JobHead(HeadLines):
         found = view.report.findings
         told = bool(found) and found[0].severity != "info"
         style = f"bold {ALERT}" if told and found[0].severity == "high" else "bold"
-        verdict = view.report.verdict if told or view.is_whole else say("job.verdict.reading")
+        verdict = view.report.verdict[0] if told or view.is_whole else say("job.verdict.reading")
         lines = wrapped(printable(verdict), width)[:2]
         text = [Text(line, style, no_wrap=True, end="") for line in lines]
         if told and detailed:

@@ -337,12 +337,12 @@ def _findings(view: Overview) -> Table:
     table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True, spare=("severity",))
     unchecked = [
         JobRow(
-            (say("job.not_checked"), "", "", reason, ""),
-            values=("", "", None, reason, ""),
-            told=partial(str, reason),
+            (say("job.not_checked"), "", "", row.reason, ""),
+            values=("", "", None, row.reason, ""),
+            told=partial(str, row.reason),
             minor=True,
         )
-        for reason in view.report.not_checked
+        for row in view.report.not_checked
     ]
     return replace(table, rows=[*table.rows, *unchecked])
 

@@ -216,7 +216,8 @@ class _Drawing(Struct):
             lanes = row.lanes or ((row.lane,) if row.kind == "leaf" else ())
             for path in known[row.trace]:
                 on_path = self.cache.path_marks(path).columns(edges[row.trace], row.row, lanes)
-                self.lanes.attr[y, on_path & (cells.count[y] > 0)] |= int(Attr.UNDERLINE)
+                if on_path.any():
+                    self.lanes.attr[y, on_path & (cells.count[y] > 0)] |= int(Attr.UNDERLINE)
 
     def _open_ends(self, cells: Cells, traces: I64) -> Bools:
         """The last cells of slices that began and never ended; (rows, columns)."""

@@ -61,7 +61,7 @@ class RowMarks:
         parts = [self._of("lane", lane) for lane in lanes] or [self._of("row", row)]
         found = np.zeros(len(edges) - 1, np.bool_)
         for start, end in parts:
-            if len(start):
+            if len(start) and start[0] < edges[-1] and end[-1] > edges[0]:
                 found |= start.searchsorted(edges[1:]) > end.searchsorted(edges[:-1], "right")
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from cause_jobs import CALM
 from generate import build
 from measured import profile_at
 from rich.console import Console, Group
+from written import fields_of
 
 import npu_tui
 from npu_tui.analysis.borrowed import _Labels
@@ -107,7 +107,7 @@ def test_queries_comparisons_and_agents_have_borrowed_code(
     assert main(["query", str(replay), sql, "--eager", str(eager), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split() == ["calls", "100"]
     assert main(["compare", str(replay), str(replay), "--eager", str(eager), "--format", "json"]) == 0
-    lines = json.loads(capsys.readouterr().out)["lines"]
+    lines = fields_of(capsys.readouterr().out)["lines"]
     assert lines
     assert all(line["file"] for line in lines)
     session = Session([replay.parent])

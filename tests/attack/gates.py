@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "fixtures")]
+sys.path[:0] = [str(ROOT / "fixtures"), str(ROOT / "tests")]
 
 from roles import SECOND, Layout, Work, write_roles  # noqa: E402
 from rounds import rounds  # noqa: E402
@@ -34,6 +34,7 @@ from service import Service, serve  # noqa: E402 - its folder is no package
 from service_causes import write_service  # noqa: E402
 from service_writer import Folder  # noqa: E402
 from snapshot import CAUSES, simulate  # noqa: E402
+from written import fields_of  # noqa: E402
 
 from npu_tui.cli.main import main as command  # noqa: E402
 
@@ -113,7 +114,7 @@ def baselined(folder: Path) -> list[str]:
     """A profile and a baseline of the half."""
     path, file = profile(folder), folder / "baseline.json"
     run(["check", str(path), "--write-baseline", str(file)])
-    content = json.loads(file.read_text())
+    content = fields_of(file.read_text())
     content["measures_us"] = {name: value and value / 2 for name, value in content["measures_us"].items()}
     file.write_text(json.dumps(content))
     return [str(path), "--baseline", str(file)]
@@ -133,7 +134,7 @@ def limited(make: Callable[[Path], Path], option: str, tight: str) -> Callable[[
     def made(folder: Path) -> list[str]:
         path = str(make(folder))
         _, out, _ = run(["check", path, option, tight, "--format", "json", "--no-cache"])
-        check = json.loads(out)["checks"][0]
+        check = fields_of(out)["checks"][0]
         if tight.endswith("%"):
             return [path, option, f"{check['ratio'] * 100 * BELOW:.6f}%"]
         if check.get("value_bytes") is not None:

@@ -1,9 +1,9 @@
 """A profile held against another one by ``check --against``: verdicts, parts of the step, exit codes."""
 
-import json
 from pathlib import Path
 
 import pytest
+from written import fields_of
 
 from npu_tui.cli.main import main
 
@@ -13,7 +13,7 @@ _BASE, _NEW = _FIXTURES / "healthy", _FIXTURES / "dispatch_bound"
 
 def checked(capsys, path, *words):
     code = main(["check", str(path), "--no-cache", "--format", "json", *map(str, words)])
-    return code, {each["id"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    return code, {each["id"]: each for each in fields_of(capsys.readouterr().out)["checks"]}
 
 
 def test_the_same_profile_passes(capsys):

@@ -1,11 +1,11 @@
 """Which ranks are compared, names that were changed, and what a finding means, from the command line."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from pairs import BASE, compared, profile, replace
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.compare.comparison import Comparison
@@ -20,7 +20,7 @@ _JOB = str(_FIXTURES / "two_ranks")
 
 def told(capsys, *words):
     assert main(["compare", "--no-cache", "--format", "json", *words]) == 0
-    return json.loads(capsys.readouterr().out)
+    return fields_of(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(("text", "ranks"), [("1", (1, 1)), ("0:1", (0, 1)), ("1:0", (1, 0))])
@@ -106,4 +106,4 @@ def test_between_ranks_of_one_job_nothing_is_new_or_solved(capsys):
     rank = {"only_base": found["base"], "only_new": found["new"]}
     for each in found["profile_findings"]:
         assert main(["report", rank[each["change"]]["source"]["path"], "--format", "json", "--no-cache"]) == 0
-        assert each["id"] in [own["id"] for own in json.loads(capsys.readouterr().out)["findings"]]
+        assert each["id"] in [own["id"] for own in fields_of(capsys.readouterr().out)["findings"]]

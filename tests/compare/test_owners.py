@@ -72,8 +72,8 @@ def test_where_a_side_has_no_path_the_reason_is_told() -> None:
     found = opened("healthy").compare(opened("job4/rank_0_ascend_pt")).data
     assert isinstance(found, Compared)
     assert found.owners == []
-    (note,) = [note for note in found.not_judged if note.id == "owners"]
-    assert note.text.startswith("whose the step is: no critical path of new: No launch leads to the device")
+    (note,) = [note for note in found.not_checked if note.id == "owners"]
+    assert note.reason.startswith("whose the step is: no critical path of new: No launch leads to the device")
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from written import markdown_comparison, text_comparison
+from written import fields_of, markdown_comparison, text_comparison
 
 from npu_tui.cli.main import main
 from npu_tui.compare.comparison import Comparison
@@ -152,7 +152,7 @@ def test_exit_codes(capsys):
 def test_formats_and_steps(capsys):
     base = _FIXTURES / "healthy"
     code, out = run(capsys, base, base, "--format", "json", "--step", "20..21", "--tolerance", "step=5%,computing=2%")
-    report = json.loads(out.out)
+    report = fields_of(out.out)
     assert code == 0
     assert [each["step"] for each in report["base"]["steps"]] == [20, 21]
     assert report["base"]["left_out"] == []

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from written import fields_of
 
 from npu_tui.cli import check
 from npu_tui.cli.main import main
@@ -19,7 +20,7 @@ PROFILE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
 def answer(path: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, object]]]:
     code = main(["check", str(path), "--format", "json", "--no-cache", *words])
-    return code, json.loads(capsys.readouterr().out)["checks"]
+    return code, fields_of(capsys.readouterr().out)["checks"]
 
 
 def damaged(folder: Path, pattern: str, key: str, value: object = "soon") -> Path:
@@ -81,12 +82,13 @@ def test_measures_that_a_baseline_does_not_know_are_said(tmp_path: Path, capsys:
     file = tmp_path / "baseline.json"
     assert main(["check", str(PROFILE), "--no-cache", "--write-baseline", str(file)]) == 0
     content = json.loads(file.read_text())
-    content["measures_us"]["free"] = None
+    measured = content["sections"]["measures_us"]
+    measured["free"] = None
     file.write_text(json.dumps(content))
     capsys.readouterr()
     assert main(["check", str(PROFILE), "--no-cache", "--baseline", str(file)]) == 0
     assert "unknown in the baseline" in capsys.readouterr().out
-    content["measures_us"]["free"] = 1e308
+    measured["free"] = 1e308
     file.write_text(json.dumps(content))
     assert main(["check", str(PROFILE), "--no-cache", "--baseline", str(file)]) == 3
     assert "damaged baseline" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from made_up import finding
 from msgspec.structs import fields
 
-from npu_tui.gate.answer import Answer, answer_document, answer_object
+from npu_tui.gate.answer import Answer, answer_document, checked
 from npu_tui.gate.checks import Check, finding_checks
 from npu_tui.output.report_schema import NotChecked, OverlapPart
 from npu_tui.output.text import text as text_of
@@ -94,10 +94,10 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
     assert "no links" in lines[5]
     assert [line.split()[0] for line in lines[6:10]] == ["ok"] * 4
     assert lines[-1] == "note: rank 1"
-    found = answer_object(answer)
-    assert (found["passed"], len(found["checks"]), found["notes"]) == (False, 8, ["rank 1"])
-    assert found["checks"][2]["change_ratio"] == pytest.approx(0.06)
-    assert [each["fails"] for each in found["checks"]] == [False, True, True, True, True, False, False, False]
+    found = checked(answer)
+    assert (found.passed, len(found.checks), found.notes) == (False, 8, ["rank 1"])
+    assert found.checks[2].change_ratio == pytest.approx(0.06)
+    assert [each.fails for each in found.checks] == [False, True, True, True, True, False, False, False]
 
 
 def test_what_is_not_measured_may_be_allowed():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from written import fields_of
 
 from npu_tui.analysis import changes
 from npu_tui.cli.main import main
@@ -162,7 +162,7 @@ def test_check_against_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert check("--against", "log:last-10", "--max-free", "90%", *folder) == 0
     capsys.readouterr()
     assert check("--against", "log:last-10", *folder, "--format", "json") == 0
-    told = json.loads(capsys.readouterr().out)
+    told = fields_of(capsys.readouterr().out)
     assert [(row["kind"], row["id"], row["status"]) for row in told["checks"]] == [
         ("log", "step", "pass"),
         ("log", "computing", "pass"),

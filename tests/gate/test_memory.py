@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.gate.memory import parse_size
@@ -37,7 +37,7 @@ def snapshot(folder: Path, *, history: bool = True, extra: tuple[Any, ...] = ())
 
 def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[tuple[str, str, int | None]]]:
     code = main(["check", *words, "--format", "json"])
-    found = json.loads(capsys.readouterr().out)["checks"]
+    found = fields_of(capsys.readouterr().out)["checks"]
     return code, [(row["id"], row["status"], row["value_bytes"]) for row in found]
 
 

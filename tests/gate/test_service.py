@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written import fields_of
 
 from npu_tui.cli.main import main
 from tests.gate.conftest import PROFILE
@@ -28,7 +29,7 @@ def checked(
     capsys: pytest.CaptureFixture[str], *words: object
 ) -> tuple[int, dict[str, tuple[str, float | None]], list[str]]:
     code = main(["check", *map(str, words), "--format", "json"])
-    found = json.loads(capsys.readouterr().out)
+    found = fields_of(capsys.readouterr().out)
     return code, {row["id"]: (row["status"], row["value_us"]) for row in found["checks"]}, found["notes"]
 
 

@@ -13,6 +13,7 @@ import pytest
 from job_pairs import DIFFERENCES, pair, told
 from made_roles import colocated
 from roles import write_roles
+from written import fields_of
 
 import npu_tui
 from npu_tui.cli.main import main
@@ -176,20 +177,21 @@ def test_summaries_are_compared_in_every_format(folders: tuple[Path, Path], caps
     words = ["compare", *map(str, folders)]
     slow = pair(_SLOW, 8, 1).ranks[0]
     assert main([*words, "--format", "json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = fields_of(capsys.readouterr().out)
     assert (said["kind"], said["paired_by"]) == ("compare_jobs", "place")
     assert [row["rank"] for row in said["ranks"] if row["verdict"] == "slower"] == [slow]
     assert said["findings"][0]["ranks"] == [slow]
     assert sum(part["delta_us"] for part in said["parts"]) == pytest.approx(said["step"]["delta_us"], abs=0.01)
-    known = report_schema("compare_jobs")
-    assert set(said) == set(known["$defs"]["ComparedJobs"]["properties"])
+    known = report_schema("compare_jobs")["$defs"]
+    own, sections = (known[name]["properties"].keys() for name in ("ComparedJobs", "ComparedJobsSections"))
+    assert set(said) == own - {"sections"} | sections
     for form in ("text", "markdown", "html"):
         assert main([*words, "--format", form]) == 0
         out = capsys.readouterr().out
         assert f"rank {slow} works" in out
     assert "work since the base" in " ".join(out.split())  # the page has a map of the changes
     assert main([*words, "--ignore", "DIFF.RANK", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["findings"] == []
+    assert fields_of(capsys.readouterr().out)["findings"] == []
 
 
 def test_jobs_are_compared_in_python(folders: tuple[Path, Path]):
@@ -251,7 +253,7 @@ def test_a_gate_holds_a_job_against_another(tmp_path: Path, capsys: pytest.Captu
     assert main(["check", str(same), "--against", str(base)]) == 0
     assert "own work" in capsys.readouterr().out
     assert main(["check", str(slow), "--against", str(base), "--format", "json"]) == 1
-    work = json.loads(capsys.readouterr().out)["checks"][-1]
+    work = fields_of(capsys.readouterr().out)["checks"][-1]
     assert (work["id"], work["status"], work["text"]) == ("work", "fail", "slower, rank 2")
     assert (work["base_us"], work["value_us"]) == (1002.938, 1102.938)
     assert main(["check", str(slow), "--against", str(base), "--tolerance", "20%"]) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from moe_jobs import Load, Shape, measured, simulate
 from msgspec.structs import replace as replace_rank
+from written import fields_of, reasons
 
 from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
@@ -157,12 +157,12 @@ def test_a_capacity_that_all_ranks_compute_costs_nothing_and_is_said(tmp_path: P
     job, _, _ = simulate("balanced", shape, 1, tmp_path / "even")
     report = job_report(job)
     assert all(row.id != "EXPERT.LOAD" for row in report.findings)
-    assert any("padded to a capacity" in reason for reason in report.not_checked)
+    assert any("padded to a capacity" in reason for reason in reasons(report))
     # A buffer of one size may hold more tokens of one rank: then its products take longer all the same.
     job, load, _ = simulate("hot rank", shape, 1, tmp_path / "hot")
     report = job_report(job)
     assert (report.findings[0].id, tuple(report.findings[0].ranks)) == ("EXPERT.LOAD", load.ranks)
-    assert not any("padded to a capacity" in reason for reason in report.not_checked)
+    assert not any("padded to a capacity" in reason for reason in reasons(report))
 
 
 def test_what_stands_between_products_grows_with_them(tmp_path: Path):
@@ -176,7 +176,7 @@ def test_one_rank_tells_its_own_times_and_no_cost(hot: tuple[Job, Load, Path], c
     from npu_tui.cli.main import main
 
     assert main(["report", str(hot[2] / "rank1_ascend_pt"), "--format", "json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = fields_of(capsys.readouterr().out)
     assert [row["layer"] for row in report["experts"]] == [0, 1, 2, 3]
     assert all(row["combine_us"] > 0 and row["passes"] == 4 for row in report["experts"])
     assert all(not row["id"].startswith("EXPERT") for row in report["findings"])

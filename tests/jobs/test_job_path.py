@@ -19,6 +19,7 @@ from pipelines import Pipeline
 from pipelines import write as write_stage
 from simulator import simulate_ranks
 from situations import JOBS
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.job import Job
@@ -171,7 +172,7 @@ def test_what_one_group_is_blamed_for_does_not_change_the_path(tmp_path: Path):
 
 def test_json_says_what_the_tables_say(capsys: pytest.CaptureFixture[str]):
     assert main(["ranks", str(FIXTURE), "--format", "json"]) == 0
-    part = json.loads(capsys.readouterr().out)["critical_path"]
+    part = fields_of(capsys.readouterr().out)["critical_path"]
     path = told(FIXTURE)
     assert part["told"]
     assert part["sentence"] == words(path.sentence)

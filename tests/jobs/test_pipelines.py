@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as structs_replace
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
+from written import fields_of
 
 from npu_tui.analysis.schedules import plan_of, planned
 from npu_tui.analysis.what_if import UnknownChangeError
@@ -21,10 +21,10 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.summary import read_summaries, write_summary
-from npu_tui.output.formats import written
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
 from npu_tui.output.job_whatif import job_remedies, job_whatif
+from npu_tui.output.statement import written
 from npu_tui.strings import words
 
 _SLOW = "middle stage slow"
@@ -181,7 +181,7 @@ def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[
     spec, job = slow
     path = str(job.path)
     assert main(["whatif", path, "stage 2 as others", "16 micro batches", "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = fields_of(capsys.readouterr().out)
     assert found["error"] < 1e-4
     stage, micro = found["changes"]
     price = write(spec, None) - write(healthy(spec), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections import defaultdict
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.blame import excess
@@ -81,7 +81,7 @@ def test_a_late_rank_without_files_is_named(real_profiles: Path):
 
 def test_a_job_without_traces(real_profiles: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["ranks", str(real_profiles / "job4"), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = fields_of(capsys.readouterr().out)
     assert [row["offset_us"] for row in found["clock"]] == pytest.approx([0, -1.0, -25.0, 1.5], abs=2)
     assert found["source"] | {"path": ""} == {"path": "", "ranks": 4, "traces": 0, "kinds": ["companions"]}
     stage = next(each for each in found["findings"] if each["id"] == "RANK.STAGE")

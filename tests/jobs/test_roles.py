@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from made_roles import colocated
 from roles import Layout, Work, write_roles
+from written import fields_of, reasons
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
@@ -50,7 +51,7 @@ def test_steps_without_folders_survive_a_bad_profile(tmp_path: Path):
     (bad / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_text("no trace")
     report = job_report(open_job(tmp_path))
     assert report.steps == ["1", "2", "3"]
-    assert [str(bad) in line for line in report.not_checked].count(True) == 1
+    assert [str(bad) in line for line in reasons(report)].count(True) == 1
     assert len(report.stints) == 3 * 4 * 3 - 1
 
 
@@ -90,8 +91,8 @@ def test_a_bad_rank_and_an_empty_role_are_lines(made: Path, tmp_path: Path):
         shutil.rmtree(profile)
     report = job_report(open_job(tmp_path / "p"))
     assert len(report.rank_table) == 8  # the rank has another step, the role another one
-    assert sum(str(bad) in line for line in report.not_checked) == 1
-    assert sum("ref_compute_log_prob: no profile is in it" in line for line in report.not_checked) == 1
+    assert sum(str(bad) in line for line in reasons(report)) == 1
+    assert sum("ref_compute_log_prob: no profile is in it" in line for line in reasons(report)) == 1
 
 
 def test_summaries_of_roles_are_the_job(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -100,7 +101,7 @@ def test_summaries_of_roles_are_the_job(made: Path, tmp_path: Path, capsys: pyte
     found = []
     for path in (made, tmp_path / "kept"):
         assert main(["ranks", str(path), "--traces", "--format", "json"]) == 0
-        found.append(json.loads(capsys.readouterr().out))
+        found.append(fields_of(capsys.readouterr().out))
         found[-1]["source"].pop("path")
     assert found[0] == found[1]
 
@@ -125,7 +126,7 @@ def test_raw_profiles_hosts_of_engines_and_roles_without_times_are_lines(made: P
     engine.mkdir()
     (engine / "node_async_llm.17.pt.trace.json").write_text("[]")
     report = job_report(open_job(tmp_path / "p"))
-    text = "\n".join(report.not_checked)
+    text = "\n".join(reasons(report))
     assert "2 raw profiles" in text
     assert "no profile is in it" not in text
     assert "async_llm), not a rank" in text
@@ -152,7 +153,7 @@ def test_a_gate_and_a_step_of_roles(made: Path, capsys: pytest.CaptureFixture[st
     assert main(["check", str(made), "--max-rank-wait", "50%"]) == 0
     assert "actor_update" in capsys.readouterr().out
     assert main(["ranks", str(made), "--step", "2", "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = fields_of(capsys.readouterr().out)
     assert {row["step"] for row in found["role_steps"]} == {row["step"] for row in found["heat"]} == {"2"}
 
 

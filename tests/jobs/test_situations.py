@@ -11,6 +11,7 @@ import pytest
 from made_jobs import simulated
 from msgspec.structs import replace
 from simulations import simulate
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
@@ -93,7 +94,7 @@ def test_mixed_levels_are_told(folder: Path, capsys: pytest.CaptureFixture[str])
     info = folder / "rank_5_ascend_pt" / "profiler_info_5.json"
     info.write_text(info.read_text().replace("Level1", "Level2"))
     assert main(["ranks", str(folder), "--format", "json"]) == 0
-    assert any("levels" in line for line in json.loads(capsys.readouterr().out)["not_checked"])
+    assert any("levels" in row["reason"] for row in fields_of(capsys.readouterr().out)["not_checked"])
 
 
 def test_a_host_that_was_booted_again_is_another_host_and_changes_no_blame(folder: Path):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from written import reasons
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.steps import Step
@@ -109,9 +110,9 @@ def test_a_collective_that_a_wrong_clock_puts_far_away_is_told_and_not_judged(tm
     assert [len(rank.calls) for rank in job.ranks] == [4, 3]
     assert len(job.meetings) == 3
     assert job.length < 10**9
-    assert any(
-        "1 slice lies 720.0 h away from all others: not judged" in line for line in job_report(job).not_checked
-    ), job_report(job).not_checked
+    assert any("1 slice lies 720.0 h away from all others: not judged" in line for line in reasons(job_report(job))), (
+        reasons(job_report(job))
+    )
 
 
 _KERNELS = """Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -19,6 +18,7 @@ from unittest.mock import MagicMock
 
 import msgspec
 import pytest
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.jobs.model import LinkUse
@@ -68,7 +68,7 @@ def deep(levels: int) -> list[Any]:
 def report(path: Path, capsys: pytest.CaptureFixture[str]) -> dict:
     capsys.readouterr()
     assert main(["ranks", str(path), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = fields_of(capsys.readouterr().out)
     assert found["source"].pop("path") == str(path)
     return found
 

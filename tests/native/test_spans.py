@@ -70,13 +70,10 @@ def test_spans_cover_as_much_as_in_python() -> None:
         sums = np.append(0, np.cumsum(inside))
         for low in (random.integers(-50, 20_050, 900), np.sort(random.integers(-50, 20_050, 900))):
             high = low + random.integers(0, random.choice([3, 60, 20_000]), 900)
-            thread = random.integers(0, 3, 900)
-            for number in (None, 0, 2, 7):
-                place, found = covered(start, end, low, high, thread, number)
-                mine = slow_covered(start, end, low, high, thread, number)
-                assert np.array_equal(place, mine[0])
-                assert np.array_equal(found, mine[1])
-                whole = sums[np.minimum(high + 50, 20_200)] - sums[np.minimum(low + 50, 20_200)]
-                whole[(thread != number) & (number is not None)] = 0
-                assert np.array_equal(place, np.flatnonzero(whole))
-                assert np.array_equal(found, whole[whole > 0])
+            place, found = covered(start, end, low, high)
+            mine = slow_covered(start, end, low, high)
+            assert np.array_equal(place, mine[0])
+            assert np.array_equal(found, mine[1])
+            whole = sums[np.minimum(high + 50, 20_200)] - sums[np.minimum(low + 50, 20_200)]
+            assert np.array_equal(place, np.flatnonzero(whole))
+            assert np.array_equal(found, whole[whole > 0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured import opened
+from written import fields_of
 
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.owner import Owner
@@ -45,7 +45,7 @@ REAL = [
 
 def said(name: str, **part: Any) -> list[dict[str, Any]]:
     """The paths of the JSON report by device."""
-    paths = json.loads(opened(name).report(**part).json())["critical_path"]
+    paths = fields_of(opened(name).report(**part).json())["critical_path"]
     return paths if isinstance(paths, list) else [paths]
 
 
@@ -192,7 +192,7 @@ def test_a_step(step: int) -> None:
 
 
 def test_several_devices_are_a_list() -> None:
-    answer = json.loads(opened("msprof_two_devices").report().json())["critical_path"]
+    answer = fields_of(opened("msprof_two_devices").report().json())["critical_path"]
     assert [path["device"] for path in answer] == [0, 1]
     written = opened("msprof_two_devices").report().text()
     assert "Where the iteration goes on device 1" in written

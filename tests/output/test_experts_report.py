@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from written import fields_of, reasons
 
 from npu_tui.analysis.placement import best_swap, copies_in
 from npu_tui.cli.main import main
@@ -152,7 +153,7 @@ def test_experts_have_the_numbers_of_the_placement_that_fits(tmp_path: Path):
     (tmp_path / "prefill_global_deployment.json").write_text(json.dumps(_placement([[0, 1, 2], [3, 4, 5]])))
     report = _report(tmp_path)
     assert report.layers[0].expert == 0
-    assert any("numbered rank by rank" in line for line in report.not_checked)
+    assert any("numbered rank by rank" in line for line in reasons(report))
 
 
 def test_what_cannot_be_read_is_said_in_a_line_and_loses_nothing_else(tmp_path: Path):
@@ -174,11 +175,11 @@ def test_what_cannot_be_read_is_said_in_a_line_and_loses_nothing_else(tmp_path: 
     assert report.ranks == good.ranks
     assert report.layers == good.layers
     assert [(row.devices, row.slots) for row in report.placements] == [(1, 2)]
-    said = "\n".join(report.not_checked)
+    said = "\n".join(reasons(report))
     names = "decode_3 decode_4 decode_5 decode_00 decode_6 model_gen a_global b_global expert_map"
     for name in names.split():
         assert name in said
-    assert all("\n" not in line for line in report.not_checked)
+    assert all("\n" not in line for line in reasons(report))
     assert "4 entries left out" in said
 
 
@@ -187,7 +188,7 @@ def test_cells_that_are_no_tokens_are_unknown_and_a_heading_is_none(tmp_path: Pa
     (tmp_path / "decode_1.csv").write_text("1,1\n1,1\n1,1\n1,1\n")
     report = _report(tmp_path)
     assert [row.tokens for row in report.ranks] == [44, 8]
-    assert any("4 cells are not token counts" in line for line in report.not_checked)
+    assert any("4 cells are not token counts" in line for line in reasons(report))
 
 
 def test_of_several_collections_the_last_counts(tmp_path: Path):
@@ -195,7 +196,7 @@ def test_of_several_collections_the_last_counts(tmp_path: Path):
     (tmp_path / "model_gen_config.json").write_text('{"num_moe_layers": 2}')
     report = _report(tmp_path)
     assert [row.tokens for row in report.layers] == [16, 12]
-    assert sum("the last ones count" in line for line in report.not_checked) == 2
+    assert sum("the last ones count" in line for line in reasons(report)) == 2
 
 
 def _group_list(file: Path, numbers: list[int], storage: str = "LongStorage") -> None:
@@ -236,7 +237,7 @@ def test_group_lists_of_dumped_products_are_loads(tmp_path: Path, storage: str):
     os.mkfifo(rank / "NPU.npu_grouped_matmul.3.forward.kwargs.group_list.pt")
     again = _report(tmp_path)
     assert again.ranks == report.ranks
-    assert any("rank2" in line for line in again.not_checked)
+    assert any("rank2" in line for line in reasons(again))
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
@@ -250,10 +251,13 @@ def test_every_format_tells_them_alone_and_beside_a_profile(
     if form == "html":
         assert "+66.7%" in alone  # the map of ranks by layer
     if form == "json":
-        report = json.loads(alone)
+        report = fields_of(alone)
         (finding,) = report["findings"]
         assert (finding["id"], finding["severity"], finding["ranks"]) == ("EXPERT.SWAP", "medium", [0])
-        assert (report["source"]["kinds"], report["not_checked"]) == (["experts"], [say("job.experts.alone")])
+        assert (report["source"]["kinds"], report["not_checked"]) == (
+            ["experts"],
+            [{"id": "experts.alone", "reason": say("job.experts.alone")}],
+        )
 
 
 def test_nothing_readable_is_an_error_of_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -271,7 +275,7 @@ def test_beside_a_profile_they_stand_in_its_report(tmp_path: Path, capfd: pytest
     (folder / "expert_hotspot").mkdir()
     _dump(folder / "expert_hotspot", [[[60, 40], [10, 10]]])
     assert main(["report", str(folder), "--format", "json"]) == 0
-    report = json.loads(capfd.readouterr().out)
+    report = fields_of(capfd.readouterr().out)
     assert report["expert_files"]["loads"][0]["uneven"] == 1.6667
     assert report["experts"] == []
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 
 import pytest
+from written import fields_of
 
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
@@ -147,7 +147,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.startswith("lost time\n")
     assert re.search(r"x +next starved launch", told), "keys"
     assert main(["explain", "starved", "--format", "json"]) == DONE
-    (word,) = json.loads(capsys.readouterr().out)["words"]
+    (word,) = fields_of(capsys.readouterr().out)["words"]
     assert (word["id"], word["findings"]) == ("starved", ["DISPATCH.VERTICAL"])
     with pytest.raises(SystemExit) as stop:
         main(["explain", "COMM.STRAGLER\x1b[31m"])

@@ -19,15 +19,28 @@ def report(capsysbinary: pytest.CaptureFixture[bytes], *words: str) -> dict[str,
 
 
 def test_fields_are_those_of_the_whole_report(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    whole = report(capsysbinary)
-    some = report(capsysbinary, "--fields", "verdict, findings.id,findings.evidence.lane,overlap.free_us")
-    assert list(some) == ["schema_version", "overlap", "verdict", "findings"]
+    names = "verdict, findings.id,findings.evidence.lane,overlap.free_us"
+    whole, some = report(capsysbinary), report(capsysbinary, "--fields", names)
+    assert list(some) == ["schema_version", "verdict", "findings", "sections"]
     assert some["verdict"] == whole["verdict"]
-    assert some["overlap"] == {"free_us": whole["overlap"]["free_us"]}
+    assert some["sections"] == {"overlap": {"free_us": whole["sections"]["overlap"]["free_us"]}}
+    assert report(capsysbinary, "--fields", names.replace("overlap", "sections.overlap")) == some
+    old = report(capsysbinary, "--fields", names, "--schema", "1")
+    assert list(old) == ["schema_version", "overlap", "verdict", "findings"]
+    assert (old["schema_version"], old["overlap"], old["findings"]) == (
+        1,
+        some["sections"]["overlap"],
+        some["findings"],
+    )
     assert some["findings"] == [
         {"id": each["id"], "evidence": [{"lane": place["lane"]} for place in each["evidence"]]}
         for each in whole["findings"]
     ]
+
+
+@pytest.mark.parametrize("names", ["sections,overlap.free_us", "overlap,sections", "sections.overlap,sections"])
+def test_all_sections_are_all_of_them(names: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert report(capsysbinary, "--fields", names)["sections"] == report(capsysbinary)["sections"]
 
 
 @pytest.mark.parametrize("names", ["findings.id,findings", "findings,findings.id"])
@@ -39,6 +52,10 @@ def test_what_is_asked_for_whole_is_whole(names: str, capsysbinary: pytest.Captu
     ("words", "said"),
     [
         (("--format", "json", "--fields", "findings.idd"), "there is no field findings.idd; did you mean findings.id?"),
+        (("--format", "json", "--fields", "overlap.fre_us"), "field overlap.fre_us; did you mean overlap.free_us?"),
+        (("--format", "json", "--fields", "sections.overlp"), "field sections.overlp; did you mean sections.overlap?"),
+        (("--format", "json", "--fields", "overlp"), "there is no field overlp; did you mean overlap?"),
+        (("--format", "json", "--fields", "overlp", "--schema", "1"), "field overlp; did you mean overlap?"),
         (("--format", "json", "--fields", "zzz"), "there is no field zzz\n"),
         (("--format", "json", "--fields", "verdict.x"), "there is no field verdict.x; did you mean verdict?"),
         (("--fields", "verdict"), "--fields needs --format json"),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from measured import answers, part_of, profile_of
-from written import text_report
+from written import fields_of, text_report
 
 from npu_tui.load.load import load
-from npu_tui.output.formats import json_report
+from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import report
 from npu_tui.profile.parts import parse_range, select_step
 from npu_tui.rules.model import SEVERITIES
@@ -95,7 +95,7 @@ def every(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def test_schema(opened: dict[str, Any]) -> None:
-    assert opened["schema_version"] == 1
+    assert opened["schema_version"] == 2
     for name, fields in SCHEMA.items():
         for row in every(opened, name):
             assert set(fields.split()) <= row.keys(), name
@@ -299,7 +299,7 @@ def test_control_characters_stay_out(tmp_path: Path) -> None:
     ]
     file = tmp_path / "trace_view.json"
     file.write_bytes(orjson.dumps(events))
-    written = json_report(report(part_of(load(file)))).decode()
+    written = json_bytes(report(part_of(load(file)))).decode()
     assert "\\u001b" not in written
     assert "\u202e" not in written
-    assert orjson.loads(written)["operators"][0]["count"] == 1
+    assert fields_of(written)["operators"][0]["count"] == 1

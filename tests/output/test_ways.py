@@ -18,7 +18,7 @@ from ways import every_way
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import load
-from npu_tui.output.formats import json_report
+from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import report
 from npu_tui.profile import profile as measuring
 from npu_tui.profile.profile import Profile
@@ -37,12 +37,12 @@ def test_trace_and_report_are_the_same(
     _, alone = next(ways)
     assert_equal(alone, read(document.data))
     events = [json.loads(event) for event in document.events]
-    answer = json_report(report(Profile(alone)))
+    answer = json_bytes(report(Profile(alone)))
     for way, trace in ways:
         assert_same(alone, trace, way)
         assert [json_args(trace).event(ordinal) for ordinal in range(len(events))] == events, way
         trace.path = alone.path
-        assert json_report(report(Profile(trace))) == answer, way
+        assert json_bytes(report(Profile(trace))) == answer, way
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_trace_and_report_are_the_same(
 )
 def test_threads_change_no_answer(name: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = load(FIXTURES / name)
-    alone = json_report(report(Profile(trace)))
+    alone = json_bytes(report(Profile(trace)))
     monkeypatch.setattr(measuring, "_WORTH_A_THREAD", 0)
     if large:
         monkeypatch.setattr(measuring, "_LARGE", 0)
     trace = load(FIXTURES / name)
-    assert json_report(report(Profile(trace, threads=3))) == alone
+    assert json_bytes(report(Profile(trace, threads=3))) == alone
 
 
 def test_what_a_thread_meets_is_told_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

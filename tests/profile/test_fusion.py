@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from measured import profile_at
 
-from npu_tui.output.formats import written
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
+from npu_tui.output.statement import written
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query

@@ -7,9 +7,9 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import orjson
 import pytest
 from measured import profile_at
+from written import fields_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tui"))
 
@@ -67,7 +67,7 @@ def test_the_limits_tell_apart(tmp_path: Path) -> None:
 
 
 def test_reports(known: Known, capsys: pytest.CaptureFixture[str]) -> None:
-    found = orjson.loads(said(capsys, "report", str(PROFILE), "--format", "json"))
+    found = fields_of(said(capsys, "report", str(PROFILE), "--format", "json"))
     assert (found["dispatch"]["near_vertical"], found["dispatch"]["starved"]) == (known.near, known.starved)
     text = said(capsys, "report", str(PROFILE))
     assert f"lost in {known.starved} starved launches of" in text

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 from asking import FIXTURES, ROOT
+from written import fields_of
 
 from npu_tui.cli.main import main
 from npu_tui.query.examples import EXAMPLES
@@ -63,7 +64,7 @@ def test_without_sql_tables_are_listed(capfd: pytest.CaptureFixture[str]) -> Non
     assert [line.split()[0] for line in one.splitlines()[2:]][: len(TABLES["kernels"].sql)] == [
         column.id for column in TABLES["kernels"].sql
     ]
-    found = json.loads(asked(capfd, PROFILE, "--format", "json"))
+    found = fields_of(asked(capfd, PROFILE, "--format", "json"))["tables"]
     assert [row["table"] for row in found] == list(ONE_PROFILE)
 
 

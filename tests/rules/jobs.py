@@ -112,12 +112,14 @@ def facts_of(
     bare = build_trace(WholeColumns(), "rows", (), None, Health())
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
-        values["all_kernels"] = kernels_of(bare, [], Tables(_Rows(Path(), KERNELS, rows), bare, NONE, NONE))
+        values["all_kernels"] = kernels_of(
+            bare, [], Tables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
+        )
     if isinstance(memory, Memory):
         values["memory"] = memory
     elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
-        values["memory"] = memory_of(Tables(_Rows(Path(), MEMORY, rows), bare, NONE, NONE))
+        values["memory"] = memory_of(Tables(_Rows(Path(), schema=MEMORY, listed=rows), bare, NONE, NONE))
     for name, value in values.items():
         changed[name] = value if name == "replay_of" else lambda value=value: value
     return Facts(device, structs.replace(found.inputs, **changed))
@@ -126,7 +128,7 @@ def facts_of(
 NONE = np.zeros(0, np.int64)
 
 
-class _Rows(Companions, frozen=True):
+class _Rows(Companions, frozen=True, kw_only=True):
     """A folder with one table."""
 
     schema: Schema

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from engines import Engine, outcome, recorded, troubles
 from jobs import by_id
 from measured import profile_at
 from test_repetitions import CANN, DEVICE, NO_MODEL, Writer
+from written import fields_of
 
 import npu_tui
 from npu_tui.analysis.device import Window
@@ -206,7 +206,7 @@ def test_limits_on_the_steps_of_a_kind(tmp_path: Path, capsys: pytest.CaptureFix
     assert "1 of 2 checks" in said
     assert "decode step, median" in said
     assert main(["check", "--max-step", "decode:p99", f"{longest}us", path, "--format", "json"]) == 0
-    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    (check,) = fields_of(capsys.readouterr().out)["checks"]
     assert (check["id"], check["value_us"]) == ("decode:p99", pytest.approx(np.percentile(spans, 99), abs=0.001))
     assert main(["check", path, "--max-step", "mixed:p90:1s"]) == 1
     assert "no engine step on the device is of the kind mixed; there are: decode and prefill" in capsys.readouterr().out

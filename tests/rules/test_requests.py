@@ -11,9 +11,9 @@ from jobs import by_id, measured
 from situations import Trouble
 from test_repetitions import Writer
 
-from npu_tui.output.formats import written
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
+from npu_tui.output.statement import written
 from npu_tui.output.text import ALL
 from npu_tui.strings import words
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 import pytest
 from claims import contradictions
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
+from written import fields_of
 
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
@@ -23,12 +23,12 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import Opening
 from npu_tui.output.compare_report import compared
-from npu_tui.output.formats import json_report, written
 from npu_tui.output.job_report import job_report
+from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document, worth_work
 from npu_tui.output.report_schema import Report
-from npu_tui.output.statement import profile_statement
+from npu_tui.output.statement import profile_statement, written
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.late_ranks import late
@@ -108,7 +108,7 @@ def shown(request: pytest.FixtureRequest) -> Shown:
     profile = Profile(opening.trace(), opening.source)
     session = make_session([profile])
     session.learn(0, profile.findings)
-    return Shown(session, orjson.loads(json_report(report(profile))))
+    return Shown(session, fields_of(json_bytes(report(profile))))
 
 
 def times(us: float) -> set[str]:
@@ -344,8 +344,8 @@ def test_markdown_has_the_id_and_the_gain_of_every_finding(shown: Shown) -> None
 
 def _screen_and_report_agree(view: Overview) -> None:
     """The head and the table of ranks have the verdict and the figures of the report."""
-    said = orjson.loads(json_report(job_report(view.job)))
-    assert said["verdict"] in " ".join(line.plain for line in JobHead.verdict_lines(view, 120, False))
+    said = fields_of(json_bytes(job_report(view.job)))
+    assert said["verdict"][0] in " ".join(line.plain for line in JobHead.verdict_lines(view, 120, False))
     ranks, rows = job_table(view, "job_ranks"), {row["rank"]: row for row in said["rank_table"]}
     assert isinstance(ranks, Table)
     headings = {field.column.id: field.heading for field in RANKS.panel}
@@ -373,7 +373,7 @@ def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[s
     session = compared_session(lambda both: Comparison(*map(Side, both)), [*map(_opened, names)])
     picture = session.picture
     assert picture is not None
-    said, head = orjson.loads(json_report(compared(picture.comparison, single=False))), ComparedHead(picture)
+    said, head = fields_of(json_bytes(compared(picture.comparison, single=False))), ComparedHead(picture)
     verdict, parts = head._verdict(400).plain, head._parts(400).plain
     assert change_text(said["step"]["delta_us"] * 1000) in verdict
     assert sum(part["delta_us"] or 0 for part in said["parts"]) == pytest.approx(said["step"]["delta_us"], abs=0.01)
@@ -401,7 +401,7 @@ def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
     said = profile_statement(profile)
     assert [words(line) for line in profile.findings.verdict] == list(said.verdict)
     shown = memory(Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
-    [device] = orjson.loads(json_report(said.data))["devices"]
+    [device] = fields_of(json_bytes(said.data))["devices"]
     assert isinstance(shown, Table)
     assert memory_text(device["peak_requested_bytes"]) in shown.note
 

@@ -15,6 +15,7 @@ from jobs import measured
 from measured import profile_at
 from situations import Situation
 from troubled import TROUBLED
+from written import fields_of
 
 from npu_tui.analysis.ranges import range_sums
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question
@@ -85,7 +86,7 @@ def test_the_command(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) 
     assert "shorter" in text
     assert "predicted" in text
     assert main(["whatif", str(tmp_path), "rank 2 in time", "--format", "json", "--no-cache"]) == 0
-    found = json.loads(capfdbinary.readouterr().out)
+    found = fields_of(capfdbinary.readouterr().out)
     assert (found["kind"], found["changes"][0]["text"]) == ("whatif", "rank 2 in time")
     with pytest.raises(SystemExit) as refused:
         main(["whatif", str(tmp_path), "magic", "--no-cache"])
