@@ -34,21 +34,12 @@ WORDED = frozenset(
 LIMITS = ("--max-free", "10%", "--max-lost", "5%", "--max-exposed-communication", "20%", "--fail-on", "high")
 
 
-def commands(simulated: Path) -> dict[str, list[str]]:
-    """The command line of every answer by the name of its file; a path of a profile stands in it as it is.
-
-    Pairs of jobs, memory snapshots and services are ``simulated`` into a folder.
-    """
+def commands() -> dict[str, list[str]]:
+    """The command line of every answer by the name of its file; a path of a profile stands in it as it is."""
     fixtures = sorted(path.parent for path in (ROOT / "fixtures").glob("*/truth.json"))
     profiles = {f"fixture-{path.name}": path for path in fixtures}
     jobs = {"fixture-two_ranks": ROOT / "fixtures" / "two_ranks"}
-    pairs = {
-        name: (ROOT / "fixtures" / base, ROOT / "fixtures" / new)
-        for name, base, new in (
-            ("fixtures", "healthy", "dispatch_bound"), ("communication", "healthy", "communication_bound"),
-            ("ranks", "two_ranks/rank0_ascend_pt", "two_ranks/rank1_ascend_pt"), ("unlike", "healthy", "mindspore"),
-        )
-    } | simulated_pairs(simulated)  # fmt: skip
+    pairs = {"fixtures": (ROOT / "fixtures" / "healthy", ROOT / "fixtures" / "dispatch_bound")}
     profiles |= {"fixture-lines": ROOT / "fixtures/chrome_generic/lines.json"}
     if traces := os.environ.get("NPU_TUI_TRACES"):
         real = Path(traces)
@@ -64,21 +55,38 @@ def commands(simulated: Path) -> dict[str, list[str]]:
                 pairs[f"{kind}-{level}"] = (folder / "rank0_ascend_pt", folder / "rank1_ascend_pt")
         pairs["text-db"] = (real / "text/level1/rank0_ascend_pt", real / "db/level1/rank0_ascend_pt")
         pairs["levels"] = (real / "text/level0/rank0_ascend_pt", real / "text/level1/rank0_ascend_pt")
-        pairs["jobs-levels"] = (real / "text/level0", real / "text/level1")
-        pairs["jobs-cluster"] = (real / "cluster", real / "cluster")
-        dumps = [real / "memory" / f"snapshot_{name}.pkl" for name in ("expandable", "with_empty_cache")]
-        pairs["memory-real"] = (dumps[0], dumps[1])
-        pairs["memory-memscope"] = (real / "memory/memscope_leaks.csv", real / "memory/memscope_baseline.csv")
     lines: dict[str, list[str]] = {}
     for name, path in profiles.items():
         for command, more in (("report", ()), ("whatif", ()), ("check", LIMITS)):
             lines[f"{command}-{name}"] = [command, str(path), *more]
     lines |= {f"ranks-{name}": ["ranks", str(path)] for name, path in jobs.items()}
     lines |= {f"check-job-{name}": ["check", str(path), "--max-rank-wait", "5%"] for name, path in jobs.items()}
-    for name, (base, new) in pairs.items():
-        for form in ("json", "text", "markdown", "html"):
-            lines[f"compare-{name}-{form}"] = ["compare", str(base), str(new), "--format", form]
+    lines |= {f"compare-{name}": ["compare", str(base), str(new)] for name, (base, new) in pairs.items()}
     return lines
+
+
+def comparisons(simulated: Path) -> dict[str, list[str]]:
+    """The command lines of comparisons of every kind, in every format; most pairs are ``simulated`` into a folder."""
+    pairs = {name: (words[1], words[2]) for name, words in commands().items() if words[0] == "compare"}
+    pairs |= {
+        f"compare-{name}": (str(ROOT / "fixtures" / base), str(ROOT / "fixtures" / new))
+        for name, base, new in (
+            ("communication", "healthy", "communication_bound"), ("unlike", "healthy", "mindspore"),
+            ("ranks", "two_ranks/rank0_ascend_pt", "two_ranks/rank1_ascend_pt"),
+        )
+    }  # fmt: skip
+    if traces := os.environ.get("NPU_TUI_TRACES"):
+        pairs |= {
+            f"compare-{name}": (f"{traces}/{base}", f"{traces}/{new}")
+            for name, base, new in (
+                ("jobs-levels", "text/level0", "text/level1"), ("jobs-cluster", "cluster", "cluster"),
+                ("memory-real", "memory/snapshot_expandable.pkl", "memory/snapshot_with_empty_cache.pkl"),
+                ("memory-memscope", "memory/memscope_leaks.csv", "memory/memscope_baseline.csv"),
+            )
+        }  # fmt: skip
+    pairs |= {f"compare-{name}": (str(base), str(new)) for name, (base, new) in simulated_pairs(simulated).items()}
+    forms = ("json", "text", "markdown", "html")
+    return {f"{name}-{form}": ["compare", *sides, "--format", form] for name, sides in pairs.items() for form in forms}
 
 
 def write(folder: Path, checkout: Path, only: str | None = None) -> None:
@@ -104,7 +112,8 @@ def write(folder: Path, checkout: Path, only: str | None = None) -> None:
         (folder / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
     with ThreadPoolExecutor(2) as pool, TemporaryDirectory() as simulated:
-        chosen = {name: words for name, words in commands(Path(simulated)).items() if only in (None, words[0])}
+        lines = commands() | comparisons(Path(simulated))
+        chosen = {name: words for name, words in lines.items() if only in (None, words[0])}
         list(pool.map(lambda item: answer(*item), chosen.items()))
 
 
