@@ -12,6 +12,7 @@ from bisect import bisect_left, insort
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.snapshot import Failure
 from npu_tui.trace.snapshot import BEFORE, GIVEN_BACK, SMALL, SMALL_SEGMENT, DeviceMemory
 
@@ -21,8 +22,6 @@ _OWN_SEGMENT, _GRAIN = 10 << 20, 2 << 20
 _ROUND, _PAD = 512, 32
 _LONGEST = 100_000
 """Events of a history that is replayed."""
-_EXACT = 0.02
-"""How far the replay of the run may be from what it reserved."""
 _SPLITS = (64 << 20, 256 << 20)
 """Values of ``max_split_size`` that are tried, bytes."""
 _NO_LIMIT = 1 << 62
@@ -163,7 +162,7 @@ def recorded(device: DeviceMemory) -> Replay | None:
         return None
     was = replay(device, Settings(expandable=device.is_expandable))
     most = device.fullest[1]
-    return was if abs(was.peak - most) <= _EXACT * most else None
+    return was if abs(was.peak - most) <= EVEN * most else None
 
 
 def best_split(device: DeviceMemory) -> tuple[int, Replay]:

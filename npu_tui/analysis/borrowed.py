@@ -20,6 +20,7 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.kernels import Coded, KernelTable
 from npu_tui.analysis.launches import graph_calls, graph_launches, operation_of
+from npu_tui.analysis.limits import SOME
 from npu_tui.analysis.modules import ShapesOf
 from npu_tui.analysis.origins import Origins, origins
 from npu_tui.analysis.overlap import DevicePart
@@ -35,8 +36,6 @@ ACCEPTED = 0.8
 0.5, with the other mode 0.57 and 0.67."""
 _TRIED = 4
 """Sequences of the other side that are aligned with one of this side: those with most kernels in common."""
-_OPENING = 3
-"""Kernels by which the first launch of a step is known again."""
 _UNNAMED = 5
 
 
@@ -286,7 +285,7 @@ def _cut(start: I64, launch: I64, keys: Keys, starts: I64) -> Iterator[I64]:
         step = np.searchsorted(starts, start, "right")
     else:
         begins = np.flatnonzero(np.diff(launch, prepend=launch[0] - 1))
-        like = [at for at in begins.tolist() if keys[at : at + _OPENING] == keys[:_OPENING]]
+        like = [at for at in begins.tolist() if keys[at : at + SOME] == keys[:SOME]]
         step = np.searchsorted(np.array(like), np.arange(len(launch)), "right")
     yield from (np.flatnonzero(step == number) for number in np.unique(step).tolist())
 

@@ -12,13 +12,11 @@ from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.device import DeviceSlices, Window, named_on
 from npu_tui.analysis.launches import Around, Pairs
+from npu_tui.analysis.limits import ROUNDING_NS
 from npu_tui.analysis.overlap import OverlapLanes
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
-
-ROUNDING_NS = 2
-"""Edges of Free slices are rounded by themselves: they may differ from those of busy slices by so much."""
 
 
 class Idles(Struct, frozen=True):

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.device import DeviceSlices
+from npu_tui.analysis.limits import ENOUGH, HALF
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
@@ -21,11 +22,8 @@ _LEAST_NS = 10_000_000
 """A launch is never so long on its way."""
 _DRIFT = 1e-3
 """Clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)."""
-_FEWEST = 5
-"""So many launches on either side must agree."""
 _SHARE = 0.25
 """So many of those after a jump show it; the others wait on the device for longer than the jump is."""
-_MOST = 0.5
 _IDLE_NS = 10_000
 
 
@@ -95,7 +93,7 @@ def _launches_of(trace: Trace, device: DeviceSlices) -> Iterator[_Launches]:
         every = _Launches(links.source_time[link], start, np.minimum(since, start), stream)
         order = np.argsort(lane, kind="stable")
         for chosen in np.split(order, np.flatnonzero(np.diff(lane[order])) + 1):
-            if len(chosen) >= 2 * _FEWEST:
+            if len(chosen) >= 2 * ENOUGH:
                 yield every.taken(chosen)
 
 
@@ -105,7 +103,7 @@ def _jump(launches: _Launches) -> ClockJump | None:
     by_start = launches.taken(np.lexsort((launches.source, launches.start)))
     for ordered, shown_by in ((by_source, _early), (by_start, _overtaken), (by_start, _stood)):
         first, shown = shown_by(ordered, least)
-        if first >= _FEWEST and np.count_nonzero(shown) >= max(_FEWEST, _SHARE * (len(ordered.source) - first)):
+        if first >= ENOUGH and np.count_nonzero(shown) >= max(ENOUGH, _SHARE * (len(ordered.source) - first)):
             by = _floor(ordered.latency[:first]) - _floor(ordered.latency[first:])
             if abs(by) >= least:
                 return ClockJump(int(ordered.source[first]), by)
@@ -135,7 +133,7 @@ def _stood(launches: _Launches, least: int) -> tuple[int, Bools]:
     soon = np.flatnonzero(launches.latency < least)
     first = int(soon[-1]) + 1 if len(soon) else 0
     waited = launches.taken(np.arange(first, len(launches.source))).waited(least)
-    known = 0 < first < len(launches.source) and np.mean(waited) >= _MOST
+    known = 0 < first < len(launches.source) and np.mean(waited) >= HALF
     return first if known and launches.start[first] - launches.start[first - 1] >= least else 0, waited
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
 from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
 from npu_tui.trace.arrays import I64, distinct, summed
@@ -173,10 +174,6 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> Wait
     return Waits(known, length, peer, until, _unseen(trace, tasks, begin + come, end))
 
 
-_LONG_NS = 100_000
-"""A shorter wait in the middle of a collective is its rhythm."""
-
-
 def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
     """How long each waited after ``since`` without moving data meanwhile, ns; 0 where the transfers explain it.
 
@@ -188,7 +185,7 @@ def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
     waited = np.zeros(count, np.int64)
     waits = np.flatnonzero(tasks.kind == _WAITING)
     low, high = np.maximum(slices.start[tasks.item[waits]], since[tasks.owner[waits]]), slices.end[tasks.item[waits]]
-    long = high - low >= _LONG_NS
+    long = high - low >= SHORT_NS
     if not long.any():
         return waited
     apart = int(max(slices.end[tasks.item].max(), end.max())) + 1  # collectives of several groups overlap
@@ -205,7 +202,7 @@ def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
         np.add.at(total, span[0] // apart, span[1] - span[0])
     by_rdma = np.zeros(count, np.bool_)
     by_rdma[tasks.owner[tasks.kind == _REMOTE]] = True
-    return np.where((waited > np.maximum(moved, _LONG_NS)) & ~by_rdma, waited, 0)
+    return np.where((waited > np.maximum(moved, SHORT_NS)) & ~by_rdma, waited, 0)
 
 
 def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import Trace
@@ -32,8 +33,6 @@ from npu_tui.trace.scheduling import (
 PARTS = (*State.__members__, "interrupt")
 INTERRUPT = len(State)
 WAITING = "waiting"
-_LONG_WAKEUP = 100_000
-"""An idle CPU needs less to begin with a thread, ns: one that waits longer may not run."""
 _DEEP = 4
 """How many sleeps are followed to the threads that ended them."""
 _MOST_STARTS = 5000
@@ -161,7 +160,7 @@ def _of_thread(
             taken = summed(inner, until - begin, len(row))
             part = INTERRUPT if running else state[row][inner]
             by = spans.kind[found]
-            by = np.where((by == IDLE) & (until - begin < _LONG_WAKEUP) & (not running), WAKING, by)
+            by = np.where((by == IDLE) & (until - begin < SHORT_NS) & (not running), WAKING, by)
             _put(rows, of[row][inner], part, until - begin, task, by, cpu, begin, until)
             rest = (end - start)[row] - taken
             _put(rows, of[row], state[row], rest, task, NOBODY, cpu, start[row], end[row])

@@ -14,6 +14,7 @@ from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, blockin
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
+from npu_tui.analysis.limits import COPY_NS, LONG_NS, SHORT_NS, SOME
 from npu_tui.trace.arrays import F64, I8, I64, Bools
 from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.model import Trace
@@ -54,24 +55,14 @@ Cause = Literal[
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 """What ``Drains.cause`` numbers."""
 
-_DRAIN_NS = 100_000
-"""The shortest pause that counts as a drain."""
-_INTERRUPTED_FROM = 3
-"""Launches in flight that make a filled queue."""
 _BEFORE_NS = 2_000_000
 """How long before a drain device work may have run that explains it."""
 _READ_NS = 20_000
 """A shorter operation that reads a value found it on the host."""
-_BLOCKING_COPY_NS = 200_000
-"""A shorter operation that copies need not have waited for the end of the copy."""
-_LONG_HEAD_NS = 1_000_000
-"""A shorter collective or event wait does not block its stream for long enough."""
 _GOOD_PART, _MOST = 0.25, 0.5
 """Shares of a drain that what explains it takes."""
 _MOSTLY_SILENT, _BEFORE_SILENCE = 0.8, 3
 """The share of a drain that is silence, and slices after the wait, such as that of a step, which silence may follow."""
-_LONG_COPY_NS = 200_000
-"""A shorter copy does not delay the kernels behind it."""
 
 
 class Drains(Struct, frozen=True, eq=False):
@@ -94,7 +85,7 @@ class Drains(Struct, frozen=True, eq=False):
     @property
     def interrupted(self) -> Bools:
         """Whether the queue had been filled before, in contrast to a device that starves all the time."""
-        return self.peak_backlog >= _INTERRUPTED_FROM
+        return self.peak_backlog >= SOME
 
     def taken(self, chosen: Bools | I64) -> Drains:
         """Those of them that are ``chosen``."""
@@ -124,7 +115,7 @@ def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> Drains:
     """The drains of ``device``."""
     target = trace.links.target_slice[pairs.link].astype(np.int64)
     time, depth, pair = backlog(pairs)
-    at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= _DRAIN_NS))
+    at = np.flatnonzero((depth[:-1] == 0) & (time[1:] - time[:-1] >= SHORT_NS))
     if not len(at):
         return NO_DRAINS
     peak = np.maximum.reduceat(depth[: at[-1] + 1], np.append(0, at[:-1] + 1))
@@ -150,7 +141,7 @@ def between_kernels(trace: Trace, found: Drains, kernels: I64) -> Drains:
         np.where(begins, found.before[drain], np.append(0, kernels)[at]),
         np.where(ends, found.after[drain], np.append(kernels, 0)[at]),
     )
-    return cut.taken(cut.end - cut.start >= _DRAIN_NS)
+    return cut.taken(cut.end - cut.start >= SHORT_NS)
 
 
 def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> I8:
@@ -174,22 +165,22 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     waiting_operations = waiting_operations[length(waiting_operations) > _READ_NS]
     if not len(waiting_calls):  # level 0
         copying = named_on(trace, ("python", "other"), BLOCKING_COPIES.__contains__)
-        waiting_operations = np.union1d(waiting_operations, copying[length(copying) > _BLOCKING_COPY_NS])
+        waiting_operations = np.union1d(waiting_operations, copying[length(copying) > COPY_NS])
     returned = np.sort(np.concatenate((slices.end[waiting_calls], slices.end[waiting_operations])))
     low = np.searchsorted(returned, host_start, "right")
     last = np.searchsorted(returned, np.minimum(issued, host_end), "right")
     waited, since = last > low, np.append(returned, 0)[last - 1]
     # Where the host records nothing for most of the drain once it has waited, the wait is not what takes so long.
-    short, least = host_end - host_start < _LONG_HEAD_NS, _MOSTLY_SILENT * (host_end - host_start)
+    short, least = host_end - host_start < LONG_NS, _MOSTLY_SILENT * (host_end - host_start)
     for _ in range(_BEFORE_SILENCE):
         following = _next_begin(trace, since)
         waited &= short | (np.minimum(following, host_end) - since < least)
         since = following
     # A collective or event wait at the head of a stream blocks what is queued behind it.
     heads = np.flatnonzero(device.collective), named_on(trace, ("hardware",), _is_event_wait)
-    head = np.union1d(*(items[length(items) >= _LONG_HEAD_NS] for items in heads))
+    head = np.union1d(*(items[length(items) >= LONG_NS] for items in heads))
     copy, ai_cpu = np.flatnonzero(device.copy), np.flatnonzero(device.compute)
-    copy, ai_cpu = copy[length(copy) >= _LONG_COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
+    copy, ai_cpu = copy[length(copy) >= COPY_NS], ai_cpu[on_ai_cpu(trace, ai_cpu)]
     compiling = named_on(trace, ("cann",), lambda name: name.endswith("aclopCompileAndExecute"))
     memory = named_on(trace, HOST, is_memory_call)
     collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
@@ -247,8 +238,6 @@ def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
 
 _GAP_NS = 3_000_000
 """Near-vertical launches farther apart than this belong to different ranges."""
-_FEWEST = 3
-"""Launches of the smallest range."""
 
 
 class DispatchRange(Struct, frozen=True):
@@ -288,7 +277,7 @@ def dispatch_ranges(trace: Trace, device: DeviceSlices, launches: Dispatch) -> l
     firsts = np.flatnonzero(np.append(True, np.diff(time[near]) > _GAP_NS))
     lasts = np.append(firsts[1:], len(near)) - 1
     members = lasts - firsts + 1
-    firsts, lasts, members = firsts[members >= _FEWEST], lasts[members >= _FEWEST], members[members >= _FEWEST]
+    firsts, lasts, members = firsts[members >= SOME], lasts[members >= SOME], members[members >= SOME]
     start = time[near[firsts]]
     end = slices.end[links.target_slice[launches.link[near[lasts]]]]
     low, high = np.searchsorted(time, start, "left"), np.searchsorted(time, end, "right")

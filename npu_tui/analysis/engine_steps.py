@@ -14,6 +14,7 @@ from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
 from npu_tui.analysis.engine_calls import Work, launched_by
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.rhythm import Basis
 from npu_tui.analysis.steps import Step
 from npu_tui.native.spans import count_until
@@ -26,8 +27,7 @@ Captured = Literal["graph", "mixed", "eager"]
 """Whether graphs replay the kernels of a step, some of them, or none."""
 
 _ALL_REPLAYED = 0.95
-_MOSTLY_REPLAYED = 0.5
-"""A step whose only launch of a graph replays this share of its kernels is a replayed one; the rest is sampling."""
+"""A step of which graphs replay this share is a replayed one; with a single launch of a graph, most of it is enough."""
 _LONGER = 2.0
 """Steps of an unknown kind that compute so much longer than replayed ones are unlike them."""
 
@@ -189,7 +189,7 @@ def _captured(kernels: int, replayed: int, launched: int) -> Captured:
         return "eager"
     if not kernels or replayed >= _ALL_REPLAYED * kernels:
         return "graph"
-    return "graph" if launched == 1 and replayed >= _MOSTLY_REPLAYED * kernels else "mixed"
+    return "graph" if launched == 1 and replayed >= HALF * kernels else "mixed"
 
 
 def _masks(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64, I64]:

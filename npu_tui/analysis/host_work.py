@@ -9,19 +9,14 @@ import numpy.typing as npt
 
 from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST, named_in
+from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import dequeue_slices, dequeued_launches, enqueue_slices
+from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.trace.arrays import I64, distinct
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.once import of_trace
-
-_LEAST_NS = 500_000
-"""Shorter work is part of launching."""
-_ELSEWHERE = 0.5
-"""What spends this share of its time in waits, in calls of CANN or in what has its own finding is told there."""
-_MOST = 0.8
-"""A frame that spends this share of its time in operations is told by them: they have the line of the call."""
 
 
 @of_trace
@@ -65,16 +60,16 @@ def idle_work(trace: Trace) -> I64:
     quiet &= np.searchsorted(waited, start, "right") == np.searchsorted(waited, end)
     items = items[quiet]
     elsewhere = np.concatenate((waits, named_in(trace, calls, bool), named_in(trace, of_python, _has_finding)))
-    items = items[~_is_mostly(trace, elsewhere, items, _ELSEWHERE)]
+    items = items[~_is_mostly(trace, elsewhere, items, HALF)]
     frames = trace.categories.index("python_function") if "python_function" in trace.categories else -1
     is_frame = slices.category[items] == frames
     operations, framed = _outermost(trace, items[~is_frame]), _outermost(trace, items[is_frame])
-    told = _is_mostly(trace, operations, framed, _MOST)
+    told = _is_mostly(trace, operations, framed, NEARLY_ALL)
     framed = framed[~told]
     short = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
         short = _short(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
-    short = short[~_is_mostly(trace, elsewhere, short, _ELSEWHERE)]
+    short = short[~_is_mostly(trace, elsewhere, short, HALF)]
     work = _outermost(trace, np.unique(np.concatenate((operations, framed, short))))
     result: I64 = work[np.argsort(slices.start[work], kind="stable")]
     return result
@@ -83,7 +78,7 @@ def idle_work(trace: Trace) -> I64:
 def _long_in(trace: Trace, lane: Lane) -> I64:
     """The slices of ``lane`` of 500 us or more, ascending."""
     own = slice(lane.first, lane.last)
-    return lane.first + np.flatnonzero(trace.slices.end[own] - trace.slices.start[own] >= _LEAST_NS)
+    return lane.first + np.flatnonzero(trace.slices.end[own] - trace.slices.start[own] >= WORK_NS)
 
 
 def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:
@@ -99,7 +94,7 @@ def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64
     quiet = slices.end[items] <= events[event]
     items, event = items[quiet], event[quiet]
     time = slices.end[items] - slices.start[items]
-    items = items[np.bincount(event, time, len(events))[event] >= _LEAST_NS]
+    items = items[np.bincount(event, time, len(events))[event] >= WORK_NS]
     told = union(slices.start[framed], slices.end[framed])
     short: I64 = items[covered_within(*told, slices.start[items], slices.end[items]) == 0]
     return short

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.attention import attention_flops
+from npu_tui.analysis.limits import ENOUGH, SIGMAS
 from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.model import Trace
 
@@ -24,9 +25,7 @@ SIZES = {
 _WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
 """Data types that few AI core operators support; others run on the AI CPU (msprof-analyze advisor: AICPU)."""
 
-_OUTLIER_CALLS = 5  # see KernelTable.outliers
 _OUTLIER_RATIO = 1.5
-_OUTLIER_FENCE = 3.0
 
 
 def is_wide(kinds: str) -> bool:
@@ -140,8 +139,8 @@ class KernelTable(Struct, frozen=True):
         key = key * (len(self.dtypes.values) + 1) + self.dtypes.code[known] + 1
         groups = Groups(key, self.duration[known])
         low, middle, high = (groups.percentile(percent) for percent in (25.0, 50.0, 75.0))
-        limit = np.maximum(high + _OUTLIER_FENCE * (high - low), _OUTLIER_RATIO * middle)
-        limit[groups.count < _OUTLIER_CALLS] = np.inf
+        limit = np.maximum(high + SIGMAS * (high - low), _OUTLIER_RATIO * middle)
+        limit[groups.count < ENOUGH] = np.inf
         mask[known] = self.duration[known] > limit[groups.of]
         return mask
 

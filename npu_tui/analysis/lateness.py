@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
+from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SIGMAS
 from npu_tui.trace.arrays import I64, Bools, in_groups, summed
 from npu_tui.trace.model import Trace
 
@@ -17,10 +18,6 @@ TOGETHER_NS = 300_000
 """Ranks that arrive within this time of each other arrive together: they run the same code and move as one."""
 HARDLY = 0.1
 """Share of the waiting that may remain unexplained."""
-_SIGMAS = 3.0
-"""Ranks of equal speed are last no more often than this many standard deviations above their turn: once in 700 jobs."""
-_FILLS = 0.9
-"""A first receive is not late if the filling of the pipeline explains this share of its wait."""
 AS_LATE = 0.5
 """Ranks with this share of the longest lateness are late too."""
 
@@ -81,7 +78,7 @@ def lateness(seen: Arrivals, elapsed: I64, fill: I64, guessed: I64 | None = None
 
     Of a collective that ``guessed`` gives a wait nothing else is known: it is for an UNKNOWN rank.
     """
-    late = seen.taken(seen.after > (fill / _FILLS)[seen.owner])
+    late = seen.taken(seen.after > (fill / ALMOST_ALL)[seen.owner])
     arrivals = Arrivals(late.count, late.owner, late.rank, np.minimum(late.after, elapsed[late.owner]))
     if guessed is not None and guessed.any():
         known, alone = arrivals.taken(guessed[arrivals.owner] == 0), np.flatnonzero(guessed)
@@ -106,7 +103,7 @@ def _beyond_chance(seen: Arrivals, code_of: Callable[[I64], I64], codes: int) ->
     chance = count / np.bincount(seen.owner, minlength=seen.count)[cells // codes]
     expected = np.bincount(cells % codes, chance, codes)
     spread = np.sqrt(np.bincount(cells % codes, chance * (1.0 - chance), codes))
-    beyond: Bools = np.bincount(code_of(seen.last().rank), minlength=codes) > expected + _SIGMAS * spread
+    beyond: Bools = np.bincount(code_of(seen.last().rank), minlength=codes) > expected + SIGMAS * spread
     return beyond
 
 
@@ -143,9 +140,7 @@ def fill_of(fills: Mapping[int, int], items: I64) -> I64:
 
 
 _LONGER = 3.0
-"""A collective of unknown arrivals waited if it took this many times as long as expected..."""
-_LEAST_NS = 1_000_000
-"""... and this much longer."""
+"""A collective of unknown arrivals waited if it took this many times as long as expected, and long enough."""
 SIBLINGS = 3
 """With fewer collectives of a type and lane nothing can be expected from them."""
 _SLOWEST = 2.0
@@ -174,7 +169,7 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
             expected = np.full(len(siblings), float(np.median(elapsed)))
         expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
-        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= _LEAST_NS)
+        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= LONG_NS)
         rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
         waits |= {waiting: round(more) for waiting, more in rows}
     return waits

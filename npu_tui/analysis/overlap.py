@@ -19,6 +19,7 @@ from npu_tui.analysis.launches import (
     busy_pairs,
     dequeue_slices,
 )
+from npu_tui.analysis.limits import HALF, HARDLY_ANY, ROUNDING_NS
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before, difference, union
@@ -65,7 +66,7 @@ def untold(trace: Trace) -> list[tuple[str, int, int]]:
         begin, until = union(trace.slices.start[of_layer], trace.slices.end[of_layer])
         gaps = begin[1:] - until[:-1]
         missing, whole = int(gaps[gaps > _GRID_NS].sum()), int(until[-1] - begin[0]) if len(begin) else 0
-        if missing > _UNTOLD_SHARE * whole:
+        if missing > HARDLY_ANY * whole:
             found.append((layer.name, missing, whole))
     return found
 
@@ -84,12 +85,8 @@ def free_slices(trace: Trace) -> npt.NDArray[np.int64]:
 Intervals = tuple[I64, I64]
 
 _NO_INTERVALS: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-_ROUNDING_NS = 2
-"""How far rounding may move the edges of a Free slice against those of other slices."""
 _GRID_NS = 1000
 """What may lie between two slices that met before a tool wrote their times as doubles: those have steps of 250 ns."""
-_UNTOLD_SHARE = 0.01
-"""Up to this share what lies between steps may be in no lane, as in traces put together from several recordings."""
 
 
 class OverlapLanes(Struct, frozen=True):
@@ -145,7 +142,7 @@ def overlaps_itself(trace: Trace, layer: Layer) -> bool:
     """
     for lane in (trace.lanes[index] for index in layer.lanes):
         start, end = trace.slices.start[lane.first : lane.last], trace.slices.end[lane.first : lane.last]
-        if int(np.maximum(end[:-1] - start[1:], 0).sum()) > _ROUNDING_NS * len(start):
+        if int(np.maximum(end[:-1] - start[1:], 0).sum()) > ROUNDING_NS * len(start):
             return True
     return False
 
@@ -158,7 +155,7 @@ def _ends_early(trace: Trace, layer: Layer, device: DeviceSlices) -> bool:
     worked = end[device.compute | device.collective]
     if bulk is not None:
         worked = worked[bulk.holds(worked, worked)]
-    return int(worked.max(initial=0)) - told > _ROUNDING_NS
+    return int(worked.max(initial=0)) - told > ROUNDING_NS
 
 
 def merged_layers(trace: Trace) -> list[str]:
@@ -227,7 +224,7 @@ def disagreement(trace: Trace, lanes: OverlapLanes, device: DeviceSlices) -> tup
         (lanes.communication, computed_of_device.communication),
     ):
         excess = int((recorded[1] - recorded[0]).sum() - (computed[1] - computed[0]).sum())
-        rounding = _ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
+        rounding = ROUNDING_NS * max(len(recorded[0]), len(computed[0]))
         excesses.append(excess if abs(excess) > rounding else 0)
     return excesses[0], excesses[1]
 
@@ -309,14 +306,12 @@ def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
     at = count_until(starts.start, start - 1)  # the first that starts at or after it
     following = np.minimum(at, len(starts.start) - 1)
     # A slice that starts after the free time did not end it.
-    near = (at < len(starts.start)) & (starts.start[following] <= end + _ROUNDING_NS)
+    near = (at < len(starts.start)) & (starts.start[following] <= end + ROUNDING_NS)
     launch_of = starts.launch[following]
     linked = near & ~np.isnan(launch_of)
     late_until[linked] = np.minimum(np.maximum(launch_of[linked], late_until[linked]), end[linked])
     return FreeSplit(start, end, late_until, linked)
 
-
-_IDLE_SHARE = 0.5
 
 SlowStage = Literal["python", "cann"]
 
@@ -349,7 +344,7 @@ def slow_stage(idle_ratio: float | None) -> SlowStage | None:
     """The slow stage of the host: Python if the dequeue thread idles for half of the late time or more, else CANN."""
     if idle_ratio is None:
         return None
-    return "python" if idle_ratio >= _IDLE_SHARE else "cann"
+    return "python" if idle_ratio >= HALF else "cann"
 
 
 class DevicePart(Struct, frozen=True):

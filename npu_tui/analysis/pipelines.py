@@ -63,28 +63,33 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
     fills: dict[int, int] = {}
     found = list(_by_step(trace, collectives, steps))
     even = _even(found)
-    for messages, closing, _ in found:
+    for messages, closing, stages in found:
+        # A group of two has the places 0 and 1; others are those of the stages.
+        place = messages[0].place if messages[0].place >= 0 and (stages or max(messages[0].places) > 1) else None
         passes = [message for message in messages if message.kind == "receive"]
-        if even is None:
-            late = _beyond_rhythm(messages, passes)
-        else:
-            # As long as an even pipeline would take, nobody is late in this one.
-            every = [*passes, closing] if closing is not None else passes
-            late = _in_longest_waits(every, even.less(_length(messages, closing)))
+        every = [*passes, closing] if closing is not None else passes
+        begin, end = messages[0].start, max(event.end for event in every)
+        micro = max(Counter(event.lane for event in passes).values())
+        moving = median(event.end - event.start - event.wait for event in passes)
+        working = end - begin - sum(event.end - event.start for event in every)
+        first_stage = place == 0 or messages[0].kind == "send"
+        work = max(working, 0) / (micro - _AHEAD if first_stage else micro)
+        late = _slack(messages, work, moving, place, stages)
         if closing is not None:
-            passes.append(closing)
-        fills |= {event.item: event.wait - late.get(event.item, 0) for event in passes}
+            # The last gradients go up through the stages before this one, which take as long for them as it did.
+            last = closing.start - passes[-1].end + moving
+            late[closing.item] = max(closing.wait - messages[0].place * last, 0.0)
+        if even is not None and (total := sum(late.values())):
+            # As long as an even pipeline would take, nobody is late in this one. A stage far away holds up fills and
+            # drains too, where its waits look like those of even stages.
+            left = even.less(_length(messages, closing))
+            late = {item: time * min(left / total, 1.0) for item, time in late.items()}
+            more = max(left - total, 0.0)
+            for event in sorted(every, key=lambda event: late[event.item] - event.wait):
+                late[event.item] += (beyond := min(more, max(event.wait - late[event.item], 0.0)))
+                more -= beyond
+        fills |= {event.item: event.wait - round(late[event.item]) for event in every}
     return {item: time for item, time in fills.items() if time > 0}
-
-
-def _in_longest_waits(events: Sequence[_Event], late: float) -> dict[int, int]:
-    """``late`` ns as parts of the waits of ``events``, by slice: the longest are cut to the same length."""
-    wait = np.array([event.wait for event in events])
-    longest = np.sort(wait)[::-1]
-    lengths = (longest.cumsum() - late) / np.arange(1, len(wait) + 1)
-    # Cutting more waits than needed, or fewer, leaves longer ones.
-    parts = np.rint(np.maximum(wait - max(lengths.max(), 0.0), 0.0)).astype(np.int64)
-    return dict(zip((event.item for event in events), parts.tolist(), strict=True))
 
 
 class _Even(Struct, frozen=True):
@@ -103,8 +108,8 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     """The step of even stages: its schedule played with passes drawn from those of this stage, as long as usual ones.
 
     None where the number of stages is not known, or no schedule has the passes of this stage in their order. Drawn
-    passes are a guess that no file confirms. Without it even stages of two passes (tests/pipelines.py) are told to hold
-    up the step by 12 %, and one of 16 slow stages is not found; with mean passes, stages of uneven ones seem late.
+    passes are a guess that no file confirms; with mean ones, simulated stages of uneven passes (tests/pipelines.py)
+    would seem to be late.
     """
     times: tuple[list[float], list[float]] = ([], [])
     plans = []
@@ -124,7 +129,8 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     plan, draws = plans[0], np.random.default_rng(0)
     messages, closing, _ = steps[0]
     place = messages[0].place
-    moving = _moving([message for messages, _, _ in steps for message in messages if message.kind == "receive"])
+    receives = [message for messages, _, _ in steps for message in messages if message.kind == "receive"]
+    moving = median(each.end - each.start - each.wait for each in receives)
     moved = np.zeros((1, 2, len(plan.kind)))
     moved[:, 1, (plan.needs >= 0) & (plan.stage[plan.needs] != plan.stage)] = moving
     time = np.zeros((_DRAWS, len(plan.kind)))
@@ -185,34 +191,36 @@ def _passes(
     ]
 
 
-def _beyond_rhythm(messages: Sequence[_Event], passes: Sequence[_Event]) -> dict[int, int]:
-    """What each of ``passes``, receives, waits beyond the rhythm of its lane, ns by slice.
+def _slack(messages: Sequence[_Event], work: float, moving: float, place: int | None, stages: int) -> dict[int, float]:
+    """What each receive waits beyond the rhythm of even stages, ns by slice.
 
     Where stages take turns with forward and backward passes, something is sent to a stage between two receives from it.
-    The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. Even stages wait for a
-    message now and then.
+    The wait of such a pass is slack; others fill or drain the pipeline and hold no more of it. ``work`` is what both
+    passes of a micro batch take here, and ``moving`` a message: even stages wait for one now and then.
 
-    A guess that no file confirms: simulated pipelines of two stages need it, as nothing tells their schedule.
+    A guess that no file confirms: simulated pipelines of two stages, or of one pass, need it, as nothing tells their
+    schedule.
     """
-    usual = _OF_A_MESSAGE * _moving(passes)
-    late: dict[int, int] = {}
-    for lane in {message.lane: None for message in passes}:
-        own = [message for message in passes if message.lane == lane]
-        sent = [m.start for m in messages if m.kind == "send" and m.peer == own[0].peer]
+    usual = _OF_A_MESSAGE * moving
+    late: dict[int, float] = {}
+    for lane in {message.lane: None for message in messages if message.kind == "receive"}:
+        passes = [message for message in messages if message.kind == "receive" and message.lane == lane]
+        sent = [m.start for m in messages if m.kind == "send" and m.peer == passes[0].peer]
         turns = [
-            event for before, event in pairwise(own) if any(before.start < time <= event.start for time in sent)
-        ] or own[1:]
+            event for before, event in pairwise(passes) if any(before.start < time <= event.start for time in sent)
+        ] or passes[1:]
         rhythm = min((event.wait for event in turns), default=0)
         steady = {event.item for event in turns}
-        for event in own:
+        for number, event in enumerate(passes):
             wait = event.wait if event.item in steady else min(event.wait, rhythm)
-            late[event.item] = round(max(wait - usual, 0.0))
+            slack = max(wait - usual, 0.0)
+            above = place is not None and event.peer > place
+            if event.item not in steady and place is not None and (stages or number or not above):
+                between = 1 if number else stages - 1 - place if above else place
+                # Whoever takes longer than the passes between take of this stage is late itself.
+                slack = max(slack, event.wait - between * (work + usual))
+            late[event.item] = slack
     return late
-
-
-def _moving(passes: Sequence[_Event]) -> float:
-    """How long a message takes once both sides have come, ns."""
-    return median(event.end - event.start - event.wait for event in passes)
 
 
 def _by_step(trace: Trace, collectives: Collectives, steps: int) -> Iterator[_Step]:

@@ -11,29 +11,18 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
+from npu_tui.analysis.limits import EVEN, FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL
 from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
-_FEWEST = 4
-"""Fewer repetitions are not a rhythm."""
-_FEWEST_CALLS = 2
-"""Fewer calls of an engine are no repetition."""
-_FEWEST_KERNELS = 2
-"""Kernels that one repetition has at least."""
-_EVEN = 0.02
-"""Share by which a distance may differ from the usual one and still counts as even."""
-_MOSTLY = 0.8
-"""Share of the distances that must be even."""
 _SAME = 0.95
 """Share of the kernels of a training run that must come again after one period."""
 _PERIODS = 256
 """Periods that are tried."""
 _COVERED = 0.6
 """Share of all kernels that the repetitions must span together."""
-_PASS = 0.5
-"""Share of the kernels between two graphs from which as many eager ones more are a pass of the model."""
 _OTHER_GRAPH = 1.25
 """How many times as many kernels another graph has at least, if its first kernel is the same."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
@@ -95,7 +84,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     graphs; else by ranges that the program marked; else, in training, by the length after which all kernels come
     again; else by the rarest kernel that recurs at even distances. That may be a layer.
     """
-    if len(kernels) < _FEWEST:
+    if len(kernels) < FEWEST_EQUALS:
         return None
     slices = trace.slices
     launched = np.append(trace.links.source_time, -1)[link]
@@ -116,7 +105,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
         by, at = way
         if at is None:
             continue
-        if len(at) >= _FEWEST_CALLS:
+        if len(at) >= MORE_THAN_ONE:
             break
         if len(kernels) - int(at[0]) >= _COVERED * len(kernels):
             return None  # one call of the engine, or one graph: what repeats in it are layers
@@ -188,7 +177,7 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
         first, last = (np.searchsorted(launched[order], times[calls], "left") for times in (slices.start, slices.end))
         first, count = first[last > first], int((last - first).sum())
         if (
-            len(first) >= _FEWEST_CALLS
+            len(first) >= MORE_THAN_ONE
             and count >= _COVERED * len(launched)
             and (best is None or len(first) < len(best))
         ):
@@ -202,11 +191,11 @@ def _by_reads(trace: Trace, launched: I64) -> I64 | None:
     named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
     reads = np.sort(slices.end[named])
     order = _order_of(launched)
-    if len(reads) < _FEWEST or not len(order):
+    if len(reads) < FEWEST_EQUALS or not len(order):
         return None
     first = np.concatenate(([0], np.searchsorted(launched[order], reads, "left")))
     first = np.unique(first[first < len(order)])
-    if len(first) < _FEWEST or not _is_even(np.diff(np.append(first, len(order)))):
+    if len(first) < FEWEST_EQUALS or not _is_even(np.diff(np.append(first, len(order)))):
         return None
     return np.sort(order[first])
 
@@ -217,12 +206,12 @@ def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
     A server that reads back once a request makes many tokens with each.
     """
     counts = np.bincount(names, minlength=len(trace.names))
-    for code in np.flatnonzero(counts >= _FEWEST_CALLS * len(reads)).tolist():
+    for code in np.flatnonzero(counts >= MORE_THAN_ONE * len(reads)).tolist():
         if not _CHOICE.search(trace.names[code]):
             continue
         at = np.flatnonzero(names == code)
         each = np.diff(np.searchsorted(at, np.append(reads, len(names))))
-        if each.min() >= _FEWEST_CALLS:
+        if each.min() >= MORE_THAN_ONE:
             return np.concatenate((reads[:1], at[:-1] + 1))
     return reads
 
@@ -279,7 +268,7 @@ def _with_eager(graphs: I64, alone: Bools, gap: I64) -> I64:
     """
     bounds = np.append(graphs, len(alone))
     counts = np.add.reduceat(np.append(alone, False).astype(np.int64), graphs)
-    usual, pass_ = int(np.median(counts)), _PASS * float(np.median(np.diff(bounds)))
+    usual, pass_ = int(np.median(counts)), HALF * float(np.median(np.diff(bounds)))
     begins = [0] if alone[: graphs[0]].sum() >= pass_ else []
     for k in np.flatnonzero(counts - usual >= pass_).tolist():
         last = bounds[k] + np.flatnonzero(~alone[bounds[k] : bounds[k + 1]])[-1]
@@ -299,12 +288,12 @@ def _by_period(names: I64, backward: Bools) -> I64 | None:
     Its layers run forward and ``backward``, so that no less than an iteration comes again.
     """
     counts = np.bincount(names)
-    used = np.flatnonzero(counts >= _FEWEST_CALLS)
+    used = np.flatnonzero(counts >= MORE_THAN_ONE)
     if not len(used):
         return None
     rarest = np.flatnonzero(names == used[np.argmin(counts[used])])
     for period in (rarest[1 : _PERIODS + 1] - rarest[0]).tolist():
-        if len(names) < round(_FEWEST_CALLS * period * _MOSTLY):
+        if len(names) < round(MORE_THAN_ONE * period * NEARLY_ALL):
             return None
         same = names[period:] == names[:-period]
         there = backward[:period]
@@ -318,7 +307,7 @@ def _by_names(names: I64) -> I64 | None:
     """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
     counts = np.bincount(names)
     best: I64 | None = None
-    for code in np.flatnonzero(counts >= _FEWEST).tolist():
+    for code in np.flatnonzero(counts >= FEWEST_EQUALS).tolist():
         if best is not None and counts[code] > len(best):
             continue
         at = np.flatnonzero(names == code)
@@ -337,10 +326,10 @@ def _chooses(trace: Trace, names: I64, count: int) -> bool:
     if any(_SERVES.search(trace.names[code]) for code in attention):
         return True
     once = (code for code in np.flatnonzero(counts).tolist() if _ONCE_A_TOKEN.search(trace.names[code]))
-    return any(abs(int(counts[code]) - count) <= max(1, _EVEN * count) for code in once)
+    return any(abs(int(counts[code]) - count) <= max(1, EVEN * count) for code in once)
 
 
 def _is_even(gaps: I64) -> bool:
     """Whether most of ``gaps`` are about equal."""
     usual = float(np.median(gaps))
-    return usual >= _FEWEST_KERNELS and float(np.mean(np.abs(gaps - usual) <= max(1.0, _EVEN * usual))) >= _MOSTLY
+    return usual >= MORE_THAN_ONE and float(np.mean(np.abs(gaps - usual) <= max(1.0, EVEN * usual))) >= NEARLY_ALL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.service_timeline import Latencies, Room, Timeline
 from npu_tui.trace.arrays import F64
 from npu_tui.trace.service import UNKNOWN
@@ -12,8 +13,6 @@ MANY = 1 << 40
 """No limit."""
 _ASSUMED = 128
 """Tokens of a block where the tables do not tell."""
-_MARGIN = 0.02
-"""The share of the blocks that may stay free when a request is admitted; vLLM keeps 1 %."""
 _SIZES = tuple(1 << power for power in range(3, 11))
 _MOST_SPARE = 2
 _EXACT = 0.5
@@ -40,7 +39,7 @@ def room_of(found: Timeline) -> Room:
         block, spare, total = _block(found), 0, tuple(known for _ in engines)
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
     least = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
-    margin = (max(count, 0) if count <= _MARGIN * most else 0 for count, most in zip(least, total, strict=True))
+    margin = (max(count, 0) if count <= EVEN * most else 0 for count, most in zip(least, total, strict=True))
     return Room(block, spare, total, tuple(margin))
 
 

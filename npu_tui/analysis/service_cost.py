@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import LONG_NS
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import longer
 from npu_tui.analysis.service_timeline import Timeline
@@ -13,8 +14,6 @@ from npu_tui.trace.arrays import F64, I64
 FEWEST = 30
 """Steps from which on a cost is known."""
 _SAMPLE = 20_000
-_TOGETHER = 1_000_000
-"""Steps of several engines that begin within so many ns begin together."""
 
 
 class Cost(Struct, frozen=True):
@@ -130,4 +129,4 @@ def stalls_of(found: Timeline) -> Stalls:
 def in_lockstep(found: Timeline) -> bool:
     """Whether the engines that give tokens begin their steps together: each waits for the longest."""
     start = found.steps.start[found.serves[found.steps.engine]]
-    return bool((np.unique(start // _TOGETHER, return_counts=True)[1] == 1).sum() <= len(start) / 2)
+    return bool((np.unique(start // LONG_NS, return_counts=True)[1] == 1).sum() <= len(start) / 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
 from npu_tui.analysis.service_blocks import room_of
 from npu_tui.analysis.service_moments import (
     ROUNDING,
@@ -31,10 +32,6 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Timeline
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, Service, minus, plus
-
-_ENOUGH = 5
-"""Steps that only decode, of which a step with prompts is told apart."""
-_FULL = 0.9
 
 
 def timeline(service: Service) -> Timeline:
@@ -149,7 +146,7 @@ def _reasons(found: Timeline) -> I64:
         tokens, free, seated = (steps.prompts + steps.decoded)[part], steps.free[part], found.seated[part]
         chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == Work.prefill)).all()
         budget = tokens.max()
-        full = (seated >= seated.max()) | ((tokens >= _FULL * budget) & (steps.prompts[part] > 0))
+        full = (seated >= seated.max()) | ((tokens >= ALMOST_ALL * budget) & (steps.prompts[part] > 0))
         full |= (steps.work[part] == Work.prefill) & (tokens + need > budget) & chunks
         room = found.room
         blocks = (free != UNKNOWN) & (free - room.margin[number] < room.blocks(need))
@@ -279,7 +276,7 @@ def surcharges(steps: Steps) -> I64:
     for number in np.unique(bucket[steps.work == Work.mixed]).tolist():
         plain = np.flatnonzero((bucket == number) & (steps.work == Work.decode))
         mixed = np.flatnonzero((bucket == number) & (steps.work == Work.mixed))
-        if len(plain) >= _ENOUGH:
+        if len(plain) >= ENOUGH:
             usual = int(np.median(steps.forward[plain]))
             extra[mixed] = np.maximum(steps.forward[mixed] - usual, 0)
     return extra

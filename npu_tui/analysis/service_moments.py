@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.service_steps import Steps
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.service import UNKNOWN, Service, Spans
@@ -66,8 +67,6 @@ def first_tokens(end: I64, engine: I64, prompt: Bools, rid: I64, begin: I64, sto
     return np.where(stop > begin, token, -1)
 
 
-_FEW_TAKEN = 0.02
-"""The share of requests whose waits may be shorter than anything that can be."""
 ROUNDING = 1_000
 """Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
@@ -83,7 +82,7 @@ def arrivals_of(
     # A request comes before the schedule that takes it out of the queue begins, so that its wait says when it is taken.
     waits = queue[rid[at]]
     told = (waits != UNKNOWN) & (lasts > 0)
-    taken = float(np.clip(np.quantile(waits[told] / lasts[told], _FEW_TAKEN), 0, 1)) if told.any() else 1.0
+    taken = float(np.clip(np.quantile(waits[told] / lasts[told], EVEN), 0, 1)) if told.any() else 1.0
     begun = np.where(has, steps.schedule, steps.start)[step[at]]
     came = np.where(waits == UNKNOWN, UNKNOWN, begun + (taken * lasts).astype(np.int64) - waits)
     first = np.full(len(start), UNKNOWN)
@@ -91,7 +90,7 @@ def arrivals_of(
     # A wait lasts until the last admission, of the decode side too, unless requests would come after their first one.
     last = np.append(np.diff(rid[at]) != 0, True)[: len(at)]
     late = (came > first[rid[at]] + ROUNDING)[last & (came != UNKNOWN)]
-    if len(late) and late.mean() > _FEW_TAKEN:
+    if len(late) and late.mean() > EVEN:
         at, came = at[::-1], came[::-1]
     arrival[rid[at]] = came
     named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]

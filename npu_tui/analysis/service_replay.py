@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, Stalls, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
@@ -25,7 +26,7 @@ LIMIT = 2_000_000
 FAITHFUL = 0.1
 """How far the replay of the unchanged service may be from the recorded one."""
 _LEAST = 2
-_OFTEN = 5
+"""The percentile of waits that is taken for the least one."""
 
 
 class EngineModel(Struct, frozen=True):
@@ -190,9 +191,9 @@ def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost 
     chunked = Work.mixed in works or not {Work.prefill, Work.decode} <= works
     several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
     no_blocks = found.queued[mine] == TTFT.queue_blocks
-    in_budget = (tokens < _NEARLY * budget) | (steps.prompts[mine] == 0)
-    limited = np.count_nonzero((seated == most) & waiting & ~no_blocks & in_budget) >= _OFTEN
-    several = several and int((tokens == budget).sum()) >= _AT_BUDGET
+    in_budget = (tokens < ALMOST_ALL * budget) | (steps.prompts[mine] == 0)
+    limited = np.count_nonzero((seated == most) & waiting & ~no_blocks & in_budget) >= ENOUGH
+    several = several and int((tokens == budget).sum()) >= SOME
     short = bool(no_blocks.any())
     known = found.room.total[number]
     return EngineModel(
@@ -204,11 +205,6 @@ def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost 
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         stalls=tuple(zip(stalls.begin[still].tolist(), stalls.lasting[still].tolist(), strict=True)),
     )  # fmt: skip
-
-
-_NEARLY = 0.9
-_AT_BUDGET = 3
-"""So many batches of the same most tokens are a limit, not chance."""
 
 
 def line_of(x: I64, y: I64) -> tuple[float, float]:

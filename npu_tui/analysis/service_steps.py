@@ -12,6 +12,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import FAR_LONGER, HALF
 from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
@@ -19,7 +20,6 @@ Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
 """What a step computes."""
 Cycle = IntEnum("Cycle", "schedule forward sampling draft bubble idle", start=0)
 """What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
-_SAME_ENGINE = 0.5
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""
 
@@ -102,7 +102,7 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     count = dict(zip(processes.tolist(), rows.tolist(), strict=True))
     pairs, counts = np.unique(pairs, axis=1, return_counts=True)
     for one, other, shared in zip(*pairs.tolist(), counts.tolist(), strict=True):
-        if one != other and shared >= _SAME_ENGINE * min(count[one], count[other]) / 2:
+        if one != other and shared >= HALF * min(count[one], count[other]) / 2:
             joined = group[other]
             group = {process: group[one] if of == joined else of for process, of in group.items()}
     found: list[tuple[int | None, list[int], bool]] = []
@@ -357,12 +357,8 @@ def pauses(steps: Steps, under_way: Bools) -> I64:
 
 def longer(times: I64, usual: F64 | float, step: float) -> I64:
     """By how much ``times`` are longer than ``usual`` where they are many times as long, and as long as a ``step``."""
-    long = times > _TIMES * np.maximum(usual, step)
+    long = times > FAR_LONGER * np.maximum(usual, step)
     return np.where(long, times - usual, 0).astype(np.int64)
-
-
-_TIMES = 5
-"""So many times as long as usual is no chance."""
 
 
 def spread(amounts: I64, of: I64, count: int) -> I64:

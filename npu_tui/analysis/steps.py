@@ -9,6 +9,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.engine_calls import device_windows, engine_calls
 from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
+from npu_tui.analysis.limits import NOTABLE, OUTLYING
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.trace.arrays import I64, among, distinct
 from npu_tui.trace.classes import repeated_number, step_number
@@ -215,12 +216,8 @@ FEWEST_STEPS = 3
 _SLOWER = 1.2
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
 """Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
-_SPREADS = 5.0
-"""Median absolute deviations beyond the median that chance does not explain."""
 _AS_SLOW = 1 / 3
 """A later step that is slower by this share of the warm-up's excess is slow as well."""
-_RARE = 0.1
-"""Share of later steps that may be slow."""
 
 
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
@@ -237,12 +234,12 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     spread = float(np.median(np.abs(later - usual)))
     slower = _SLOWER if len(later) >= _FEW else _SLOWER_THAN_FEW
     warm = 0
-    while warm < len(lengths) // 2 and lengths[warm] > max(slower * usual, usual + _SPREADS * spread):
+    while warm < len(lengths) // 2 and lengths[warm] > max(slower * usual, usual + OUTLYING * spread):
         warm += 1
     if not warm:
         return 0
     slow = lengths[warm:] > usual + _AS_SLOW * (float(lengths[:warm].min()) - usual)
-    return warm if np.mean(slow) <= _RARE else 0
+    return warm if np.mean(slow) <= NOTABLE else 0
 
 
 class StepSpread(Struct, frozen=True):

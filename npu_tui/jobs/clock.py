@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import SOME
 from npu_tui.jobs.columns import F64, I64, Codes, run_begins
 from npu_tui.jobs.drift import Agreement, Events, agreement, drifts
 from npu_tui.jobs.meetings import Meetings
@@ -195,9 +196,6 @@ Method = Literal["reference", "notify", "third_rank", "collective_ends", "none"]
 _NARROW = 5_000
 """ns: an interval this narrow needs no estimate within it."""
 
-_LEAST_VIEWS = 3
-"""Arrivals of third ranks below which they make no clock."""
-
 
 class Clock(Struct, frozen=True):
     """How far the device clock of ``rank`` is ahead of the reference rank's, ns: ``offset`` at ``at``, and its drift.
@@ -302,7 +300,7 @@ def _point(
     bounded_method: Method = "notify" if exact else "collective_ends"
     if bounded and high - low <= _NARROW:
         return bounded_method, (low + high) / 2, (high - low) / 2
-    views = bool(third.tied[number]) and int(third.sights[number]) >= _LEAST_VIEWS
+    views = bool(third.tied[number]) and int(third.sights[number]) >= SOME
     method: Method = "collective_ends"
     if views and (not ends.tied[number] or third.error[number] < ends.error[number]):
         method, point, error = "third_rank", float(third.offset[number]), float(third.error[number])

@@ -9,6 +9,7 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import LITTLE, PLACES
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, noted, priced
 from npu_tui.jobs.job import Job
@@ -17,15 +18,12 @@ from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import SEVERITY_MEDIUM, runs_of, severity_of
+from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, runs_of, severity_of
 from npu_tui.trace.message import message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
 _DRIFT = 1e-5
-_TURNS = 4
-"""Ranks whose gains are told one after the other."""
-_PLACES = 5
 _LINK = "COMM.LINK"
 """What one rank tells of a slow link."""
 
@@ -78,20 +76,16 @@ def _experts(job: Job) -> list[Finding]:
         "uneven": max(load.uneven for load in layers),
         "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
     }  # fmt: skip
-    places = sorted(layers, key=lambda load: -load.cost)[:_PLACES]
+    places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
     evidence = tuple(place for load in places for place in _longest(job, load))
     codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
     return [priced("EXPERT.LOAD", codes, ranks, hot.gain, job.length, evidence, **args)]
 
 
-_EVENED = 0.05
-"""By how many times the mean of a rank swaps make the rank with most tokens less, to be told."""
-
-
 def _swaps(job: Job) -> list[Finding]:
     """The dumps of expert loads in which swaps of experts make the ranks most even, where that is notably more."""
     loads = max(job.loads, key=evened, default=None)
-    if loads is None or evened(loads) < _EVENED:
+    if loads is None or evened(loads) < LITTLE:
         return []
     work = layer_works(job.parts[0])
     title, *detail = swaps_told(loads, work)
@@ -162,7 +156,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         if together - alone >= LEAST * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
-            prefixes = [ranks[:count] for count in range(1, min(len(ranks), _TURNS) + 1)]
+            prefixes = [ranks[:count] for count in range(1, min(len(ranks), LISTED) + 1)]
             turns = [
                 message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=gain)
                 for count, gain in enumerate(_gains(job, prefixes))
@@ -183,7 +177,7 @@ def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
 
 def _first_places(job: Job, ranks: Sequence[int]) -> tuple[Evidence, ...]:
     """The first place of each of a few ranks."""
-    return tuple(place for rank in ranks[:_PLACES] for place in _evidence(job, rank)[:1])
+    return tuple(place for rank in ranks[:PLACES] for place in _evidence(job, rank)[:1])
 
 
 def _evidence(job: Job, rank: int) -> tuple[Evidence, ...]:
@@ -264,7 +258,7 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
         ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
         key=lambda place: -place[0],
     )
-    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:_PLACES])
+    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
     codes = "job.passes.title", "job.passes.detail"
     yield priced("RANK.STAGE", codes, ranks, gains[stage], length, evidence, **args)
 
@@ -301,12 +295,12 @@ def _transfers(job: Job) -> list[Finding]:
             continue
         ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
         args = {
-            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:_TURNS]],
+            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:LISTED]],
             "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual,
         }  # fmt: skip
         places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
         places.sort(key=lambda place: -place[0])
-        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:_PLACES])
+        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
         codes = "job.transfer.title", "job.transfer.detail"
         findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, length, evidence, **args))
     return findings

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.jobs.blame import Blame, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
@@ -57,8 +58,6 @@ if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.expert_files import ExpertFiles
     from npu_tui.profile.placement_tables import Loads
 
-_SAME_COUNTER = 100_000
-"""ns within which two ranks of one host agree on its cycle counter."""
 
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 """Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
@@ -514,4 +513,4 @@ def _together(first: RankProfile, other: RankProfile) -> bool:
         return False
     if first.counter is None or other.counter is None:
         return True
-    return abs(first.counter - other.counter) <= _SAME_COUNTER
+    return abs(first.counter - other.counter) <= SHORT_NS

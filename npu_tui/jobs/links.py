@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import FEWEST_EQUALS, MORE_THAN_ONE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.columns import F64, I64, Grouped
 from npu_tui.jobs.model import LinkUse, RankProfile
@@ -30,10 +31,6 @@ _SLOW = 0.8
 """A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
 _LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
-_LEAST = 4
-"""Fewer links of one kind are too few for one to stand out."""
-_LEAST_USES = 2
-"""Operations of one kind in which a link must be slow, where the links were used so often."""
 
 
 class Link(Struct, frozen=True):
@@ -99,8 +96,8 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
     middle, sent, received, left = _polished(source, target, speeds, len(ranks))
     deviation = max(MAD_TO_SIGMA * float(np.median(np.abs(left))), 1e-3)
     score = left / deviation
-    few = len(pairs) < _LEAST
-    slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= _LEAST_USES if times.max() >= _LEAST_USES else True)
+    few = len(pairs) < FEWEST_EQUALS
+    slow = (score < -_ODD) & (np.exp(left) < _SLOW) & (times >= MORE_THAN_ONE if times.max() >= MORE_THAN_ONE else True)
     transport, kind = uses[0].transport, uses[0].type
     # A port is slow that has several links, all of them slow; else it is the link.
     below = speeds < middle + math.log(_SLOW)

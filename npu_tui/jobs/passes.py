@@ -13,6 +13,7 @@ import numpy as np
 
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import SOME
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.jobs.columns import I64, Bools, run_begins
 from npu_tui.jobs.model import Calls, Passes, is_message, is_pair, is_receive, is_send
@@ -132,16 +133,12 @@ def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> 
     return marks
 
 
-_TURNS = 3
-"""Runs of kernels between two messages: at most a backward, a forward and a backward pass."""
-
-
 def _without_again(kinds: I64, sizes: I64) -> I64:
     """The kinds of runs of ``sizes`` kernels where a backward pass computes each layer again; (n,).
 
     What it computes again is part of it: all but a far longer first run, and a last one that nothing follows.
     """
-    if len(kinds) <= _TURNS:
+    if len(kinds) <= SOME:
         return kinds
     again: I64 = kinds.copy()
     again[:-1] = _BACKWARD

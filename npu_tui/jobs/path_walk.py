@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.path import COMPUTE, LATE_RANK, NO_PEER, TRANSFER, Path, Reach
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.jobs.blame import Blame
@@ -170,7 +171,7 @@ class JobWalk:
         peer, until = int(reach.rest.peer[late[-1]]), walk.common_time(int(reach.rest.end[late[-1]]))
         lane, rank = place_of(peer)
         here = lane < 0 and rank in {profile.rank for profile in self.job.ranks}
-        return None if here or until - came <= 2 * error + _SOON_NS else rank_of(peer)
+        return None if here or until - came <= 2 * error + SHORT_NS else rank_of(peer)
 
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
@@ -222,10 +223,6 @@ class JobWalk:
         """The node at which ``call`` (a row of the table) begins in its rank; None where its trace does not have it."""
         task = int(walk.task_of[call - int(self._first[walk.place])])
         return None if task < 0 else walk.begin_of(task)
-
-
-_SOON_NS = 100_000
-"""A rank that is seen so much after the last arrival took this long to take part in the collective."""
 
 
 def rank_of(peer: int) -> int:

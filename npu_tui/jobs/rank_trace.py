@@ -15,6 +15,7 @@ from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, exchanging, paces
+from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64, Grouped
@@ -53,8 +54,7 @@ from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, plane_task
 
 _MOST_LINES = 8
-_MOST_FINDINGS = 5
-"""Lines of code and findings that are kept of a rank."""
+"""Lines of code that are kept of a rank."""
 
 _ARGS = ("notify_id", "src rank", "dst rank")
 _NOTIFIES = (NOTIFY_WAIT, "notify_record")
@@ -309,7 +309,7 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
         for finding in profile.findings.findings
         if finding.gain_ns and not finding.hidden
     ]
-    return tuple(sorted(findings, key=lambda finding: -finding.gain)[:_MOST_FINDINGS])
+    return tuple(sorted(findings, key=lambda finding: -finding.gain)[:PLACES])
 
 
 def calls_of(profile: Profile) -> list[Call]:

@@ -6,16 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import mean
 
+from npu_tui.analysis.limits import NOTABLE, PLACES
 from npu_tui.jobs.finding import LEAST, priced
 from npu_tui.jobs.roles import Roles, RoleSpan, Tail
 from npu_tui.jobs.stints import generates
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.trace.message import message
 
-_HELD = 0.10
-"""Share of a step from which one role keeps another waiting, ..."""
 _TIMES = 2.0
-"""... so many times as long as it waits for that one itself: else they take turns."""
+"""A role holds up another one that waits for it so many times as long as it waits itself: else they take turns."""
 _MOSTLY = 2 / 3
 """Share of the tails that one rank ends in so that it is named for all of them."""
 _SAME_WORK = frozenset(
@@ -24,7 +23,6 @@ _SAME_WORK = frozenset(
 )  # fmt: skip
 """Roles that pass the same tokens forward once each."""
 _SLOWER = 1.5
-_PLACES = 5
 
 
 def role_findings(roles: Roles | None) -> list[Finding]:
@@ -81,7 +79,7 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
 
 def _places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
     """The first of ``spans`` on the clocks of their ranks."""
-    return tuple(Evidence(span.start + span.ahead, span.end + span.ahead, rank=span.rank) for span in spans[:_PLACES])
+    return tuple(Evidence(span.start + span.ahead, span.end + span.ahead, rank=span.rank) for span in spans[:PLACES])
 
 
 def _unit(span: RoleSpan, several: bool) -> tuple[str, int]:
@@ -98,7 +96,7 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[Finding]:
             if other != role and roles.are_apart(role, other):
                 waits = roles.waits.get(other, {}).get(role, 0.0) - told.get(role, 0) / count
                 back = roles.waits.get(role, {}).get(other, 0.0)
-                if waits >= _HELD * roles.length and waits >= _TIMES * back:
+                if waits >= NOTABLE * roles.length and waits >= _TIMES * back:
                     held.append((waits - back, waits, other))
         if held:
             more, waits, other = max(held)
@@ -115,7 +113,7 @@ def _slow(roles: Roles, told: dict[str, int]) -> list[Finding]:
     if len(times) > 1:
         role, other = max(times, key=times.__getitem__), min(times, key=times.__getitem__)
         gain = roles.gain(_faster(roles.by_role[role], times[role] - times[other]))
-        if times[role] >= _SLOWER * times[other] and gain >= _HELD / 3 * roles.length * count:
+        if times[role] >= _SLOWER * times[other] and gain >= NOTABLE / 3 * roles.length * count:
             args = {"other": other, "times": times[role] / times[other], "time": round(times[role])}
             args["less"] = round(times[other])
             found.append(_slow_cause(roles, role, "work", gain, args))

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import Graph
+from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, NOTABLE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64
@@ -25,14 +26,6 @@ _OUTLIER = 5.0
 """Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
 the times, differ by factors. No file confirms it: with less, simulated healthy roles have tails. The range of the other
 ends alone, 2.2 times, tells as many tails of tests/jobs/role_simulations.py, and one healthy role in 60 more."""
-_LEAST = 0.10
-"""Share of the usual length of a stint from which an end may be a tail."""
-_TIMES = 5
-"""Times the range of all other ends of a step that the last one is late by so that it is a tail in any case."""
-_NOISE = 1_000_000
-"""ns by which the clocks of hosts may put what follows before what it follows."""
-_TOGETHER = 0.05
-"""Share of the shorter role's time from which two roles that work at the same time are on different cards."""
 
 
 class RoleSpan(Struct, frozen=True):
@@ -189,7 +182,7 @@ class Roles:
         edges, own, passed, before = list[tuple[int, int, int]](), list[int](), 0, 0
         for number, span in enumerate(self.spans):
             edges.append((max(2 * number - 1, 0), 2 * number + 1, 0))
-            while passed < len(ends) and self.spans[ends[passed]].end <= span.start + _NOISE and ends[passed] < number:
+            while passed < len(ends) and self.spans[ends[passed]].end <= span.start + LONG_NS and ends[passed] < number:
                 before = self.spans[ends[passed]].end
                 edges.append((2 * ends[passed] + 2, 2 * number + 1, 0))
                 passed += 1
@@ -231,14 +224,14 @@ class Roles:
         every = np.abs(np.log([max(at[span], 1) / max(middle, 1)
                                for units, middle in zip(steps, middles, strict=True) for span in units]))  # fmt: skip
         usual = median(span.end - span.start for span in spans)
-        least = _LEAST * usual
+        least = NOTABLE * usual
         if max(map(len, steps)) > 2:  # two ends are as far from their middle as each other
             least = max(least, usual * math.expm1(_OUTLIER * MAD_TO_SIGMA * float(np.median(every))))
         others = max(float(np.ptp(sorted(at[span] for span in units)[:-1])) for units in steps)
         for units, middle in zip(steps, middles, strict=True):
             own = last_of(self.by_role_step[role, units[0].step])
             last = max(at[span] for span in units)
-            is_clear = len(units) > 2 and last - middle >= max(_LEAST * usual, _TIMES * others)
+            is_clear = len(units) > 2 and last - middle >= max(NOTABLE * usual, FAR_LONGER * others)
             bound = min(middle + least, last) if is_clear else middle + least
             late = sorted((span for span in own if at[span] >= bound), key=lambda span: -at[span])
             if late:
@@ -272,7 +265,7 @@ class Roles:
             done = own[0].end
             for span in own[1:]:
                 counts[span.role] += 1
-                at = bisect_right(ends, span.start + _NOISE) - 1
+                at = bisect_right(ends, span.start + LONG_NS) - 1
                 while at >= 0 and order[at].card == card:
                     at -= 1
                 if at >= 0 and (waited := ends[at] - done) > 0:
@@ -288,7 +281,7 @@ class Roles:
         if self._by_device:
             return True
         times = [covered(*_edges(own)) for own in (first, second)]
-        return sum(times) - covered(*_edges([*first, *second])) > _TOGETHER * min(times)
+        return sum(times) - covered(*_edges([*first, *second])) > LITTLE * min(times)
 
     def _knows_cards(self, role: str) -> bool:
         """Whether it is known of all other roles if they share the cards of ``role``."""
@@ -325,7 +318,7 @@ def _collide(spans: Sequence[RoleSpan]) -> bool:
     """Whether two roles work on one card at the same time for more than moments."""
     for own in _by(spans, lambda span: span.card).values():
         times = [covered(*_edges(role)) for role in _by(own, lambda span: span.role).values()]
-        if sum(times) - covered(*_edges(own)) > _TOGETHER * min(times):
+        if sum(times) - covered(*_edges(own)) > LITTLE * min(times):
             return True
     return False
 

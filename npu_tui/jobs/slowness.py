@@ -11,6 +11,16 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER, Graph
+from npu_tui.analysis.limits import (
+    FEWEST_EQUALS,
+    HALF,
+    HARDLY_ANY,
+    NAMED,
+    NEARLY_ALL,
+    NOTABLE,
+    SOME,
+    UNSEEN,
+)
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.model import Line, RankProfile
@@ -18,9 +28,6 @@ from npu_tui.trace.message import Message, message
 
 _REPLAYED = 16
 """Ranks that are replayed at most, those with the most work above their peers."""
-
-_WORTH_REPLAYING = 0.001
-"""A rank whose work is above its peers' by less than this share of the job gains no more than that."""
 
 
 class RankSum(Struct):
@@ -144,7 +151,7 @@ def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
     outside = np.zeros(count, np.bool_)
     outside[blame.rank[blame.outside]] = True
     above = np.where(outside, cost, more)
-    worth = np.flatnonzero((above > 0) & (above >= _WORTH_REPLAYING * prices.length))
+    worth = np.flatnonzero((above > 0) & (above >= UNSEEN * prices.length))
     worth = worth[np.argsort(-above[worth], kind="stable")]
     replayed = worth[:_REPLAYED].tolist()
     for place, gain in zip(replayed, prices.gains([blame.rank == place for place in replayed]), strict=True):
@@ -175,27 +182,15 @@ def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
 
 Shape = Literal["always", "stage", "host", "wandering", "once"]
 
-_ALWAYS = 0.8
-"""Share of the steps in which a rank, or of a host's ranks some, must be slow to be so always."""
-
-_ENOUGH_STEPS = 4
-_WORTH = 0.01
-"""Share of a step that work above the peers' must take to count."""
 
 _MANY = 8
 _CHANCE = 7.0
 """Ranks from which the chance of each step counts, and how many medians of what ranks work less than the usual it
 reaches; of fewer ranks it is as many medians of how far each is from its own middle."""
 
-_AMONG = 0.5
-"""Share of the slowest rank's excess in a step from which another one is slow in it too."""
 
 _STAGE = 1.15
 """A stage that computes this many times as long as the fastest one holds up the pipeline."""
-
-_TURNS = 3
-_MOST_OF_ALL = 0.5
-"""Ranks that must be slow in different steps to take turns, and what one of them may have of the excess of all."""
 
 
 class SlowStage(Struct, frozen=True):
@@ -214,7 +209,7 @@ class SlowStage(Struct, frozen=True):
 
 def slow_cells(table: ByStep, length: int) -> Bools:
     """In which steps of a job of ``length`` ns each rank is slow by its own work, (ranks, steps)."""
-    least = np.full(len(table.steps), max(_WORTH * length / max(len(table.steps), 1), 1))
+    least = np.full(len(table.steps), max(HARDLY_ANY * length / max(len(table.steps), 1), 1))
     if len(table.own) >= _MANY:  # of many ranks the slowest by chance is far from the median
         fast = [column[column <= 0] for column in table.own.T]
         chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
@@ -223,7 +218,7 @@ def slow_cells(table: ByStep, length: int) -> Bools:
         least = np.maximum(
             least, _CHANCE * float(np.median(np.abs(table.own - np.median(table.own, 1, keepdims=True))))
         )
-    return np.asarray((table.own >= least) & (table.own >= _AMONG * table.own.max(axis=0, initial=0)))
+    return np.asarray((table.own >= least) & (table.own >= HALF * table.own.max(axis=0, initial=0)))
 
 
 def shapes_of(
@@ -238,19 +233,19 @@ def shapes_of(
     place = {rank: number for number, rank in enumerate(ranks)}
     counts = slow.sum(axis=1)
     some = np.flatnonzero(counts)
-    if steps < _ENOUGH_STEPS:
+    if steps < FEWEST_EQUALS:
         shapes = {ranks[number]: "once" for number in some.tolist()}
     else:
-        often = counts >= _ALWAYS * steps
-        turns = len(some) >= _TURNS and not often.any() and slow.any(axis=0).sum() >= steps / 2
+        often = counts >= NEARLY_ALL * steps
+        turns = len(some) >= SOME and not often.any() and slow.any(axis=0).sum() >= steps / 2
         above = np.where(slow, table.own, 0).sum(axis=1)
-        turns &= bool(above.max(initial=0) <= _MOST_OF_ALL * above.sum())
+        turns &= bool(above.max(initial=0) <= HALF * above.sum())
         for number in some.tolist():
             shapes[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
         for host in hosts if len(hosts) > 1 else ():
             of_host = [place[rank] for rank in host]
-            together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(_ALWAYS * len(of_host), 2)
-            if together and slow[of_host].any(axis=0).sum() >= _ALWAYS * steps:
+            together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(NEARLY_ALL * len(of_host), 2)
+            if together and slow[of_host].any(axis=0).sum() >= NEARLY_ALL * steps:
                 shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
     if stage is not None:
         shapes |= {rank: shapes.get(rank, "stage") for rank in stage.ranks}
@@ -301,7 +296,7 @@ def longest_works(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> It
         same[key].append(profile)
     for group in same.values():
         steps = set.intersection(*({step.step for step in profile.steps} for profile in group))
-        if len(group) < _FEWEST or not steps:
+        if len(group) < SOME or not steps:
             continue
         told = [[step for step in profile.steps if step.step in steps] for profile in group]
         work = np.array([sum(step.computing + step.free for step in own) for own in told])
@@ -313,19 +308,11 @@ def longest_works(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> It
             yield Longest(group[slow].rank, float(work[slow] - np.median(others)), gain)
 
 
-_FEWEST = 3
-
 _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
-_WORTH_TELLING = 0.01
-"""Share of its steps by which a rank must differ from its peers to be named."""
-
-_SHARE = 0.1
-"""Share of the work above the peers' that a cause must explain to be named."""
 
 _SLOWER = 1.05
-_MOST_LINES = 3
 _MOST_FINDINGS = 2
 
 
@@ -372,7 +359,7 @@ def _mean(profile: RankProfile, name: str) -> float:
 def _by_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
     if not usual or not profile.steps:
         return []
-    least = _WORTH_TELLING * _mean(profile, "total")
+    least = HARDLY_ANY * _mean(profile, "total")
     more = {name: _mean(profile, name) - time for name, time in usual.items()}
     return [message(f"job.why.{name}", more=time) for name, time in more.items() if time > least]
 
@@ -406,10 +393,10 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
 
     kernels, computing, lost = above("kernels"), above("computing"), above("lost")
     texts = []
-    if lost > _SHARE * excess:
+    if lost > NOTABLE * excess:
         texts.append(message("job.why.lost", more=lost))
         texts += _lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
-    if computing > _SHARE * excess:
+    if computing > NOTABLE * excess:
         usual = int(work.computing[calls].sum()) - computing
         usual_kernels = (int(work.kernels[calls].sum()) - kernels) or 1
         slower = (int(work.computing[calls].sum()) / max(int(work.kernels[calls].sum()), 1)) / max(
@@ -426,7 +413,7 @@ def _lines(mine: Sequence[Line], others: Sequence[Sequence[Line]], excess: int) 
     rows = []
     for line in mine:
         more = line.lost - median_low([table.get((line.file, line.line), 0) for table in tables])
-        if more > _SHARE * excess:
+        if more > NOTABLE * excess:
             rows.append((more, line))
     rows.sort(key=lambda row: -row[0])
-    return [message("job.why.line", file=line.file, line=line.line, more=more) for more, line in rows[:_MOST_LINES]]
+    return [message("job.why.line", file=line.file, line=line.line, more=more) for more, line in rows[:NAMED]]

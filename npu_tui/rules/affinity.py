@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
@@ -46,8 +47,6 @@ _ALL_REDUCE = "hcom_allReduce_"
 _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
 _DOT = "elementwise multiplication and sum, or merged axes"
 _SINGLE = re.compile(r"(?:^|,)1,1$")
-_MOST_PLACES = 5
-"""Places of one API that are listed, and lines of code: it is found in every layer."""
 
 
 class Saving(Struct):
@@ -78,7 +77,7 @@ class Saving(Struct):
         self.saves += saves
         self.exact |= exact
         self.spans.append((slices.start[first], np.maximum(slices.end[last], slices.start[first] + 1)))
-        room = _MOST_PLACES - len(self.places)
+        room = PLACES - len(self.places)
         ends = enumerate(zip(first[:room].tolist(), last[:room].tolist(), strict=True))
         self.places += [(begin, end, words(k)) for k, (begin, end) in ends]
 

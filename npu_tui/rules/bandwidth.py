@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 
 from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.limits import ENOUGH
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -70,8 +71,6 @@ def cache(facts: Facts) -> Draft | None:
 _CONVERSIONS = ("transdata", "transpose")
 _BEST_PERCENTILE = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
-_FEWEST_VECTORS = 5
-"""Of fewer the best speed is that of one kernel."""
 
 
 def formats(facts: Facts) -> Draft | None:
@@ -139,7 +138,7 @@ def vectors(facts: Facts) -> Draft | None:
     large = table.core.where(lambda core: core in VECTOR_KINDS) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed
     rows = np.flatnonzero(large & np.isfinite(speed))
-    if len(rows) < _FEWEST_VECTORS:
+    if len(rows) < ENOUGH:
         return None
     best = float(np.percentile(speed[rows], _BEST_PERCENTILE))
     slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.engine_steps import EngineStep, phase_spans
+from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -23,8 +24,6 @@ PADDING_SHARE = Threshold("padding_share", 0.25)
 ACCEPTED_SHARE = Threshold("accepted_share", 0.5)
 _FEWEST = 8
 """Steps of equal batches from which a trend is one."""
-_FITS = 0.8
-"""Correlation of attention's time with the context from which it grows with it."""
 _MOST_DRAFTS = 256
 """More drafts a step no engine makes: names are untrusted, and each number of drafts is tried."""
 _ATTENTION = re.compile(r"attention|attn|incre_?flash|prompt_?flash|fmha|(?:flash|ring|sparse)_?mla", re.IGNORECASE)
@@ -164,7 +163,7 @@ def _growth(facts: Facts, steps: list[EngineStep], attends: Bools) -> _Growth | 
     """How attention grows with the keys that it reads in ``steps``; None where it does not."""
     read = np.array([step.call.kv_tokens for step in steps], np.float64)
     times = _times(facts, _step_of(facts, steps), len(steps), attends)
-    if len(steps) < _FEWEST or not np.ptp(read) or not np.ptp(times) or np.corrcoef(read, times)[0, 1] < _FITS:
+    if len(steps) < _FEWEST or not np.ptp(read) or not np.ptp(times) or np.corrcoef(read, times)[0, 1] < NEARLY_ALL:
         return None
     slope, base = np.polyfit(read, times, 1).tolist()
     fitted = base + slope * read

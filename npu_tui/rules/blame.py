@@ -5,26 +5,25 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call, is_memory_call
+from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
 from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together, without
+from npu_tui.rules.rule import SEVERITY_MEDIUM
 from npu_tui.trace.arrays import I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_within, touches, union
 
 LINKS_FEWEST = Threshold("links_fewest", 20)
 SYNC_SHARE = Threshold("sync_share", 0.01)
 SYNC_BLOCKING = Threshold("sync_blocking", 0.5)
-LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
 
 COMPILE = "aclopCompileAndExecute"
-_LEAST_BLAME = 0.02
-_MOST_OF_THE_JOB = 0.5
 _GRAPH_KERNELS = 3
 """More kernels than this for a launch mean that graphs are launched."""
 Function = tuple[str, str]
@@ -33,19 +32,6 @@ Function = tuple[str, str]
 def compile_calls(facts: Facts) -> I64:
     """The calls that compile an operator before they launch it."""
     return facts.named(("cann",), lambda name: name.endswith(COMPILE))
-
-
-def memory_calls(facts: Facts) -> dict[str, I64]:
-    """The calls that take memory from the device or give it back, by name."""
-    calls = facts.named(HOST, is_memory_call)
-    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in calls.tolist()])
-    return {name: calls[names == name] for name in dict.fromkeys(names.tolist())}
-
-
-def cache_drops(facts: Facts) -> int:
-    """How often the program gave its cached memory back: frames of ``empty_cache``."""
-    named = facts.named(("python", "other"), lambda name: name.rpartition(": ")[2] == "empty_cache")
-    return len(facts.outermost(named))
 
 
 @once_per_device
@@ -165,13 +151,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
         Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
         for k in np.argsort(-sums, kind="stable")[:most].tolist()
     ]
-    return [row for row in rows if row.time >= _LEAST_BLAME * length_of(span)]
-
-
-def fetches(facts: Facts) -> I64:
-    """The outermost slices in which the host fetches a batch for longer than the iterator's own work takes."""
-    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
-    return items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
+    return [row for row in rows if row.time >= EVEN * length_of(span)]
 
 
 @once_per_device
@@ -183,20 +163,6 @@ def dry(facts: Facts) -> Drains:
     return between_kernels(facts.trace, facts.drains, pairs.unlinked[pairs.graph < 0])
 
 
-def sync_span(facts: Facts) -> Span:
-    """When the device starved because the host had waited for it: by the cause of its drains.
-
-    What a slow fetch after the wait adds is not the wait's fault.
-    """
-    waited = facts.drains.of("sync")
-    drained = both(facts.lost, (waited.start.astype(np.int64), waited.end.astype(np.int64)))
-    return without(drained, facts.on_device(facts.span_of(fetches(facts))))
-
-
-_WOKEN_NS = 100_000
-"""How long after the end of a copy a call that waits for it ends at the latest."""
-
-
 @once_per_device
 def waited_copies(facts: Facts) -> I64:
     """The copies that a call of the host waits for: one that ends as they do, and began before; by end."""
@@ -204,12 +170,12 @@ def waited_copies(facts: Facts) -> I64:
     items = np.zeros(0, np.int64) if device is None else np.flatnonzero(device.copy & facts.window.holds(slices.start))
     items = items[np.argsort(slices.end[items], kind="stable")]
     called = facts.named(("python", "cann"), BLOCKING_COPIES.__contains__)
-    called = called[facts.length(called) > 2 * _WOKEN_NS]  # a short one may end with its copy by chance
+    called = called[facts.length(called) > 2 * SHORT_NS]  # a short one may end with its copy by chance
     start, end = facts.on_device(facts.span_of(np.concatenate((sync_calls(facts), called))))
     done = slices.end[items]
     last = np.searchsorted(done, end, "right") - 1
     ended = np.append(done, 0)[last]
-    waited: I64 = items[np.unique(last[(last >= 0) & (start < ended) & (end - ended <= _WOKEN_NS)])]
+    waited: I64 = items[np.unique(last[(last >= 0) & (start < ended) & (end - ended <= SHORT_NS)])]
     return waited
 
 
@@ -223,9 +189,6 @@ def without_all(facts: Facts, span: Span) -> Change:
         return change
     copies = np.flatnonzero(facts.part.slices.copy)
     return change | Change(tasks=(TaskCut(copies[inside(span, slices.start[copies])]),))
-
-
-STEP_START_SHARE = Threshold("step_start_share", 0.05)
 
 
 def before_first_kernels(facts: Facts) -> Span:
@@ -256,10 +219,8 @@ def at_the_end(facts: Facts) -> Span:
 
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
-PROFILER_SHARE = Threshold("profiler_share", 0.03)
 
 _PAUSE_FROM_US = 5.0
-_MOST_KERNELS = 0.5
 
 
 class FixedPauses(Struct, frozen=True):
@@ -283,10 +244,10 @@ def fixed_pauses(facts: Facts) -> FixedPauses | None:
     between = (gap >= _PAUSE_FROM_US * 1000) & (gap < low)
     count = int(crowd.sum())
     # A cluster, not the tail of something else: most of the tasks, and hardly any between zero and it.
-    if count < limits[LINKS_FEWEST] or count < _MOST_KERNELS * len(gap) or between.sum() > 0.05 * count:
+    if count < limits[LINKS_FEWEST] or count < HALF * len(gap) or between.sum() > 0.05 * count:
         return None
     span = facts.cut(union(facts.trace.slices.end[before[crowd]], facts.trace.slices.start[after[crowd]]))
-    if facts.share(length_of(span)) < limits[PROFILER_SHARE]:
+    if facts.share(length_of(span)) < limits[SEVERITY_MEDIUM]:
         return None
     return FixedPauses(count, len(gap), float(np.median(gap[crowd])), span)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, peers_seen
+from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -73,7 +74,7 @@ def exposed(facts: Facts) -> Draft | None:
     items = facts.collectives.item
     cuts = shortened(facts, _hideable(facts, rest))
     again = reduced_again(facts)
-    if needless := length_of(both(rest, facts.span_of(again))) >= _NOTABLE * length_of(rest) > 0:
+    if needless := length_of(both(rest, facts.span_of(again))) >= A_PART * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
         cuts = (TaskCut(again),)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
@@ -115,8 +116,6 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
     "other": ("asynchronous",),
 }
 """What hides or saves communication, by what it is for."""
-_NOTABLE = 0.2
-"""Share of the exposed time from which what a part of it is for gets advice of its own: a line of five at most."""
 _MANY, _SHORT_NS = 20, 150_000
 """Collectives in a step that may be merged, and how long one is shorter than its launch on the host and its start."""
 
@@ -126,7 +125,7 @@ def _words(facts: Facts) -> list[str]:
     parts = {purpose: facts.collectives.item[is_for(facts, purpose)] for purpose in PURPOSES}
     times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
-    notable = [purpose for purpose in order if times[purpose] >= _NOTABLE * max(sum(times.values()), 1)]
+    notable = [purpose for purpose in order if times[purpose] >= A_PART * max(sum(times.values()), 1)]
     small = "gradients" in notable and _are_small(facts, parts["gradients"])
     words = {**_WORDS, "gradients": ("merge_buckets", "accumulate")} if small else _WORDS
     return [word for purpose in notable or ["other"] for word in words[purpose]]

@@ -17,14 +17,24 @@ from npu_tui.rules.blame import (
     LINKS_FEWEST,
     PROFILER_GAP_HIGH_US,
     PROFILER_GAP_LOW_US,
-    PROFILER_SHARE,
     fixed_pauses,
     queue_is_off,
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
 from npu_tui.rules.model import Severity
-from npu_tui.rules.rule import GRADES, SEVERITY_HIGH, Draft, Rule, Skipped, about, sentences, severity_of, stretches
+from npu_tui.rules.rule import (
+    GRADES,
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    about,
+    sentences,
+    severity_of,
+    stretches,
+)
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number
@@ -173,7 +183,7 @@ RULES: tuple[Rule, ...] = (
         cls="config",
         inputs=("device", "overlap", "links"),
         check=profiler,
-        thresholds=(PROFILER_GAP_LOW_US, PROFILER_GAP_HIGH_US, PROFILER_SHARE, LINKS_FEWEST, SEVERITY_HIGH),
+        thresholds=(PROFILER_GAP_LOW_US, PROFILER_GAP_HIGH_US, SEVERITY_MEDIUM, LINKS_FEWEST, SEVERITY_HIGH),
         advice=("profile_again", "not_your_model"),
         pages=(pages.PROFILER,),
         sources=("measured on profiles with l2_cache", "Ascend PyTorch Profiler: l2_cache"),

@@ -6,13 +6,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.cpu_time import CpuTime, Culprit
+from npu_tui.analysis.limits import ALMOST_ALL, NOTABLE
 from npu_tui.analysis.replay import Change, HostCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, both, first_of_largest, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import (
+    LISTED,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
@@ -25,11 +26,6 @@ from npu_tui.rules.rule import (
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
-
-CPU_SHARE = Threshold("cpu_share", 0.03)
-_MOST_NAMED = 4
-_KNOWN = 0.9
-_BLAMED = 0.1
 
 
 def _name(culprit: Culprit) -> Said:
@@ -54,7 +50,9 @@ def thief(facts: Facts) -> tuple[Culprit, Span] | None:
     every = known.culprits(launches.link, together=True)
     first = next((row for row in every if _words(row) not in ("running", "unknown", "waking")), None)
     removes = NOTHING if first is None else both(union(*known.on_device(first.rows)), facts.lost)
-    return None if first is None or facts.share(length_of(removes)) < facts.limits[CPU_SHARE] else (first, removes)
+    return (
+        None if first is None or facts.share(length_of(removes)) < facts.limits[SEVERITY_MEDIUM] else (first, removes)
+    )
 
 
 @once_per_device
@@ -69,13 +67,13 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     lost = sum(culprit.total for culprit in every)
     unknown = sum(culprit.total for culprit in every if culprit.part == "unknown")
     if found is None:
-        if facts.share(unknown) >= facts.limits[CPU_SHARE] and unknown > lost / 2:
+        if facts.share(unknown) >= facts.limits[SEVERITY_MEDIUM] and unknown > lost / 2:
             reason = known.unknown[0] if known.unknown else message("cpu.lost_events")
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))
         return None
     first, removes = found
     kind, words = _words(first), {"name": _name(first), "time": length_of(removes)}
-    shown = [culprit for number, culprit in enumerate(every) if number < _MOST_NAMED or culprit.part == "unknown"]
+    shown = [culprit for number, culprit in enumerate(every) if number < LISTED or culprit.part == "unknown"]
     named = [message("finding.cpu.row", what=_what(culprit), time=culprit.total) for culprit in shown]
     rest = lost - sum(culprit.total for culprit in shown)
     late = int(np.count_nonzero(np.isin(known.waits.link, launches.link)))
@@ -91,7 +89,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
         _evidence(facts, known, first),
         advise(f"cpu_{kind}", *(("binding",) if kind == "waiting" else ())),
         removes=removes,
-        confidence="high" if lost and unknown <= (1 - _KNOWN) * lost else "medium",
+        confidence="high" if lost and unknown <= (1 - ALMOST_ALL) * lost else "medium",
         verdict=message("finding.cpu.verdict", what=message(f"finding.cpu.title.{kind}", **words)),
         change=_without(facts, known, first, length_of(removes)),
         reach="place" if kind in ("asleep", "blocked") else "cause",
@@ -120,7 +118,7 @@ def _without(facts: Facts, known: CpuTime, culprit: Culprit, least: int) -> Chan
     ]
     change = Change(host=tuple(cuts))
     gain = facts.freed(change)
-    return None if gain is not None and gain < _BLAMED * least else change
+    return None if gain is not None and gain < NOTABLE * least else change
 
 
 def _evidence(facts: Facts, known: CpuTime, culprit: Culprit) -> tuple[Evidence, ...]:
@@ -143,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links", "ftrace"),
         check=cpu,
-        thresholds=(CPU_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("cpu_waiting", "binding", "cpu_interrupt", "cpu_idle", "cpu_asleep", "cpu_blocked"),
         pages=(pages.BINDING, pages.INTERRUPTS, pages.SWITCHING),
         change="""\

@@ -13,20 +13,19 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
+from npu_tui.analysis.limits import HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     LINKS_FEWEST,
     SYNC_BLOCKING,
-    SYNC_SHARE,
     blamed_calls,
     compile_calls,
     dry,
     fixed_pauses,
     launch_blocking,
     queue_is_off,
-    starving,
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
@@ -51,56 +50,37 @@ from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
+STARVED_FEWEST = Threshold("starved_fewest", 5)
+CLUSTER_MS = Threshold("cluster_ms", 1.0)
+CLUSTER_IDLE = Threshold("cluster_idle", 0.5)
+
 
 class _Starvation(Struct, frozen=True):
-    """Where launches starve: ``chosen`` masks the launches of the window."""
+    """Where launches starve: ``chosen`` masks the launches of the window, in so many ``ranges``."""
 
     chosen: Bools
     start: int
     end: int
-    idle: float
     ranges: int
 
 
-def _starvation(facts: Facts) -> _Starvation | None:
+def _starvation(facts: Facts) -> _Starvation:
+    """The ranges of launches in which the device idles most of the time, or all launches where there are none."""
     launches, limits = facts.asked, facts.limits
     assert launches is not None  # the rule asks for links
     time = facts.trace.links.target_time[launches.link]
-    near = launches.near_vertical & ~_synchronous(facts)
     clusters = [
         cluster
         for cluster in facts.ranges
         if cluster.end - cluster.start >= limits[CLUSTER_MS] * 1e6
         and (cluster.idle_ratio or 0.0) > limits[CLUSTER_IDLE]
     ]
-    if not clusters and np.count_nonzero(near) < limits[VERTICAL_SHARE] * len(launches.link):
-        return None
-    chosen = np.ones(len(launches.link), np.bool_)
-    if clusters:
-        begin, until = np.array(sorted((cluster.start, cluster.end) for cluster in clusters)).T
-        at = np.searchsorted(begin, time, "right") - 1
-        chosen = (at >= 0) & (np.maximum.accumulate(until)[np.maximum(at, 0)] >= time)
-    if not (chosen & (launches.lost > 0)).any():
-        return None
-    spans = [(cluster.start, cluster.end) for cluster in clusters] or [(int(time.min()), int(time.max()))]
-    idle = sum((cluster.idle_ratio or 0.0) * (cluster.end - cluster.start) for cluster in clusters)
-    return _Starvation(chosen, spans[0][0], spans[-1][1], idle, len(clusters))
-
-
-def _synchronous(facts: Facts) -> Bools:
-    """Launches out of a blocking copy, whose line is near-vertical by nature."""
-    assert facts.launches is not None
-    source = facts.trace.links.source_slice[facts.launches.link]
-    blocking = facts.names_where(lambda name: name.endswith("@aclrtMemcpy"))
-    synchronous: Bools = (source >= 0) & blocking[facts.trace.slices.name[source]]
-    return synchronous
-
-
-STARVED_FEWEST = Threshold("starved_fewest", 5)
-VERTICAL_SHARE = Threshold("vertical_share", 0.3)
-CLUSTER_MS = Threshold("cluster_ms", 1.0)
-CLUSTER_IDLE = Threshold("cluster_idle", 0.5)
-CLUSTER_IDLE_HIGH = Threshold("cluster_idle_high", 0.1)
+    if not clusters:
+        return _Starvation(np.ones(len(time), np.bool_), int(time.min()), int(time.max()), 0)
+    begin, until = np.array(sorted((cluster.start, cluster.end) for cluster in clusters)).T
+    at = np.searchsorted(begin, time, "right") - 1
+    chosen = (at >= 0) & (np.maximum.accumulate(until)[np.maximum(at, 0)] >= time)
+    return _Starvation(chosen, int(begin[0]), int(until.max()), len(clusters))
 
 
 def vertical(facts: Facts) -> Draft | Skipped | None:
@@ -109,29 +89,24 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     assert launches is not None
     if len(launches.link) < limits[LINKS_FEWEST]:
         return Skipped(message("finding.needs.links_fewest", count=len(launches.link), fewest=limits[LINKS_FEWEST]))
-    starved = int(np.count_nonzero(launches.starved))
-    if starved < limits[STARVED_FEWEST] or facts.share(facts.sums.free) <= limits[FREE_SHARE]:
+    if launches.starved.sum() < limits[STARVED_FEWEST] or facts.share(facts.sums.free) <= limits[FREE_SHARE]:
         return None
     place = _starvation(facts)
-    if place is None:
-        return None
     removes = facts.lost_span(place.chosen)
     lost = float(launches.lost[place.chosen].sum())
-    severity = severity_of(facts.limits, facts.share(lost))
-    if facts.share(place.idle) >= limits[CLUSTER_IDLE_HIGH] and lost > place.idle / 2:
-        severity = "high"
+    if facts.share(length_of(removes)) < limits[SEVERITY_MEDIUM]:
+        return None
     starved_there = int(np.count_nonzero(launches.starved & place.chosen))
     links = int(np.count_nonzero(place.chosen))
     who, waited = stage_name(facts), message(f"finding.stage.waited.{blamed_stage(facts) or 'host'}")
-    short = place.end - place.start < _TELLING * place.start
+    short = place.end - place.start < UNSEEN * place.start
     where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
-    compiling = both(starving(facts, compile_calls(facts)), removes)
     return Draft(
-        severity,
+        severity_of(limits, facts.share(lost)),
         message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
         _vertical_detail(facts, place, removes, starved_there, links),
         _vertical_evidence(facts, place),
-        _vertical_advice(facts, removes, compiling),
+        stage_advice(facts),
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
         verdict=message(
@@ -161,16 +136,13 @@ def _vertical_detail(facts: Facts, place: _Starvation, removes: Span, starved: i
     if lines := _worst_lines(facts):
         named = [message("finding.vertical.line", line=line_of(code), lost=lost) for code, lost in lines]
         parts.append(message("finding.vertical.lines", lines=named))
-    side = length_of(both(facts.device_side, (np.array([place.start]), np.array([place.end]))))
-    if side >= facts.limits[SEVERITY_MEDIUM] * (place.end - place.start):
-        parts.append(message("finding.vertical.side", time=side))
     parts.append(caveat(facts))
     return sentences(*parts)
 
 
 def _worst_lines(facts: Facts) -> list[tuple[CodeLine, float]]:
     """The lines of user code that lose most of the device's time, with what they lose, ns."""
-    return [(loss.code, loss.lost) for loss in facts.lines[:_MOST_LINES] if loss.code is not None]
+    return [(loss.code, loss.lost) for loss in facts.lines[:NAMED] if loss.code is not None]
 
 
 def _calls_within(facts: Facts, span: Span) -> Said:
@@ -212,33 +184,12 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     return tuple(evidence)
 
 
-def _vertical_advice(facts: Facts, removes: Span, compiling: Span) -> tuple[Message, ...]:
-    advice = []
-    least = facts.limits[SYNC_SHARE] * facts.total
-    freed = facts.freed(facts.without_calls(compile_calls(facts))) if len(compiling[0]) else 0
-    if (gain := length_of(compiling) if freed is None else min(length_of(compiling), freed)) >= least:
-        advice.append(message("finding.advice.jit_compile_gain", gain=gain / facts.count))
-    rest = [text for text in stage_advice(facts) if not (advice and text == message("finding.advice.jit_compile"))]
-    return (*advice, *rest)
-
-
-_MOST_LINES = 3
-"""How many lines of code a finding names."""
-_ROUNDING_NS = 2
-_EVEN_WITHIN = 0.1
-"""How near to a half the idle share of the dequeue thread is where both stages are slow."""
-_TELLING = 0.001
-"""A stretch of a smaller share of the time before it needs all digits, or both ends read the same."""
-_COPIES_FROM = 0.01
-"""Share of Free from which its copies are mentioned."""
-
 _GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators",)}
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
 _RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",), "tasks": ()}
 """The recording that would tell the cause."""
 
 FREE_SHARE = Threshold("free_share", 0.1)
-FREE_SHARE_HIGH = Threshold("free_share_high", 0.2)
 
 
 def free(facts: Facts) -> Draft | None:
@@ -247,7 +198,7 @@ def free(facts: Facts) -> Draft | None:
     share = facts.share(facts.sums.free)
     if share <= limits[FREE_SHARE]:
         return None
-    severity: Severity = "high" if share > limits[FREE_SHARE_HIGH] else "medium"
+    severity = severity_of(limits, share)
     idle = facts.free
     elsewhere = _judged_elsewhere(facts)
     if facts.share(length_of(without(idle, elsewhere))) <= limits[FREE_SHARE]:
@@ -264,7 +215,7 @@ def free(facts: Facts) -> Draft | None:
         words = {"late": late / max(free, 1), "side": side / max(free, 1)}
         cause = (
             message("finding.free.split_copied", copied=copied / max(free, 1), **words)
-            if copied >= _COPIES_FROM * free
+            if copied >= HARDLY_ANY * free
             else message("finding.free.split", **words)
         )
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
@@ -316,7 +267,7 @@ def _copied(facts: Facts) -> Span:
 
 def _free_place(facts: Facts, start: int, end: int) -> Evidence:
     slices, busy = facts.trace.slices, _busy(facts)
-    busy = busy[np.abs(slices.start[busy] - end) <= _ROUNDING_NS]
+    busy = busy[np.abs(slices.start[busy] - end) <= ROUNDING_NS]
     after = facts.name_of(int(busy[0])) if len(busy) else message("finding.nothing")
     return Evidence(start, end, _free_lane(facts), "Free", message("finding.free.place", time=end - start, after=after))
 
@@ -340,20 +291,17 @@ def main_stream(facts: Facts) -> int | None:
     return int(np.bincount(lanes).argmax()) if len(lanes) else None
 
 
-STAGE_SHARE = Threshold("stage_share", 0.03)
-
-
 def stage(facts: Facts) -> Draft | Skipped | None:
     """Which stage of the host is slow, where it is late for 3 % of the device's time or more."""
     idle = facts.dequeue_idle
     late = facts.host_late
-    if facts.share(length_of(late)) < facts.limits[STAGE_SHARE]:
+    if facts.share(length_of(late)) < facts.limits[SEVERITY_MEDIUM]:
         return None
     slow = blamed_stage(facts)
     if slow is None or idle is None:
         return Skipped(message("finding.needs.dequeue"))
     return Draft(
-        "info" if _is_fed(facts, late) else "medium",
+        _severity(facts, late),
         message(f"finding.stage.title.{slow}", time=length_of(late)),
         sentences(
             message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
@@ -365,13 +313,13 @@ def stage(facts: Facts) -> Draft | Skipped | None:
     )
 
 
-def _is_fed(facts: Facts, lost: Span) -> bool:
-    """Whether the device is busy enough to call the host in time: little is ``lost``, and little is free at all."""
-    limits = facts.limits
-    return facts.share(length_of(lost)) < limits[SEVERITY_HIGH] and facts.share(facts.sums.free) <= limits[FREE_SHARE]
+def _severity(facts: Facts, lost: Span) -> Severity:
+    """That of the time ``lost`` to late launches, which a device that is busy else can do without."""
+    share = facts.share(length_of(lost))
+    fed = share < facts.limits[SEVERITY_HIGH] and facts.share(facts.sums.free) <= facts.limits[FREE_SHARE]
+    return "info" if fed else severity_of(facts.limits, share)
 
 
-DRAIN_SHARE = Threshold("drain_share", 0.03)
 INTERRUPTIONS_FEWEST = Threshold("interruptions_fewest", 3)
 
 
@@ -384,7 +332,7 @@ def interrupt(facts: Facts) -> Draft | None:
     removes = without((low, high), facts.busy)
     share = facts.share(length_of(removes))
     cut = int(drains.interrupted.sum())
-    if share < limits[DRAIN_SHARE] and cut < limits[INTERRUPTIONS_FEWEST]:
+    if share < limits[SEVERITY_MEDIUM] and cut < limits[INTERRUPTIONS_FEWEST]:
         return None
     idle = np.bincount(drains.cause, covered_within(*removes, low, high), len(CAUSES)).astype(np.int64)
     counts = drains.counted()
@@ -396,7 +344,7 @@ def interrupt(facts: Facts) -> Draft | None:
     stream = main_stream(facts)
     worst = drains.taken(np.sort(first_of_largest(drains.end - drains.start, 10)))
     return Draft(
-        severity_of(facts.limits, share) if share >= limits[DRAIN_SHARE] and not _is_fed(facts, removes) else "info",
+        _severity(facts, removes) if share >= limits[SEVERITY_MEDIUM] else "info",
         message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
         message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(
@@ -418,7 +366,7 @@ def interrupt(facts: Facts) -> Draft | None:
 def blamed_stage(facts: Facts) -> str | None:
     """``python`` or ``cann``, ``both`` where neither is clearly slower, None where it is unknown."""
     idle = facts.dequeue_idle
-    if idle is not None and abs(idle - 0.5) < _EVEN_WITHIN:
+    if idle is not None and abs(idle - 0.5) < NOTABLE:
         return "both"
     return slow_stage(idle)
 
@@ -473,10 +421,8 @@ RULES: tuple[Rule, ...] = (
             FREE_SHARE,
             NEAR_VERTICAL_US,
             STARVED_US,
-            VERTICAL_SHARE,
             CLUSTER_MS,
             CLUSTER_IDLE,
-            CLUSTER_IDLE_HIGH,
             SEVERITY_MEDIUM,
             SEVERITY_HIGH,
         ),
@@ -493,7 +439,6 @@ RULES: tuple[Rule, ...] = (
             "MindStudio Insight: Host Bound",
         ),
         reach="place",
-        replayed=True,
         words=("starved", "near_vertical", "queued", "lost", "idle", "batching"),
         totals=("vertical.title",),
     ),
@@ -502,7 +447,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("overlap",),
         check=free,
-        thresholds=(FREE_SHARE, FREE_SHARE_HIGH),
+        thresholds=(FREE_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
         gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
@@ -519,7 +464,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=stage,
-        thresholds=(STAGE_SHARE,),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH, FREE_SHARE),
         advice=("task_queue", "binding", "fewer_operators", "cann_cache", "jit_compile"),
         pages=(pages.TASK_QUEUE, pages.BINDING, pages.COMPILE),
         change="""\
@@ -535,7 +480,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=interrupt,
-        thresholds=(DRAIN_SHARE, INTERRUPTIONS_FEWEST, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(INTERRUPTIONS_FEWEST, FREE_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("causes", "task_queue", "binding"),
         gpu=("causes", "gpu_graph"),
         pages=(pages.PIPELINE, pages.TUNING),

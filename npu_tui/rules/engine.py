@@ -8,6 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.engine_steps import EngineStep, fallen_out, phase_spans
 from npu_tui.analysis.launches import graph_launches
+from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.replay import ANY_THREAD, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -23,8 +24,6 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 PREFILL_RATIO = Threshold("prefill_ratio", 3.0)
-_WORTH_NAMING = 0.2
-"""Share of the time of all phases from which one is named, and taken to be avoidable."""
 
 
 def steps_of(facts: Facts) -> list[EngineStep]:
@@ -146,7 +145,7 @@ def host(facts: Facts) -> Draft | None:
         return None
     costs = {name: length_of(span) for name, span in idle.items()}
     longest = sorted(costs, key=lambda name: -costs[name])
-    shown = [name for name in longest if costs[name] >= _WORTH_NAMING * time] or longest[:1]
+    shown = [name for name in longest if costs[name] >= A_PART * time] or longest[:1]
     removes = together(*(idle[name] for name in shown))
     cost = length_of(removes)
     words = {"time": cost, "share": facts.share(cost)}

@@ -13,6 +13,7 @@ from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.drains import NO_DRAINS, DispatchRange, Drains, dispatch_ranges, drains, launches_in
 from npu_tui.analysis.kernels import KernelTable, peak_of
 from npu_tui.analysis.launches import Dispatch, operation_of
+from npu_tui.analysis.limits import COPY_NS, LONG_NS
 from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
@@ -33,10 +34,6 @@ PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
 
 _PREFILL = 2.0
 """A prefill computes so many times as long as the usual step."""
-_LEAST_WAIT_NS = 1_000_000
-"""A shorter wait for a request is how a server works."""
-_LAUNCH_AT_MOST_NS = 200_000
-"""A launch that needs no waiting is never longer on its way."""
 
 once_per_device = of_trace
 """Decorates a function of ``Facts`` that several rules call: it runs once for each device."""
@@ -264,7 +261,7 @@ class Facts(TraceSlices):
         known = self.rhythm is not None or self.has_engine_steps
         busy = length_of(self.cut(self.busy)) / self.count if known else 0
         threads = {self.trace.lanes[number].tid for number in lanes}
-        least = max(busy, _LEAST_WAIT_NS)
+        least = max(busy, LONG_NS)
         waits = request_waits(self.trace, threads, least)
         if waits or not self.is_serving:
             return waits
@@ -390,7 +387,7 @@ class Facts(TraceSlices):
     @property
     def clocks_apart(self) -> int:
         """``floor`` where it is longer than any launch takes, so that the clocks must differ, else 0, ns."""
-        return self.floor if abs(self.floor) > _LAUNCH_AT_MOST_NS else 0
+        return self.floor if abs(self.floor) > COPY_NS else 0
 
     @once
     def ranges(self) -> list[DispatchRange]:
@@ -534,13 +531,15 @@ class Facts(TraceSlices):
         slices = self.trace.slices
         lanes = [lane for lane in self.trace.lanes if self.trace.layers[lane.layer].kind in kinds]
         items = named_in(self.trace, (lane for lane in lanes if lane.tid not in self.foreign), rule)
-        items = items[self.window.holds(slices.start[items] + self.floor) | self._in_step(items)]
+        items = self.begun(items)
         return items[np.argsort(slices.start[items], kind="stable")]
 
-    def _in_step(self, items: I64) -> Bools:
-        """Which of ``items`` start in a step of the window on the host; only where the window is that of a step."""
+    def begun(self, items: I64) -> I64:
+        """Those of ``items`` of the host that start in the window, or in one of its steps on the host."""
+        start = self.trace.slices.start[items]
         steps = self.steps if self.whole_steps and self.window != EVERYTHING else []
-        return inside(self.span_of(np.array([step.item for step in steps], np.int64)), self.trace.slices.start[items])
+        in_step = inside(self.span_of(np.array([step.item for step in steps], np.int64)), start)
+        return items[self.window.holds(start + self.floor) | in_step]
 
     def on_device(self, span: Span) -> Span:
         """A span of the host on the clock of the device."""

@@ -9,39 +9,49 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.calls import is_memory_call
+from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.limits import AWAKE_NS, HALF, PLACES
 from npu_tui.analysis.owner import Owner
-from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import COMPILE, at_the_end, late_behind_collectives, waited_copies, without_all
+from npu_tui.rules.blame import (
+    COMPILE,
+    SYNC_SHARE,
+    at_the_end,
+    compile_calls,
+    late_behind_collectives,
+    waited_copies,
+    without_all,
+)
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, largest, length_of, together, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.rule import (
+    GRADES,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Reach,
     Rule,
+    about,
     advise,
     line_of,
+    sentences,
     severity_of,
     stretches,
 )
 from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.engine_names import phase_of
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
-
-HOST_WORK_SHARE = Threshold("host_work_share", 0.03)
-
-_MOST_NAMED = 5
-"""Owners of work that have a finding of their own."""
 
 EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
     ("PY.GC", lambda owner: owner.name == GARBAGE_COLLECTION),
@@ -81,12 +91,6 @@ def span_of(facts: Facts, change: Change) -> Span:
 
 
 @once_per_device
-def unrecorded(facts: Facts) -> Span:
-    """When the host does what nothing recorded, on the device's clock; without a path anything may be."""
-    return facts.free if path_owners(facts) is None else span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
-
-
-@once_per_device
 def waiting(facts: Facts) -> Span:
     """When the device has nothing to do, or runs nothing but a collective while the launch after it is not made.
 
@@ -108,10 +112,90 @@ def cost_of(facts: Facts, change: Change, removes: Span) -> int:
     return length_of(removes) if facts.replay is None else max(facts.replay.gain(within(facts, change)), 0)
 
 
+def called(
+    facts: Facts, subject: str, calls: I64, change: Change | None = None, more: dict[str, object] | None = None
+) -> Draft | None:
+    """The draft about ``subject``: what the run gains without ``calls`` of the host, wherever they are.
+
+    Its texts get how often and how long they are called, for how long the device is ``idle`` meanwhile, how long it
+    ``waits`` in one ``unit``, and ``more``. None where neither is worth a word.
+    """
+    if not len(calls):
+        return None
+    change = facts.without_calls(calls) if change is None else change
+    removes = both(waiting(facts), facts.on_device(facts.span_of(calls)))
+    cost, idle, length = cost_of(facts, change, removes), length_of(removes), facts.length(calls)
+    if facts.share(max(cost, idle)) < facts.limits[SYNC_SHARE]:
+        return None
+    words: dict[str, object] = {
+        "count": len(calls),
+        "time": length_of(facts.span_of(calls)),
+        "mean": float(length.mean()),
+        "longest": int(length.max()),
+        "idle": idle,
+        "waits": idle / facts.count,
+        "unit": facts.unit,
+        **(more or {}),
+    }
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about(subject, **words),
+        facts.longest(calls, lambda item: message(f"finding.{subject}.place")),
+        removes=removes,
+        change=change,
+    )
+
+
+def compiling(facts: Facts) -> Draft | None:
+    """Operators that are compiled while the job runs."""
+    return called(facts, "compile", compile_calls(facts))
+
+
+@once_per_device
+def collector(facts: Facts) -> Draft | None:
+    """Python's garbage collector at work; where a process of its own records it, it stops all threads."""
+    events = facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__)
+    return called(facts, "gc", events, Change(host=(HostCut(ANY_THREAD, facts.span_of(events)),)))
+
+
+LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
+
+
+@once_per_device
+def loader(facts: Facts) -> Draft | None:
+    """Fetching a batch, for longer than the iterator's own work takes, while the device has nothing to do."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    items = items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
+    draft = called(facts, "loader", items)
+    if draft is None:
+        return None
+    single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
+    advice = advise("workers" if single else "workers_more", "pin_memory", "storage")
+    words = {"waits": draft.title.args["waits"], "unit": facts.unit}
+    return replace(draft, advice=advice, verdict=message("finding.loader.verdict", **words))
+
+
+def allocation(facts: Facts) -> Draft | None:
+    """Memory taken from the device or given back to it while the job runs."""
+    every = facts.named(HOST, is_memory_call)
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in every.tolist()])
+    calls = [
+        message("finding.allocation.call", name=name, count=len(own), time=int(facts.length(own).sum()))
+        for name in dict.fromkeys(names.tolist())
+        for own in [every[names == name]]
+    ]
+    draft = called(facts, "allocation", every, more={"calls": calls})
+    drops = len(facts.outermost(facts.named(("python", "other"), lambda name: name.endswith(": empty_cache"))))
+    if draft is None or not drops:
+        return draft
+    detail = sentences(draft.detail, message("finding.allocation.drops", count=drops))
+    return replace(draft, detail=detail, advice=advise("empty_cache", "expandable"))
+
+
 @once_per_device
 def host_work(facts: Facts) -> tuple[Draft, ...]:
     """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
-    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:_MOST_NAMED]]
+    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:PLACES]]
     return tuple(draft for draft in drafts if draft is not None)
 
 
@@ -120,7 +204,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     removes = both(waiting(facts), span_of(facts, change))
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
-    if share < facts.limits[HOST_WORK_SHARE]:
+    if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
     time, late = cost / facts.count, _late_behind(facts, removes)
@@ -149,10 +233,6 @@ def _late_behind(facts: Facts, span: Span) -> int:
 
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
-_WOKEN_NS = 50_000
-"""What a thread records within this time after a wait belongs to waking up."""
-_COPYING = 0.5
-"""Share of a time with nothing but waited copies that is silent, from which the copies are part of the pause."""
 
 
 @once_per_device
@@ -189,10 +269,10 @@ def pauses(facts: Facts) -> Draft | None:
         message(f"finding.pause.title{form}", **words),
         message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("pause_look") if inside else advise("pause_look", "pause_record"),
+        advise("pause_look") if inside else advise("pause_look", "pause_record", "gc_record"),
         removes,
         confidence="medium",
-        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:_MOST_NAMED] if owner.where is not None)),
+        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:PLACES] if owner.where is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
         reach=_reach(facts),
@@ -203,11 +283,11 @@ def pauses(facts: Facts) -> Draft | None:
 def reads_back(facts: Facts) -> bool:
     """Whether most of what nothing records begins as a wait ends: what the program does with what it has read back."""
     ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
-    start, end = silent = unrecorded(facts)
+    start, end = silent = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
     if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
         return False
     after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
-    follows = (after >= 0) & (after <= _WOKEN_NS)
+    follows = (after >= 0) & (after <= AWAKE_NS)
     return 2 * int((end - start)[follows].sum()) > length_of(silent)
 
 
@@ -236,19 +316,97 @@ def _copying(facts: Facts, silent: Span) -> Span:
     copied = facts.trace.slices.end[copies]
     low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
     first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
-    most = covered_within(*silent, low, high) >= _COPYING * (high - low)
+    most = covered_within(*silent, low, high) >= HALF * (high - low)
     chosen = (last - first >= 2) & most
     return low[chosen], high[chosen]
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "OP.COMPILE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links", "cann"),
+        check=compiling,
+        thresholds=(SYNC_SHARE, *GRADES),
+        advice=("jit_compile", "internal_format", "bucket_shapes"),
+        pages=(pages.COMPILE,),
+        change="""\
++torch_npu.npu.set_compile_mode(jit_compile=False)
++torch_npu.npu.config.allow_internal_format = False
+ model = model.npu()
+""",
+        sources=("msprof-analyze advisor: operator dispatch",),
+        reach="cause",
+        replayed=True,
+        totals=("compile.title",),
+    ),
+    Rule(
+        "MEM.ALLOC",
+        cls="memory",
+        inputs=("device", "overlap", "runtime"),
+        check=allocation,
+        thresholds=(SYNC_SHARE, *GRADES),
+        advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
+        gpu=("gpu_expandable", "temporaries", "smaller_batch"),
+        pages=(pages.ALLOCATOR,),
+        change="""\
+-    torch.npu.empty_cache()
++export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True
+""",
+        sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
+        reach="cause",
+        replayed=True,
+        words=("memory",),
+        totals=("allocation.title",),
+    ),
+    Rule(
+        "PY.GC",
+        cls="config",
+        inputs=("device", "overlap", "python"),
+        check=collector,
+        thresholds=(SYNC_SHARE, *GRADES),
+        advice=("gc",),
+        gpu=("gc",),
+        pages=(pages.GC, pages.PROFILER),
+        change="""\
++gc.collect()
++gc.freeze()
++gc.disable()
+ for step, batch in enumerate(loader):
+     train(batch)
++    if step % 500 == 0:
++        gc.collect()
+""",
+        sources=("msprof-analyze advisor: GC, conjectured GC",),
+        reach="cause",
+        replayed=True,
+        totals=("gc.title",),
+    ),
+    Rule(
+        "DATA.LOADER",
+        cls="data",
+        inputs=("device", "overlap", "python"),
+        check=loader,
+        thresholds=(LOADER_LEAST_MS, SYNC_SHARE, *GRADES),
+        advice=("workers", "workers_more", "pin_memory", "storage"),
+        gpu=("workers", "workers_more", "pin_memory", "storage"),
+        pages=(pages.DATA, pages.TUNING),
+        change="""\
+-loader = DataLoader(data, batch_size=64)
++loader = DataLoader(data, batch_size=64, num_workers=4, prefetch_factor=2, pin_memory=True, persistent_workers=True)
+""",
+        sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        reach="cause",
+        replayed=True,
+        words=("aipp",),
+    ),
+    Rule(
         "HOST.PAUSE",
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=pauses,
         thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("pause_look", "pause_record"),
+        advice=("pause_look", "pause_record", "gc_record"),
         gpu=("pause_look", "pause_record"),
         pages=(pages.PROFILER, pages.TUNING),
         change="""\
@@ -266,7 +424,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=host_work,
-        thresholds=(HOST_WORK_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
         advice=("work_beside", "work_on_device"),
         gpu=("work_beside",),
         pages=(pages.TUNING,),

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, NOTABLE, UNSEEN
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.blame import late_behind_collectives
@@ -32,22 +33,9 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_PART_BELOW = 0.2
-_SHOWN_FROM = 0.1
-"""Share of the most that a step holds of a finding, below which the finding is not about that step."""
 _NAMED_STEPS = 6
-_LEAST_GAIN = 0.001
-"""A finding has to shorten the step by more than this share of it to be worth the work."""
-_NEARLY_ALL = 0.9
-"""A gain of less than this share of what a finding is about needs a word on where the rest is."""
-_EQUAL_GAINS = 0.9
-"""Predicted gains hold within a tenth, so of gains this close the one nearer to the cause goes first."""
-_CAUSE_COVERS, _CAUSES_COVER = 2 / 3, 0.8
-_NEARER_COVERS = 0.5
-"""Shares of a place where time is lost, and of a loss, from which one cause, or several, that explain them go first."""
-_NOTABLE_SHARE = 0.1
-"""Several causes explain something together where each has this share of it or more."""
-_MOSTLY_WAITED = 0.5
+_CAUSE_COVERS = 2 / 3
+"""Share of a place where time is lost from which one cause that explains it goes first."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
@@ -92,7 +80,7 @@ class Rung(Struct, frozen=True):
     @property
     def held(self) -> bool:
         """Whether something above it takes as long at the same time."""
-        return self.alone is not None and self.gain is not None and self.alone < _PART_BELOW * self.gain
+        return self.alone is not None and self.gain is not None and self.alone < A_PART * self.gain
 
 
 class Scale:
@@ -162,7 +150,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[F
     """The findings of ``candidates`` in the order of work; those that shorten the step, or weigh as much, lead."""
     scale = scale_of(facts, threads)
     launching = None if facts.replay is None else max(launching_gains(facts), default=0)
-    least = max(round(_LEAST_GAIN * facts.step_ns), 1) * facts.count
+    least = max(round(UNSEEN * facts.step_ns), 1) * facts.count
     rungs = _ladder([candidate for candidate in candidates if _counts(candidate, facts)], scale, least, launching)
     climbing = {rung.candidate for rung in rungs}
     others = [candidate for candidate in candidates if candidate not in climbing]
@@ -198,7 +186,7 @@ def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[F
         _remedied(_finding(rung, facts, above, following.get(id(rung))), rung, facts, scale)
         for above, rung in enumerate((*steps, *parts, *rest))
     ]
-    return _numbered(_none_low_ahead_of_high(findings, len(steps)), len(steps))
+    return _numbered(findings, len(steps))
 
 
 def _numbered(findings: list[Finding], leading: int) -> list[Finding]:
@@ -233,23 +221,13 @@ def _unexplained(
     covering = [
         candidate
         for candidate in others
-        if candidate is loss
-        or (_counts(candidate, facts) and length_of(both(candidate.span, span)) >= _NEARER_COVERS * rest)
+        if candidate is loss or (_counts(candidate, facts) and length_of(both(candidate.span, span)) >= HALF * rest)
     ]
     return max(
         covering,
         key=lambda candidate: (_NEARNESS[candidate.reach], candidate is not loss, length_of(candidate.span)),
         default=None,
     )
-
-
-def _none_low_ahead_of_high(findings: list[Finding], leading: int) -> list[Finding]:
-    """A low finding above a high one gains more than it, so it becomes a medium one."""
-    last = max((k for k, finding in enumerate(findings[:leading]) if finding.severity == "high"), default=0)
-    return [
-        replace(finding, severity="medium") if finding.severity == "low" and k < last else finding
-        for k, finding in enumerate(findings)
-    ]
 
 
 def _counts(candidate: Candidate, facts: Facts) -> bool:
@@ -263,7 +241,7 @@ def _is_untold(candidate: Candidate, facts: Facts) -> bool:
     if facts.replay is None:
         return False
     waited = both(candidate.span, facts.replay.model.unexplained)
-    return length_of(waited) > _MOSTLY_WAITED * length_of(candidate.span)
+    return length_of(waited) > HALF * length_of(candidate.span)
 
 
 def _is_work(candidate: Candidate, facts: Facts) -> bool:
@@ -309,14 +287,13 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: in
     shares: dict[Candidate, list[tuple[int, Rung]]] = {candidate: [] for candidate in candidates}
     alone = _gains_of(candidates, [], scale)
     total = 0
-    explaining: list[Candidate] = []
     while left:
         above = [candidate.draft for candidate in taken]
         rest = _gains_of(left, above, scale, total)
         for candidate in left if rungs else ():
             shares[candidate].append((before[candidate] - rest[candidate], rungs[-1]))
         before = rest
-        held = [candidate for candidate in left if rest[candidate] < _PART_BELOW * most[candidate]]
+        held = [candidate for candidate in left if rest[candidate] < A_PART * most[candidate]]
         parts += held
         for candidate in left:
             # What others hold up gains nothing before they are fixed.
@@ -326,14 +303,10 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: in
         if not fresh:
             break
         top = max(rest[candidate] for candidate in fresh)
-        alike = [candidate for candidate in fresh if rest[candidate] >= _EQUAL_GAINS * top]
+        alike = [candidate for candidate in fresh if rest[candidate] >= ALMOST_ALL * top]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
         best = _nearer(best, fresh, rest, above, scale, launching)
-        # Causes that explain something together are taken one after the other.
-        explaining = [candidate for candidate in explaining if candidate in fresh] or _causes_of(
-            best, fresh, rest, above, scale
-        )
-        best = next((candidate for candidate in fresh if candidate.draft.first), explaining[0] if explaining else best)
+        best = next((candidate for candidate in fresh if candidate.draft.first), best)
         total += rest[best]
         taken.append(best)
         rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
@@ -348,7 +321,7 @@ def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, R
     It gains no more than they do together.
     """
     shares = sorted(shares, key=lambda row: -row[0])
-    wholes = [rung for taken, rung in shares if taken >= _NOTABLE_SHARE * most] or [shares[0][1]]
+    wholes = [rung for taken, rung in shares if taken >= NOTABLE * most] or [shares[0][1]]
     gain = min(most, sum(rung.gain or 0 for rung in wholes))
     nearer = all(_NEARNESS[rung.candidate.reach] > _NEARNESS[candidate.reach] for rung in wholes)
     shown = nearer and candidate.rule.cls == "dispatch"  # launching in another way helps against no such cause
@@ -382,7 +355,7 @@ def _nearer(
     while True:
         gain_of_best = rest[best]
         late = best.draft.change is None and launching is not None  # which is how late launches are told
-        covers = _CAUSE_COVERS if best.reach == "place" else _NEARER_COVERS
+        covers = _CAUSE_COVERS if best.reach == "place" else HALF
         nearer = [candidate for candidate in fresh if _NEARNESS[candidate.reach] > _NEARNESS[best.reach]]
         with_best = scale.removed_by_each([(*above, candidate.draft, best.draft) for candidate in nearer])
         nearer = [
@@ -393,34 +366,12 @@ def _nearer(
                 late
                 and not (candidate.draft.change or NO_CHANGE).waits  # without a wait the host runs ahead of anything
                 and rest[candidate] > (launching or 0)
-                and covered >= _NEARER_COVERS * rest[candidate]
+                and covered >= HALF * rest[candidate]
             )
         ]
         if not nearer:
             return best
         best = max(nearer, key=lambda candidate: rest[candidate])
-
-
-def _causes_of(
-    best: Candidate, fresh: list[Candidate], rest: dict[Candidate, int], above: list[Draft], scale: Scale
-) -> list[Candidate]:
-    """Several candidates that explain most of ``best`` together and are nearer to what must be changed, most first.
-
-    Each has a notable part of it; none where they do not explain it.
-    """
-    gain_of_best = rest[best]
-    nearer = [
-        candidate
-        for candidate in fresh
-        if _NEARNESS[candidate.reach] > _NEARNESS[best.reach] and rest[candidate] >= _NOTABLE_SHARE * gain_of_best
-    ]
-    if len(nearer) < 2:
-        return []
-    drafts = [candidate.draft for candidate in nearer]
-    without, with_best = scale.removed_by_each([(*above, *drafts), (*above, *drafts, best.draft)])
-    explained = without + gain_of_best - with_best
-    covers = _CAUSES_COVER if best.reach == "place" else _NEARER_COVERS
-    return sorted(nearer, key=lambda candidate: -rest[candidate]) if explained >= covers * gain_of_best else []
 
 
 def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
@@ -510,7 +461,7 @@ def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:
     # What comes before the first kernel of a step belongs to that step; what crosses its end is divided.
     ends = np.array([step.window.end for step in steps if step.window is not None], np.float64)
     weight = np.diff(covered_before(*union(start, end), ends), prepend=0.0).tolist()
-    least = _SHOWN_FROM * max(weight, default=0)
+    least = NOTABLE * max(weight, default=0)
     shown = [
         step.number for step, shown_there in zip(steps, weight, strict=True) if shown_there and shown_there >= least
     ]
@@ -556,7 +507,7 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     else:
         parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)
-    if rung.gain < _NEARLY_ALL * time:
+    if rung.gain < ALMOST_ALL * time:
         parts.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
     if rung.held:
         alone = round((rung.alone or 0) / facts.count)

@@ -22,6 +22,7 @@ from npu_tui.analysis.lateness import (
     place_of,
     unknown_waits,
 )
+from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
@@ -30,17 +31,23 @@ from npu_tui.rules.inputs import NOTHING, Span, both, length_of, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, runs_of, sentences, severity_of
+from npu_tui.rules.rule import (
+    LISTED,
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    runs_of,
+    sentences,
+    severity_of,
+)
 from npu_tui.trace.arrays import once_each
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
-_IN_MOST_CASES = 0.5
-"""More than half of the waiting: what holds for it is said of all."""
 _OF_EQUALS = 1.5
 """Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight."""
-_MOST_PRICED = 4
-"""Late ranks whose gains are told one after the other: more do not fit into a line."""
 
 
 class Case(Struct, frozen=True):
@@ -133,7 +140,7 @@ def late(facts: Facts) -> Late | None:
     total = sum(waited.values())
 
     def mostly(chosen: Iterable[bool]) -> bool:
-        return int(excess[np.fromiter(chosen, np.bool_, len(excess))].sum()) > _IN_MOST_CASES * total
+        return int(excess[np.fromiter(chosen, np.bool_, len(excess))].sum()) > HALF * total
 
     def left(count: int) -> int:
         """How much later the last ones come with the first ``count`` ranks in time, ns."""
@@ -146,7 +153,7 @@ def late(facts: Facts) -> Late | None:
         named,
         tuple(cases),
         both(_waiting(facts, cases), facts.exposed),
-        waited[order[0]] < _IN_MOST_CASES * total,
+        waited[order[0]] < HALF * total,
         mostly(case.collective.neighbours_only for case in cases),
         mostly(case.collective.item in fills(facts) for case in cases),
         not waits.beyond_chance(named),
@@ -277,10 +284,6 @@ def straggler(facts: Facts) -> Draft | None:
     )
 
 
-_NEARLY_ALL = 0.8
-"""Share of the waiting at exchanges of tokens from which the experts are uneven: other collectives inherit the rest."""
-
-
 @once_per_device
 def _exchanges(facts: Facts) -> dict[int, int]:
     """The exchanges of tokens between experts by slice, each with its place in the order of its group."""
@@ -298,7 +301,7 @@ def is_uneven(facts: Facts, lateness: Late) -> bool:
     for case in lateness.cases:
         if case.collective.item in places:
             waited[places[case.collective.item] % 2] += case.excess
-    least = _NEARLY_ALL * sum(case.excess for case in lateness.cases)
+    least = NEARLY_ALL * sum(case.excess for case in lateness.cases)
     return sum(waited.values()) >= least and (lateness.wandering or max(waited.values()) >= least)
 
 
@@ -379,7 +382,7 @@ def _in_order(facts: Facts, lateness: Late) -> list[Message]:
         numbers = {"rank": number_of(facts, first), "other": number_of(facts, second)}
         parts.append(message("finding.straggler.lead", time=float(np.median(ahead)), **numbers))
     rows = []
-    for count in range(1, min(len(lateness.visible), _MOST_PRICED) + 1):
+    for count in range(1, min(len(lateness.visible), LISTED) + 1):
         some = lateness.visible[:count]
         gain = _gain(facts, lateness, frozenset(some)) / facts.count
         words = {"rank": number_of(facts, some[-1]), "gain": gain}

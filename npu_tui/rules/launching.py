@@ -14,37 +14,16 @@ import numpy as np
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE, compile_calls, starving
+from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import NOTHING, inside, length_of
-from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
+from npu_tui.rules.rule import SEVERITY_MEDIUM, Draft, Rule, about, most_common
 from npu_tui.trace.message import message
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _FUSED_LAUNCHES = 4
 """Launches that a step of a fused optimizer still makes."""
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
-
-COMPILE_CALLS = Threshold("compile_calls", 20)
-
-
-def compiling(facts: Facts) -> Draft | None:
-    """Operators that are compiled while the job runs."""
-    calls, limits = compile_calls(facts), facts.limits
-    spent = length_of(facts.span_of(calls))
-    if not len(calls) or (len(calls) < limits[COMPILE_CALLS] and facts.share(spent) < limits[SEVERITY_MEDIUM]):
-        return None
-    removes = starving(facts, calls)
-    share = facts.share(length_of(removes))
-    words = {"count": len(calls), "time": spent, "starved": length_of(removes)}
-    return Draft(
-        severity_of(facts.limits, share) if share >= limits[SYNC_SHARE] else "info",
-        *about("compile", share=facts.share(spent), **words),
-        facts.longest(calls, lambda item: message("finding.compile.place")),
-        removes=removes,
-        change=facts.without_calls(calls),
-    )
-
 
 SMALL_KERNEL_US = Threshold("small_kernel_us", 20.0)
 SMALL_KERNEL_SHARE = Threshold("small_kernel_share", 0.5)
@@ -120,23 +99,6 @@ def _fused_name(name: str) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "OP.COMPILE",
-        cls="dispatch",
-        inputs=("device", "overlap", "links", "cann"),
-        check=compiling,
-        thresholds=(COMPILE_CALLS, SYNC_SHARE, *GRADES),
-        advice=("jit_compile", "internal_format", "bucket_shapes"),
-        pages=(pages.COMPILE,),
-        change="""\
-+torch_npu.npu.set_compile_mode(jit_compile=False)
-+torch_npu.npu.config.allow_internal_format = False
- model = model.npu()
-""",
-        sources=("msprof-analyze advisor: operator dispatch",),
-        reach="cause",
-        totals=("compile.title",),
-    ),
     Rule(
         "OP.SMALL",
         cls="dispatch",

@@ -9,6 +9,7 @@ from collections import Counter
 
 import numpy as np
 
+from npu_tui.analysis.limits import LONG_NS
 from npu_tui.analysis.memory import Allocations, holders
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -28,8 +29,6 @@ A full one of 32 GB looks like a half full one of 64 GB, so it is not told.
 _MB = 1 << 20
 _MOST = 1_000_000 * _MB
 """More than any device has: a row that is damaged."""
-_NEAR_NS = 1_000_000
-"""An allocation this close to the growth of the allocator is what made it grow."""
 
 PRESSURE_GB = Threshold("pressure_gb", 16.0)
 FRAGMENTATION = Threshold("fragmentation", 1.3)
@@ -115,7 +114,7 @@ def _maker(allocations: Allocations, time: int) -> str | None:
         return None
     away = np.abs(allocations.start - time)
     nearest = int(away.argmin())
-    return brief(allocations.name.at(nearest) or "") if away[nearest] <= _NEAR_NS else None
+    return brief(allocations.name.at(nearest) or "") if away[nearest] <= LONG_NS else None
 
 
 LEAK_MB = Threshold("leak_mb", 1.0)

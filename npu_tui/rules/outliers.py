@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import A_PART, FEWEST_EQUALS
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
@@ -22,10 +23,6 @@ from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 
-_FEWEST_EQUALS = 4
-"""Three calls that agree say what is usual: one a step is enough."""
-_RARE_SHARE = 0.2
-"""Share of the calls above which slow ones are a habit of the operator, not outliers."""
 _GAP_FACTOR = 2.0
 """How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap.
 
@@ -46,7 +43,7 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     if equals is None:
         return Skipped(message("finding.needs.equal_calls"))
     names, by_shapes = equals
-    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], _FEWEST_EQUALS)
+    ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], FEWEST_EQUALS)
     rows: list[tuple[int, I64, float]] = []
     for group in groups:
         items = facts.kernels[group]
@@ -105,7 +102,7 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     unlike = -1 - np.arange(len(names))
     if (shapes >= 0).any():
         return np.where(shapes >= 0, names * (int(shapes.max()) + 1) + shapes, unlike), True
-    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], _FEWEST_EQUALS)[1]
+    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], FEWEST_EQUALS)[1]
     if not groups:
         return names, True
     members = np.sort(np.concatenate(groups))
@@ -164,7 +161,7 @@ def _places(facts: Facts, names: I64) -> I64 | None:
     ``names`` are the names of all kernels; (n,).
     """
     starts = facts.repetitions
-    if len(starts) < _FEWEST_EQUALS:
+    if len(starts) < FEWEST_EQUALS:
         return None
     position = np.arange(len(names))
     repetition = count_until(starts, facts.trace.slices.start[facts.kernels])
@@ -199,7 +196,7 @@ def _compared(facts: Facts, names: I64, factor: float, fewest: int) -> tuple[F64
     lower = ordered[first + (counts - 1) // 2]
     median = (lower + ordered[first + counts // 2]) / 2
     slow = np.bincount(code[length > factor * median[code]], minlength=len(counts))
-    comparable = (counts >= fewest) & (slow > 0) & (slow <= np.maximum(_RARE_SHARE * counts, 1))
+    comparable = (counts >= fewest) & (slow > 0) & (slow <= np.maximum(A_PART * counts, 1))
     members = np.flatnonzero(comparable[code])
     members = members[np.argsort(code[members], kind="stable")]
     ratio: F64 = length / np.maximum(lower, 1.0)[code]

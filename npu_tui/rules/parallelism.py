@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import AWAKE_NS, MORE_THAN_ONE, NOTABLE
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
@@ -39,11 +40,6 @@ _KINDS: tuple[tuple[str, Purpose], ...] = (
 _MATMUL = re.compile(r"^(?:Batch)?MatMul|gemm|cutlass", re.IGNORECASE)
 _BACKWARD_KERNEL = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
-_DIRECTLY_NS = 50_000
-"""A collective that starts this soon after a matrix multiplication was waiting for its result."""
-_SERIAL_SHARE = 0.1
-"""A collective that less computing than this goes along with is waited for: the next operator needs its result."""
-_FEWEST_A_STEP = 2
 _BUCKET = 25 * 2**20
 """Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
 _MANY = 1_000_000
@@ -58,7 +54,7 @@ def serial(facts: Facts) -> Bools:
     working = facts.span_of(facts.kernels)
     begin, end = slices.start[items].astype(np.float64), slices.end[items].astype(np.float64)
     together = covered_before(*working, end) - covered_before(*working, begin)
-    waited: Bools = together <= _SERIAL_SHARE * (end - begin)
+    waited: Bools = together <= NOTABLE * (end - begin)
     return waited
 
 
@@ -76,7 +72,7 @@ def product_before(facts: Facts) -> I64:
     by_end = np.argsort(end, kind="stable")
     at = count_until(end[by_end], slices.start[items]) - 1
     last = by_end[np.maximum(at, 0)]
-    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= _DIRECTLY_NS) & serial(facts)
+    directly = (at >= 0) & products[last] & (slices.start[items] - end[last] <= AWAKE_NS) & serial(facts)
     before: I64 = np.where(directly, last, -1)
     return before
 
@@ -231,7 +227,7 @@ def purposes(facts: Facts) -> I64:
     forward = (before >= 0) & ~np.append(after, True)[before]
     slices = facts.trace.slices
     lane = slices.lane[every.item]
-    least = _FEWEST_A_STEP * facts.count
+    least = MORE_THAN_ONE * facts.count
     # There are no gradients before the backward pass.
     kernels = slices.start[facts.kernels]
     trained = summing & _begun(facts, kernels[after], slices.start[every.item])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_tui.analysis.limits import NAMED
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.rules import pages
@@ -21,7 +22,6 @@ from npu_tui.trace.text import brief
 
 _FOLLOWS_WITHIN_NS = 30_000
 """How long after an event the task that follows it starts at the latest."""
-_MOST_NAMED = 3
 
 
 def event_waits(facts: Facts) -> Draft | None:
@@ -86,7 +86,7 @@ def _sources(facts: Facts, tasks: DeviceTasks, chosen: I64, removes: Span) -> li
         awaited = (tasks.start[[task]], tasks.end[[task]])
         source = _source(facts, tasks, task)
         waited[source] = waited.get(source, 0) + length_of(both(removes, awaited))
-    rows = sorted(waited.items(), key=lambda row: -row[1])[:_MOST_NAMED]
+    rows = sorted(waited.items(), key=lambda row: -row[1])[:NAMED]
     return [message("finding.event.row", what=what, time=time) for what, time in rows]
 
 

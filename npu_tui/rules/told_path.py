@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, critical_path
@@ -133,10 +134,6 @@ def _plain(text: str) -> str:
     return " ".join(word for word in text.casefold().split() if word != "at")
 
 
-_COVERED = 0.8
-"""A change with more than this share of the host's time of an owner is about that owner."""
-
-
 def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Finding | None]:
     """The first of ``findings`` that does without all that each owner is; None without one."""
     covers = [(finding, _Cover(finding.remedy.change)) for finding in findings if finding.remedy is not None]
@@ -163,7 +160,7 @@ class _Cover:
             return False
         held = sum(length_of(intersection(*mine.span, *self._of_thread(mine.thread))) for mine in own.host)
         total = sum(length_of(mine.span) for mine in own.host)
-        return held > _COVERED * total or not total
+        return held > NEARLY_ALL * total or not total
 
     def _host_of(self, thread: int) -> Span:
         """The time of a host thread."""

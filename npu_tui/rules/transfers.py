@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_tui.analysis.collectives import Transfer
+from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
@@ -22,13 +23,9 @@ from npu_tui.rules.links import (
     draft_of_links,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import Draft, Rule, advise, timed
+from npu_tui.rules.rule import LISTED, Draft, Rule, advise, timed
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
-
-_LARGE = 0.8
-"""Share of large packets from which a slow transport is not slow because of small ones."""
-_LISTED = 4
 
 
 def _by_transport(facts: Facts) -> dict[str, list[Transfer]]:
@@ -113,7 +110,7 @@ def bandwidth(facts: Facts) -> Draft | None:
 
 
 def _is_large(transfer: Transfer) -> bool:
-    return transfer.large_ratio is None or transfer.large_ratio >= _LARGE
+    return transfer.large_ratio is None or transfer.large_ratio >= NEARLY_ALL
 
 
 def _multiplies(facts: Facts, transfer: Transfer) -> bool:
@@ -156,7 +153,7 @@ def preprocessing(facts: Facts) -> Draft | None:
     total = sum(sums.values())
     if total < facts.limits[PREPROCESS_MS] * 1e6:
         return None
-    names = sorted(sums, key=lambda name: -sums[name])[:_LISTED]
+    names = sorted(sums, key=lambda name: -sums[name])[:LISTED]
     return Draft(
         "low",
         message("finding.preprocess.title", name=brief(names[0]), time=total),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.analysis.limits import NAMED
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.rule import Draft, Rule
@@ -12,7 +13,6 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import UNFINISHED, Trace
 
 UNENDED = "RUN.UNENDED"
-_NAMED = 3
 
 
 def _stuck(trace: Trace) -> list[int]:
@@ -42,10 +42,10 @@ def unended(facts: Facts) -> Draft | None:
         return None
     names = [
         message("finding.unended.one", name=facts.name_of(item), start=int(slices.start[item]))
-        for item in items[:_NAMED]
+        for item in items[:NAMED]
     ]
-    if len(items) > _NAMED:
-        names.append(message("finding.unended.more", count=len(items) - _NAMED))
+    if len(items) > NAMED:
+        names.append(message("finding.unended.more", count=len(items) - NAMED))
     places = tuple(facts.place(item, message("finding.unended.place")) for item in items)
     first, others = facts.name_of(items[0]), len(items) - 1
     return Draft(

@@ -12,14 +12,13 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.limits import LITTLE, NEARLY_ALL
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
-from npu_tui.analysis.replay_host import Silence, thread_numbers
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
-    STEP_START_SHARE,
     SYNC_BLOCKING,
     SYNC_SHARE,
     before_first_kernels,
@@ -28,22 +27,20 @@ from npu_tui.rules.blame import (
     start_share,
     sync_calls,
     sync_operations,
-    sync_span,
     waits_after_launches,
     without_all,
 )
 from npu_tui.rules.cpu import cpu
-from npu_tui.rules.data import collector, loader
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, host_work, reads_back, works
-from npu_tui.rules.inputs import Span, both, inside, length_of, without
-from npu_tui.rules.model import Severity
+from npu_tui.rules.host_work import change_of, reads_back, span_of, works
+from npu_tui.rules.inputs import Span, both, inside, largest, length_of, without
 from npu_tui.rules.rule import (
+    GRADES,
+    LISTED,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Rule,
-    Skipped,
     advise,
     line_of,
     sentences,
@@ -52,106 +49,115 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.told_path import owner_text, path_owners
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.intervals import touches, union
+from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import synchronized_lane
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
-_NEARLY_ALL = 0.8
-_MOST_OF_IT = 0.6
-_WORK_SAVES = 0.5
-"""Share of what mending the waits saves: work of the host that saves as much is taken out before they are priced."""
-_NEGLIGIBLE = 0.01
 _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
-_NOTABLE_PART = 0.05
-"""Of what the host does before the first kernel of a step."""
-_MOST_LINES = 3
+_LOADER = "dataloader"
 _MOST_SITES = 10
 """Places where the host waits that are replayed, those first at which it is blocked for longest."""
-_LOADER = "dataloader"
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
 
-SYNC_UNPROVEN = Threshold("sync_unproven", 0.1)
 SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 
 
 def sync_host(facts: Facts) -> Draft | None:
     """The host waits for the device, and the device afterwards for the host."""
-    limits = facts.limits
-    calls, operations = sync_calls(facts), sync_operations(facts)
-    waits = np.concatenate((_outside(facts, calls, operations), operations))
+    limits, told = facts.limits, path_owners(facts)
+    sites = () if told is None else told.waits
+    waits, calls = np.concatenate([np.zeros(0, np.int64), *(site.items for site in sites)]), sync_calls(facts)
+    # Where calls are recorded an ``aten::item`` without one reads a value that is on the host already.
+    waits = np.intersect1d(waits, calls) if len(calls) else facts.begun(waits)
     if not len(waits):
         return None
-    blocked = length_of(facts.span_of(waits))
     share_blocking = launch_blocking(facts)
     blocking = share_blocking > limits[SYNC_BLOCKING]
-    if facts.share(blocked) < limits[SYNC_SHARE] and not blocking:
-        return None
-    removes = without(sync_span(facts), _fresh_starts(facts))
-    change, freed, few = _unwaited(facts, calls, operations)
+    change = Change(waits=frozenset(waits.tolist()))
     if blocking:
-        change = _unblocked(facts, calls, change)
-        freed = facts.freed(change)
+        change = _unblocked(facts, change)
+    # One wait a step is how a program keeps in step with the device, and a server reads every token.
+    few = facts.is_serving or len(waits) <= facts.count + 1
+    freed = _freed(facts, change, few)
+    blocked = facts.on_device(facts.span_of(waits))
+    removes = without(both(facts.lost, _drained(facts)), _fresh_starts(facts))
     lost = length_of(removes) if freed is None else freed
-    if not lost and not blocking:
-        return None
+    least = limits[SEVERITY_HIGH] if few else limits[SEVERITY_MEDIUM]
     share = facts.share(lost)
-    severity: Severity = "high" if blocking else "info"
-    proven = facts.share(length_of(removes)) >= limits[SYNC_SHARE]
-    # What only the replay shows must be more than one wait a step, or a token, costs where it is well placed.
-    if proven:
-        alone = limits[SEVERITY_HIGH] if facts.is_serving else limits[SEVERITY_MEDIUM]  # a server reads every token
-        least = alone if few else limits[SYNC_SHARE]
-    else:
-        least = limits[SYNC_UNPROVEN] if few else limits[SEVERITY_MEDIUM]
-    if severity == "info" and share >= least:
-        severity = severity_of(facts.limits, share)
-    long = waits[facts.length(waits) >= limits[SYNC_LONG_US] * 1000]
-    longest = int(waits[np.argmax(facts.length(waits))])
+    if not blocking and share < limits[SYNC_SHARE]:
+        return None
+    asked = _asked(facts, waits)
+    long = asked[facts.length(asked) >= limits[SYNC_LONG_US] * 1000]
+    longest = int(asked[np.argmax(facts.length(asked))])
     parts = [
         message(
             "finding.sync.detail",
-            count=len(waits), long=len(long), least=limits[SYNC_LONG_US] * 1000, blocked=blocked,
-            longest=float(facts.length(waits).max()), what=_waited_for(facts, longest),
+            count=len(asked), long=len(long), least=limits[SYNC_LONG_US] * 1000,
+            blocked=length_of(facts.span_of(asked)),
+            longest=int(facts.length(asked).max()), what=_waited_for(facts, longest),
         )
     ]  # fmt: skip
     title = message("finding.sync.title", lost=lost)
-    sites = _sites(facts, change)
+    sites = _by_gain(facts, sites)
     if sites and sites[0].where is not None and not blocking:
         title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
     if blocking:
         parts.append(message("finding.sync.blocking", share=share_blocking))
-    elif silent := _silence_after(facts, waits, lost):
-        parts.append(message("finding.sync.silent", time=silent))
+    elif reads_back(facts):
+        start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
+        parts.append(message("finding.sync.silent", time=float(np.median(end - start))))
     read = "inference" if facts.is_serving else "metrics_rarely"
     advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, "non_blocking")))
     if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(
-        severity,
+        "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
         sentences(*parts),
-        facts.longest(waits, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
+        facts.longest(asked, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
         advice,
         removes,
         change=change,
         first=blocking,
         most=freed,
-        shown=facts.on_device(facts.span_of(waits)),
+        shown=blocked,
         # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
-        reach="place" if few and facts.has_engine_steps and not blocking else None,
-        code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:_MOST_LINES],
+        reach="place" if facts.has_engine_steps and not blocking else None,
+        code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
     )
 
 
-def _sites(facts: Facts, change: Change) -> list[Owner]:
-    """The places of the waits that ``change`` takes out, the one that the run gains most without first."""
-    told = path_owners(facts)
-    taken = [owner for owner in (() if told is None else told.waits) if change.waits.intersection(owner.items.tolist())]
-    taken.sort(key=lambda owner: -int(facts.length(owner.items).sum()))
-    taken = taken[:_MOST_SITES]
-    return sorted(taken, key=lambda owner: -(facts.freed(owner.change or NO_CHANGE) or 0))
+def _asked(facts: Facts, waits: I64) -> I64:
+    """What a program calls to wait: the operations that ``waits`` lie in, and those of them that lie in none."""
+    operations = sync_operations(facts)
+    return np.union1d(operations, waits[~inside(facts.span_of(operations), facts.trace.slices.start[waits])])
+
+
+def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
+    """Those of ``sites`` at which the host waits for longest, the one that the run gains most without first."""
+    longest = sorted(sites, key=lambda site: -int(facts.length(site.items).sum()))[:_MOST_SITES]
+    return tuple(sorted(longest, key=lambda site: -(facts.freed(site.change or NO_CHANGE) or 0)))
+
+
+def _freed(facts: Facts, change: Change, few: bool) -> int | None:
+    """What the run gains without the waits of ``change``, ns; None without a replay.
+
+    Without waits the host would run ahead and hide what else it does. That is no merit of theirs where nobody recorded
+    it or another process had the CPU, where the waits are ``few``, or where that work alone gains nearly as much; what
+    a program does with a value that it has read back is one.
+    """
+    found = works(facts)
+    stolen = cpu(facts)
+    after = NO_CHANGE if reads_back(facts) else change_of(found["HOST.PAUSE"])
+    after |= facts.without_work(facts.unasked)
+    after |= (stolen.change or NO_CHANGE) if isinstance(stolen, Draft) else NO_CHANGE
+    work = change_of(tuple(owner for rule, own in found.items() if rule != "HOST.PAUSE" for owner in own))
+    alone, gain = facts.freed(work, after), facts.freed(change, after)
+    if alone is None or gain is None:
+        return None
+    return max(gain if not few and alone < NEARLY_ALL * gain else facts.freed(change, after | work) or 0, 0)
 
 
 def _copies(facts: Facts, waits: I64) -> bool:
@@ -160,76 +166,12 @@ def _copies(facts: Facts, waits: I64) -> bool:
     return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
 
 
-def _silence_after(facts: Facts, waits: I64, lost: int) -> float:
-    """How long the host records nothing after one of ``waits``, the median, ns; 0 where that is little of ``lost``."""
-    slices = facts.trace.slices
-    _, number = thread_numbers(facts.trace)
-    end = slices.end[waits]
-    after = Silence(facts.trace, number).next_edge(number[slices.lane[waits]], end) - end
-    after = after[after <= facts.total]
-    silent = float(np.median(after)) if len(after) and after.sum() >= _MOST_OF_IT * lost else 0.0
-    return silent if silent >= facts.limits[SYNC_LONG_US] * 1000 else 0.0
-
-
-def _outside(facts: Facts, calls: I64, operations: I64) -> I64:
-    """Those of ``calls`` that start in none of ``operations``: inside one it is the same wait once more."""
-    return calls[~inside(facts.span_of(operations), facts.trace.slices.start[calls])]
-
-
-def _unwaited(facts: Facts, calls: I64, operations: I64) -> tuple[Change, int | None, bool]:
-    """The change that removes the costliest waits, its gain in ns (None without a replay), and whether they are few.
-
-    The waits are the operations of the framework that wait, or the calls outside of them where the other group adds
-    little. They are few where a step has no more than one of each kind.
-    """
-    outside = _outside(facts, calls, operations)
-    groups = [np.concatenate((operations, np.setdiff1d(calls, outside))), outside]
-    # All waits first, then each kind alone: a kind that explains nearly all of the gain is blamed alone.
-    groups = [np.concatenate(groups), *(group for group in groups if len(group))]
-    heavy = _heavy(facts, operations, outside)
-    within, around = (waits[np.isin(waits, heavy)] for waits in (operations, outside))
-    few = [len(within) <= facts.count and len(around) <= facts.count + 1]
-    few += [len(some) <= facts.count + 1 for some, waits in ((within, operations), (around, outside)) if len(waits)]
-    changes = [Change(waits=frozenset(group.tolist())) for group in groups]
-    # Without the waits the host runs ahead, which hides what it works as well. That is not credited to the waits where
-    # nothing records it or others have the CPU, nor where it would gain most of it without any change of the waits.
-    after = change_of(works(facts)["HOST.PAUSE"]) if not reads_back(facts) else NO_CHANGE
-    after |= _changes(cpu(facts)) | facts.without_work(facts.unasked)
-    freed = [facts.freed(change, after) for change in changes]
-    work = _changes(*host_work(facts), collector(facts), loader(facts))
-    gain = None if work == NO_CHANGE else facts.freed(work, after)
-    if gain is not None and gain >= _WORK_SAVES * max(freed[0] or 0, 0):
-        freed = [facts.freed(change, after | work) for change in changes]
-    if freed[0] is None:
-        return changes[0], None, few[0]
-    gains = [gain or 0 for gain in freed]
-    best = max(range(1, len(gains)), key=lambda k: gains[k], default=0)
-    chosen = best if gains[best] >= _NEARLY_ALL * gains[0] else 0
-    return changes[chosen], max(gains[chosen], 0), few[chosen]
-
-
-def _changes(*found: Draft | Skipped | None) -> Change:
-    """The run without what each of ``found`` is about."""
-    change = NO_CHANGE
-    for draft in found:
-        change |= draft.change or NO_CHANGE if isinstance(draft, Draft) else NO_CHANGE
-    return change
-
-
-def _heavy(facts: Facts, *waits: I64) -> I64:
-    """``waits`` without the shortest ones, which take 1 % together, such as those for small kernels."""
-    by_length = np.concatenate(waits)
-    by_length = by_length[np.argsort(facts.length(by_length), kind="stable")]
-    so_far = np.cumsum(facts.length(by_length))
-    heavy: I64 = by_length[so_far > _NEGLIGIBLE * so_far[-1]] if len(by_length) else by_length
-    return heavy
-
-
-def _unblocked(facts: Facts, calls: I64, change: Change) -> Change:
+def _unblocked(facts: Facts, change: Change) -> Change:
     """The run in which no launch is waited for: what the program waits for itself stays as it is.
 
     Where no such wait is recorded, ``change``.
     """
+    calls = sync_calls(facts)
     waits = waits_after_launches(facts, calls)
     unwaited = Change(waits=frozenset(waits.tolist())) if len(waits) else change
     return unwaited | _queued(facts, calls)
@@ -294,76 +236,60 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
     return rows
 
 
+def _drained(facts: Facts) -> Span:
+    """When nothing was in flight as the host had waited for the device."""
+    drained = facts.drains.of("sync")
+    return drained.start.astype(np.int64), drained.end.astype(np.int64)
+
+
 def _fresh_starts(facts: Facts) -> Span:
     """The starts of steps at which the device had not run dry before: what is lost there begins there."""
     start, end = before_first_kernels(facts)
-    dry, at = facts.drains.of("sync"), start.astype(np.float64)
-    before = touches(dry.start, dry.end, at, at)
+    before = inside(_drained(facts), start)
     return start[~before], end[~before]
-
-
-STEP_START_SHARE_HIGH = Threshold("step_start_share_high", 0.1)
 
 
 def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
     if facts.has_engine_steps:
         return None  # an engine fetches no batch, and its host begins a step while the device is in the one before it
-    limits = facts.limits
     gaps = before_first_kernels(facts)
     if not facts.whole_steps:
         gaps = facts.cut(gaps)
-    if not len(gaps[0]):
-        return None
-    time = length_of(gaps) / facts.count
     share = start_share(facts, gaps)
-    if share < limits[STEP_START_SHARE]:
+    if not len(gaps[0]) or share < facts.limits[SEVERITY_HIGH]:
         return None
-    severity: Severity = "high" if share >= limits[STEP_START_SHARE_HIGH] else "medium"
-    parts = _start_parts(facts, gaps)
-    rest, least = length_of(gaps) - sum(length for _, length in parts), _NOTABLE_PART * length_of(gaps)
-    named = [message("finding.start.part", name=name, time=length / facts.count) for name, length in parts]
-    if rest >= least:
-        named.append(message("finding.start.unrecorded", time=rest / facts.count))
-    copies = length_of(both(gaps, facts.span_of(facts.part.slices.copy))) if facts.part.slices is not None else 0
-    detail = [
-        message(
-            f"finding.start.detail{'_mean' * (facts.count > 1)}",
-            time=time,
-            step=facts.step_ns,
-            share=share,
-            unit=facts.unit,
-        ),
-        message("finding.start.parts", parts=named),
-    ]
+    time, copying = length_of(gaps), facts.part.slices.copy if facts.part.slices is not None else np.zeros(0, np.int64)
+    copies = length_of(both(gaps, facts.span_of(copying)))
     waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
-    if waited >= least:
-        times = {"time": waited / facts.count, "copy": copies / facts.count}
-        detail.append(
-            message("finding.start.waited", **times) if copies else message("finding.start.blocked", time=times["time"])
-        )
-    first = parts[0][0] if parts else message("finding.start.nothing")
-    fetched = sum(length for name, length in parts if name == message("finding.start.loader"))
-    worked = sum(length for _, length in parts) - fetched - max(copies, waited)
-    advice = [
-        *(["work_beside"] if worked >= _MOST_OF_IT * length_of(gaps) else []),
-        *(["prefetch"] if max(fetched, copies) >= least else []),
-        *(["non_blocking"] if copies >= least else []),
-        *(["overlap_steps"] if waited >= least else []),
-    ]
+    parts, least = _start_parts(facts, gaps), LITTLE * time
+    words = {"time": time / facts.count, "step": facts.step_ns, "share": share, "unit": facts.unit}
+    times = {"time": waited / facts.count, "copy": copies / facts.count}
+    fetched = sum(taken for name, taken in parts if name == message("finding.start.loader"))
+    told = sum(taken for _, taken in parts)
+    worked = told - fetched - max(copies, waited)
+    advice = {
+        "work_beside": 2 * worked >= time,
+        "prefetch": max(fetched, copies) >= least,
+        "non_blocking": copies >= least,
+        "overlap_steps": waited >= least,
+    }
+    named = [message("finding.start.part", name=name, time=taken / facts.count) for name, taken in parts]
+    if time - told >= least:
+        named.append(message("finding.start.unrecorded", time=(time - told) / facts.count))
     return Draft(
-        severity,
-        message("finding.start.title", time=time, where=first),
-        sentences(*detail),
-        stretches(
-            zip(*(edge[:10].tolist() for edge in gaps), strict=True),
-            message("finding.start.name"),
-            "finding.start.place",
+        severity_of(facts.limits, share),
+        message("finding.start.title", where=parts[0][0] if parts else message("finding.start.nothing"), **words),
+        sentences(
+            message(f"finding.start.detail{'_mean' * (facts.count > 1)}", **words),
+            message("finding.start.parts", parts=named),
+            message(f"finding.start.{'waited' if copies else 'blocked'}", **times) if waited >= least else "",
         ),
-        advise(*advice) if advice else None,
+        stretches(largest(gaps), message("finding.start.name"), "finding.start.place"),
+        advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
         removes=gaps,
         change=without_all(facts, gaps),  # the batch is on the device already
-        verdict=message("finding.start.verdict", time=time, share=share, unit=facts.unit),
+        verdict=message("finding.start.verdict", **words),
     )
 
 
@@ -389,7 +315,7 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
             label = _LOADER if _LOADER in name.lower() else line or name
             times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(times.items(), key=lambda row: -row[1])
-    return [(_place(label), time) for label, time in rows[:4] if time >= _NOTABLE_PART * length_of(gaps)]
+    return [(_place(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
 
 
 def _place(label: CodeLine | str) -> Said:
@@ -404,7 +330,7 @@ RULES: tuple[Rule, ...] = (
         cls="dispatch",
         inputs=("device", "overlap", "links"),
         check=sync_host,
-        thresholds=(SYNC_SHARE, SYNC_UNPROVEN, SYNC_BLOCKING, SYNC_LONG_US, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        thresholds=(SYNC_SHARE, SYNC_BLOCKING, SYNC_LONG_US, *GRADES),
         advice=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking", "inference"),
         gpu=("metrics_rarely", "copy_back", "non_blocking"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
@@ -427,14 +353,14 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("sync",),
-        totals=("sync.title", "sync.title_lines"),
+        totals=("sync.title", "sync.title_at"),
     ),
     Rule(
         "STEP.START",
         cls="dispatch",
         inputs=("device", "overlap", "steps"),
         check=step_start,
-        thresholds=(STEP_START_SHARE, STEP_START_SHARE_HIGH),
+        thresholds=GRADES,
         advice=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
         gpu=("prefetch", "non_blocking", "overlap_steps", "work_beside"),
         pages=(pages.DATA, pages.TUNING),

@@ -114,7 +114,7 @@ def test_thresholds_of_the_settings_count(tmp_path, capsys):
     words = ["check", str(STARVED), "--fail-on", "medium", "--only", "DISPATCH.FREE", "--config", str(file)]
     file.write_text("[thresholds]\nfree_share = 0.80\n")
     assert main(words) == 1
-    file.write_text("[thresholds]\nfree_share = 0.95\nfree_share_high = 0.99\n")
+    file.write_text("[thresholds]\nfree_share = 0.95\n")
     assert main(words) == 0
     file.write_text("[thresholds]\nfree_shar = 0.95\n")
     capsys.readouterr()

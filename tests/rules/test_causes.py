@@ -125,7 +125,7 @@ def test_many_short_reductions_are_merged_not_split() -> None:
     split = replace(ALL["nothing: four devices"].job[0], gradient_bytes=60_000, kernel_ns=120_000, layers=3, pieces=30)
     advice = {row.id: words(row.advice[0]) for row in measured(split).findings.findings if row.advice}
     assert "fewer, larger buckets" in advice["COMM.EXPOSED"]
-    assert "fewer, larger buckets" in advice["DISPATCH.FREE"]
+    assert "fewer, larger buckets" in advice["DISPATCH.VERTICAL"]
 
 
 def test_what_is_said_of_late_ranks() -> None:

@@ -8,7 +8,7 @@ import pytest
 from driving import opened
 from measured import session_of
 
-from npu_tui.load import load as loading
+from npu_tui.load import text_trace as loading
 from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace

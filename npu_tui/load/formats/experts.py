@@ -31,7 +31,9 @@ def expert_files_in(path: Path, survey: Survey | None = None) -> list[Path]:
         if path.is_file():
             return [path] if _is_one(path) or _has_layers(path, survey) else []
         folders = [path, *survey.folders(path, "*expert*")]
-        found = [file for folder in folders for file in survey.files(folder) if _is_one(file)][:_MOST_FILES]
+        # A folder of such a name is told as one that cannot be read.
+        every = (folder / name for folder in folders for name in survey.names(folder))
+        found = [file for file in every if _is_one(file)][:_MOST_FILES]
         return found + _group_lists_in(path, survey)
     except OSError:
         return []

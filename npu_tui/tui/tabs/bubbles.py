@@ -12,9 +12,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from npu_tui.analysis.bubbles import ROUNDING_NS, Idles
+from npu_tui.analysis.bubbles import Idles
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.device import Window
+from npu_tui.analysis.limits import ROUNDING_NS
 from npu_tui.analysis.ranges import meanwhile
 from npu_tui.profile.launch_tables import FREE
 from npu_tui.profile.profile import Profile

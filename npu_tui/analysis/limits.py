@@ -1,0 +1,57 @@
+"""What counts as most, as little, as few and as short: numbers that mean the same wherever something is judged.
+
+None of them is fitted to a profile. What a figure of hardware, of a library or of a measurement says stands where it
+is used; what a user may want to set is a ``Threshold``.
+"""
+
+from __future__ import annotations
+
+HALF = 0.5
+"""Most of something: what holds for more than this share is said of all of it, and no second one can have as much."""
+NEARLY_ALL = 0.8
+"""What has this share explains the whole; predicted and recorded parts agree within a fifth."""
+ALMOST_ALL = 0.9
+"""Predicted gains hold within a tenth (simulated causes): what differs by less is as much."""
+A_PART = 0.2
+"""Less of something is left over or rare, and is told with what holds the rest."""
+NOTABLE = 0.1
+"""A smaller part of something is not named beside the others."""
+LITTLE = 0.05
+"""A smaller part changes nothing that is said."""
+EVEN = 0.02
+"""What differs by a smaller share is equal: clocks, rounding and noise of equal work move times by as much."""
+HARDLY_ANY = 0.01
+"""A smaller share of a step or of a loss is not worth a word."""
+UNSEEN = 0.001
+"""A smaller share of the run is not worth computing what it would gain, or a digit."""
+
+MORE_THAN_ONE = 2
+"""One of something is no repetition."""
+SOME = 3
+"""Fewer are chance: launches of a range, views of a clock, ranks that take turns."""
+FEWEST_EQUALS = 4
+"""Three that agree say what is usual, of which a fourth may differ."""
+ENOUGH = 5
+"""Of fewer the best or the usual one is that of a single one."""
+FAR_LONGER = 5
+"""So many times as long as usual is no chance."""
+NAMED = 3
+"""Names in a sentence that has other figures too; the places and the tables have the others."""
+PLACES = 5
+"""Places of one of several parts that prove a finding, and owners of one kind that have a finding each."""
+
+SIGMAS = 3.0
+"""Standard deviations beyond which chance leads once in 700 times."""
+OUTLYING = 5.0
+"""Robust standard deviations from the median of what is no sample of the others."""
+
+ROUNDING_NS = 2
+"""How far rounding moves edges of slices against each other."""
+AWAKE_NS = 50_000
+"""What begins so soon after something ended had waited for it: threads wake within this time."""
+SHORT_NS = 100_000
+"""A shorter pause, wait or way is how launching and waking up look in real profiles."""
+COPY_NS = 200_000
+"""A shorter copy or wait for one holds nothing up; no launch without a wait is longer on its way."""
+LONG_NS = 1_000_000
+"""A longer wait is not how a device, a stream or a server works; clocks of hosts agree within it."""
