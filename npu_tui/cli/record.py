@@ -251,17 +251,19 @@ def _then(recorder: Recorder, options: argparse.Namespace, repeated: bool) -> in
 
 def _explored(recorder: Recorder) -> int:
     """Explore what has been recorded, beside the recording before, from where it can be recorded again."""
-    from npu_tui.cli.explore import explore, is_job_at
+    from npu_tui.cli.explore import explore
     from npu_tui.compare.comparison import held_against
+    from npu_tui.load.load import opening_of
+    from npu_tui.subjects import subject_at
 
     newest, before = recorder.newest, recorder.before
     assert newest is not None
     parser = parser_of("")
     options = parser.parse_args([])
-    of_one = [path is not None and not is_job_at(str(path)) for path in (before, newest)]
-    if before is not None and all(of_one):
+    several = [subject_at(opening_of(path, False)).of_several for path in (before, newest) if path is not None]
+    if before is not None and not any(several):
         return explore([before, newest], parser, options, compare=held_against, recorder=recorder)
-    base = before if not any(of_one) else None
+    base = before if all(several) else None
     return explore([newest], parser, options, base=base, recorder=recorder)
 
 

@@ -25,7 +25,7 @@ from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.errors import InputError
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.once import Cancelled
@@ -519,13 +519,12 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
 def _holds_several(path: Path) -> bool:
     """Whether the profiles of several ranks lie at ``path``."""
+    from npu_tui.subjects import subject_at
+
     try:
-        _ = opening_of(path, False).source
-    except SeveralError:
-        return True
+        return subject_at(opening_of(path, False)).of_several
     except InputError:  # it is told where it is opened
         return False
-    return False
 
 
 def _side_by_side(profiles: Sequence[Profile]) -> Session:
