@@ -120,7 +120,7 @@ def told(shell: str, code: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("npu-tui r", {"report", "ranks", "r.json", "run/"}),
+        ("npu-tui r", {"report", "ranks", "record", "r.json", "run/"}),
         ("npu-tui help ag", {"agents"}),
         ("npu-tui --theme=d", {"dark"}),
         ("npu-tui explain dispatch.v", {"DISPATCH.VERTICAL"}),
