@@ -16,8 +16,8 @@ from msgspec import Struct
 from npu_tui.cli.options import thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, write
+from npu_tui.record.outputs import ANALYSED, is_whole
 from npu_tui.strings import say, words
-from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.text import drawable, printable, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ Look = tuple[tuple[str, int, int], ...]
 
 _PATIENCE = 10
 """So many times as long a profile that does not end as it should is waited for."""
-
-_TAIL = 256
 
 
 class Watched(Struct):
@@ -60,13 +58,14 @@ class Watch(Struct):
                 continue
             look = look_of(source)
             seen = self.waiting.get(path)
-            if seen is None or seen.look != look:
+            if (seen is None or seen.look != look) and not _is_done(source):
                 self.waiting[path] = Watched(look, now)
                 continue
-            waited = now - seen.since
-            if look and waited >= self.settle and (ends_well(source) or waited >= _PATIENCE * self.settle):
+            waited = 0.0 if seen is None else now - seen.since
+            settled = waited >= self.settle and (ends_well(source) or waited >= _PATIENCE * self.settle)
+            if look and (settled or _is_done(source)):
                 self.known.add(path)
-                del self.waiting[path]
+                self.waiting.pop(path, None)
                 done.append((_changed(look), source))
         return [source for _, source in sorted(done, key=lambda entry: (entry[0], str(entry[1].path)))]
 
@@ -74,11 +73,14 @@ class Watch(Struct):
 def _sources(folder: Path) -> list[Source]:
     from npu_tui.load.errors import InputError
     from npu_tui.load.find import find_sources
+    from npu_tui.load.raw import unfinished
 
     try:
-        return find_sources(folder)
+        found = find_sources(folder)
     except InputError:  # nothing yet
         return []
+    # CANN's part of a profile that is being analysed is there before the profile.
+    return [source for source in found if not source.files or unfinished(source.files[0], source.survey) is None]
 
 
 def look_of(source: Source) -> Look:
@@ -101,19 +103,12 @@ def _changed(look: Look) -> int:
 
 def ends_well(source: Source) -> bool:
     """Whether the files of ``source`` end as they do when they are whole, as far as their last bytes tell."""
-    if source.kind == "database":
-        return not any(Path(f"{source.path}{end}").exists() for end in ("-journal", "-wal"))
-    for file in source.files:
-        if file.suffix == ".gz":
-            continue
-        try:
-            with open_regular(file) as stream:
-                stream.seek(max(stream.seek(0, 2) - _TAIL, 0))
-                if not stream.read().rstrip().endswith((b"]", b"}")):
-                    return False
-        except OSError:
-            return False
-    return True
+    return all(file.suffix == ".gz" or is_whole(file) for file in source.files)
+
+
+def _is_done(source: Source) -> bool:
+    """Whether the analysis of ``source`` has said that it ended; those before 2026 do not."""
+    return source.folder is not None and (source.folder / ANALYSED).is_file()
 
 
 def watch_options(parser: Parser) -> None:

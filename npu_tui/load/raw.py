@@ -11,14 +11,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from npu_tui.load.formats.service import DATABASES
+from npu_tui.load.layouts import OUTPUT
 from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 _FRAMEWORK = "FRAMEWORK"
+_OF_FRAMEWORKS = "_ascend_pt", "_ascend_ms"
+_LEVELS = 4
+"""Folders above a file in which its profile may be: ``*_ascend_pt/PROF_*/device_*/timeline``."""
 _MSPROF = re.compile(r"PROF_\d+_.*")
 _MOST_FOLDERS = 8
 PARSED = "parsed"
@@ -46,6 +51,37 @@ def writer_of(folder: Path, survey: Survey) -> Writer | None:
     if holds_msprof:
         return "torch_npu" if folder.name.endswith("_ascend_pt") else "msprof"
     return "msserviceprofiler" if raw_services(folder, survey) else None
+
+
+def unfinished(file: Path, survey: Survey) -> Path | None:
+    """The profile around ``file``, a table or a trace of CANN alone, that its framework's profiler has not finished.
+
+    Its analysis exports CANN's part into ``PROF_`` first and joins it with what the framework recorded; it may be under
+    way or broken off. None where the profile is whole, or no framework recorded anything.
+    """
+    for place in file.absolute().parents[:_LEVELS]:
+        if place.name == OUTPUT:
+            return None
+        if place.name.endswith(_OF_FRAMEWORKS):
+            with suppress(OSError):
+                if not survey.folders(place, _FRAMEWORK):
+                    return None
+                names = survey.names(place / OUTPUT) if survey.folders(place, OUTPUT) else []
+                return None if any(name.endswith((".db", "trace_view.json")) for name in names) else place
+    return None
+
+
+def without_device(file: Path, survey: Survey) -> Literal["unread", "none"] | None:
+    """What the raw data around ``file``, a trace without any time of a device, tell of the device.
+
+    ``unread``: it was recorded, ``none``: it was not; None where no raw data lie there.
+    """
+    for place in file.absolute().parents[:_LEVELS]:
+        with suppress(OSError):
+            parts = [place] if is_msprof(place) else survey.folders(place, "PROF_*")
+            if parts:
+                return "unread" if any(survey.folders(part, "device_*") for part in parts) else "none"
+    return None
 
 
 def raw_services(folder: Path, survey: Survey) -> list[str]:

@@ -493,14 +493,17 @@ class Profile(Parted):
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
+        from npu_tui.rules.unfinished import with_what_is_missing
 
         if self.judged is not None:
             return self.judged.findings
         self.compute_ahead()
         if len(self.trace.slices) < _LARGE:
-            return find(self._judged, 1, self.clock_jump)
-        with heap.kept():
-            return find(self._judged, self.threads, self.clock_jump)
+            found = find(self._judged, 1, self.clock_jump)
+        else:
+            with heap.kept():
+                found = find(self._judged, self.threads, self.clock_jump)
+        return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)
 
     @once
     def critical_paths(self) -> list[ToldPath]:

@@ -23,7 +23,7 @@ from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.survey import Survey
 from npu_tui.trace.side_file import open_regular
 
-DONE = "analyse.done"
+ANALYSED = "analyse.done"
 
 _PROFILE = re.compile(r".+_ascend_(?:pt|ms)")
 _INFO = re.compile(r"profiler_info(?:_(\d{1,9}))?\.json")
@@ -87,7 +87,7 @@ class Output:
     @property
     def is_done(self) -> bool:
         """Whether its analysis has said that it ended."""
-        return (self.folder / OUTPUT / DONE).is_file()
+        return (self.folder / OUTPUT / ANALYSED).is_file()
 
     @property
     def has_trace(self) -> bool:

@@ -132,3 +132,24 @@ def test_a_profile_of_a_role_follows_those_of_its_role(tmp_path: Path) -> None:
     put(tmp_path / "actor_update", "b")
     watch.complete(2)
     assert "the same" in teller.line(watch.complete(3)[0])
+
+
+def test_a_profile_whose_analysis_says_that_it_ended_is_complete_at_once(tmp_path: Path) -> None:
+    watch, file = Watch(tmp_path, 3), trace_of(put(tmp_path, "a"))
+    assert watch.complete(1) == []
+    (file.parent / "analyse.done").touch()
+    assert [source.path for source in watch.complete(1.1)] == [file]
+    assert watch.complete(99) == []
+
+
+def test_the_part_of_cann_is_no_profile_of_its_own(tmp_path: Path) -> None:
+    """It is there while the profile is analysed, for minutes."""
+    profile = tmp_path / "host_1_2026_ascend_pt"
+    (profile / "FRAMEWORK").mkdir(parents=True)
+    shutil.copytree(FIXTURES / "msprof_two_devices", profile / "PROF_000001_2026_A")
+    watch = Watch(tmp_path, 3)
+    assert watch.complete(1) == []
+    assert watch.complete(99) == []
+    shutil.copytree(FIXTURES / "dispatch_bound" / "ASCEND_PROFILER_OUTPUT", profile / "ASCEND_PROFILER_OUTPUT")
+    watch.complete(100)
+    assert [source.path for source in watch.complete(104)] == [trace_of(profile)]

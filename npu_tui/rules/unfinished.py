@@ -1,0 +1,38 @@
+"""What is said of a profile of which a part is not there: its analysis has not ended, or no device was recorded."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from npu_tui.load.find import Source, writer_of
+from npu_tui.load.raw import unfinished, without_device
+from npu_tui.rules.model import Finding, Findings
+from npu_tui.trace.message import Message, message
+
+_RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
+"""Advice to record what was recorded, and waits to be analysed."""
+_NO_DEVICE = "finding.verdict.no_device"
+
+
+def with_what_is_missing(found: Findings, source: Source) -> Findings:
+    """``found`` with what is missing of the profile that ``source`` is part of, and why."""
+    file, survey = source.files[0], source.survey
+    if (place := unfinished(file, survey)) is not None:
+        advice = message("finding.advice.analyse", path=str(place))
+        told = {id(one): _advised(one, advice) for one in found.findings}
+        return replace(
+            found,
+            findings=tuple(told.values()),
+            verdict=(message("finding.verdict.unfinished", path=str(place)), *found.verdict),
+            leaders=tuple(told.get(id(one), one) for one in found.leaders),
+        )
+    codes = [line.code for line in found.verdict if isinstance(line, Message)]
+    if codes[:1] == [_NO_DEVICE] and writer_of(source) in ("torch_npu", "mindspore", "msprof"):
+        why = message(f"finding.verdict.device_{without_device(file, survey) or 'unknown'}")
+        return replace(found, verdict=(*found.verdict, why))
+    return found
+
+
+def _advised(finding: Finding, instead: Message) -> Finding:
+    advice = dict.fromkeys(instead if one.code in _RECORD else one for one in finding.advice)
+    return replace(finding, advice=tuple(advice))
