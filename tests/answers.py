@@ -1,6 +1,7 @@
 """Every JSON answer of every fixture and real profile, kept in a folder, and how two such folders differ.
 
     python tests/answers.py write FOLDER [--checkout DIR]   # the answers of this checkout, or of another one
+    python tests/answers.py write FOLDER --only compare     # those of one command; comparisons in every format
     python tests/answers.py differ BEFORE AFTER             # what differs: figures first, then worded texts
 
 ``NPU_TUI_TRACES`` names the folder of the real profiles. A change of the code that should change no figure is held
@@ -18,7 +19,10 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from answer_pairs import simulated_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -61,25 +65,56 @@ def commands() -> dict[str, list[str]]:
     return lines
 
 
-def write(folder: Path, checkout: Path) -> None:
-    """Run every command with the package of ``checkout``; an answer that fails keeps its exit code and its words."""
+def comparisons(simulated: Path) -> dict[str, list[str]]:
+    """The command lines of comparisons of every kind, in every format; most pairs are ``simulated`` into a folder."""
+    pairs = {name: (words[1], words[2]) for name, words in commands().items() if words[0] == "compare"}
+    pairs |= {
+        f"compare-{name}": (str(ROOT / "fixtures" / base), str(ROOT / "fixtures" / new))
+        for name, base, new in (
+            ("communication", "healthy", "communication_bound"), ("unlike", "healthy", "mindspore"),
+            ("ranks", "two_ranks/rank0_ascend_pt", "two_ranks/rank1_ascend_pt"),
+        )
+    }  # fmt: skip
+    if traces := os.environ.get("NPU_TUI_TRACES"):
+        pairs |= {
+            f"compare-{name}": (f"{traces}/{base}", f"{traces}/{new}")
+            for name, base, new in (
+                ("jobs-levels", "text/level0", "text/level1"), ("jobs-cluster", "cluster", "cluster"),
+                ("memory-real", "memory/snapshot_expandable.pkl", "memory/snapshot_with_empty_cache.pkl"),
+                ("memory-memscope", "memory/memscope_leaks.csv", "memory/memscope_baseline.csv"),
+            )
+        }  # fmt: skip
+    pairs |= {f"compare-{name}": (str(base), str(new)) for name, (base, new) in simulated_pairs(simulated).items()}
+    forms = ("json", "text", "markdown", "html")
+    return {f"{name}-{form}": ["compare", *sides, "--format", form] for name, sides in pairs.items() for form in forms}
+
+
+def write(folder: Path, checkout: Path, only: str | None = None) -> None:
+    """Run every command, or one, with the package of ``checkout``.
+
+    An answer that fails keeps its exit code and its words.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(checkout), "LC_ALL": "C.UTF-8", "NPU_TUI_LANG": "en"}
     environment["NPU_TUI_SCHEMA"] = "1"  # which every version of the program writes
 
     def answer(name: str, words: list[str]) -> None:
-        words = [sys.executable, "-m", "npu_tui", *words, "--format", "json", "--lang", "en"]
+        form = () if "--format" in words else ("--format", "json")
+        words = [sys.executable, "-m", "npu_tui", *words, *form, "--lang", "en"]
         if words[3] in ("report", "whatif", "check", "compare"):
             words.append("--no-cache")
         done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd="/")
+        said, errors = (text.replace(simulated, "SIMULATED") for text in (done.stdout, done.stderr))
         try:
-            found = json.loads(done.stdout)
+            found = json.loads(said)
         except ValueError:
-            found = {"exit": done.returncode, "text": (done.stdout + done.stderr).strip()}
+            found = {"exit": done.returncode, "text": (said + errors).strip()}
         (folder / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda item: answer(*item), commands().items()))
+    with ThreadPoolExecutor(2) as pool, TemporaryDirectory() as simulated:
+        lines = commands() | comparisons(Path(simulated))
+        chosen = {name: words for name, words in lines.items() if only in (None, words[0])}
+        list(pool.map(lambda item: answer(*item), chosen.items()))
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -128,12 +163,13 @@ def main() -> int:
     writing = commands.add_parser("write")
     writing.add_argument("folder", type=Path)
     writing.add_argument("--checkout", type=Path, default=ROOT)
+    writing.add_argument("--only", metavar="COMMAND")
     comparing = commands.add_parser("differ")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "write":
-        write(options.folder, options.checkout.resolve())
+        write(options.folder, options.checkout.resolve(), options.only)
         return 0
     return differ(options.before, options.after)
 

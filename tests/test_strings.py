@@ -22,7 +22,6 @@ from npu_tui.analysis.drains import Cause
 from npu_tui.analysis.path import KINDS as PATH_KINDS
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_timeline import TPOT, TTFT
-from npu_tui.compare.services import Change
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.checks import JOB_LIMITS
 from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
@@ -98,8 +97,8 @@ COMPUTED = {
     "latency.part.": {*TTFT.__members__, *TPOT.__members__},
     "latency.metric.": {"ttft", "tpot"},
     "compare.service.unlike.": {"rate", "prompt", "answer"},
-    "compare.service.word.": set(get_args(Change)),
-    "compare.service.": {*get_args(Change), "cause_both", "cause_new", "cause_base"},
+    "compare.service.word.": {"slower", "faster", "same", "unsure"},
+    "compare.service.": {"slower", "faster", "same", "unsure", "cause_both", "cause_new", "cause_base"},
     "compare.service.load.": {"requests", "requests_per_s", "prompt_tokens", "output_tokens", "tokens_per_s"},
     "finding.service.": {
         *(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, shift
+from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
 
 MOST = 150
@@ -115,7 +115,7 @@ def expected(level: F64) -> Expected | None:
 
 def _quantile(freedom: int) -> float:
     """The 97.5 % quantile of Student's t, to 0.03 from three degrees of freedom on (expansion of Fisher, 1941)."""
-    z = 1.959964
+    z = WITHIN
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + sum(term / float(freedom**power) for power, term in enumerate(terms, 1))
 

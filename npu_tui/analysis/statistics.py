@@ -17,7 +17,11 @@ from npu_tui.trace.arrays import F64
 
 FEWEST = 4
 """Samples a side needs before a rank test can tell anything at the 5 % level."""
+FEWEST_PAIRS = 6
+"""The same for paired samples."""
 LEVEL = 0.05
+WITHIN = 1.959964
+"""Standard deviations of normal values within which 95 % of them lie."""
 _EXACT_SIZE = 120
 """Samples in all up to which the distribution is counted; above, it is normal to many digits."""
 _VISIBLE = 2.87
@@ -54,7 +58,7 @@ def paired_shift(difference: F64) -> Shift | None:
     """The shift of paired samples from their differences (Wilcoxon's signed ranks); None below six pairs."""
     difference = np.asarray(difference, np.float64)
     count = len(difference)
-    if count < 6:  # below, no outcome is rare enough for the 5 % level
+    if count < FEWEST_PAIRS:  # below, no outcome is rare enough for the 5 % level
         return None
     means = np.sort(((difference[:, None] + difference[None, :]) / 2)[np.triu_indices(count)])
     reach = _signed_interval_rank(count)
@@ -152,7 +156,7 @@ def _interval_rank(base: int, new: int) -> int:
     """How many of the sorted differences lie outside the 95 % interval on either side."""
     if base + new > _EXACT_SIZE:
         spread = math.sqrt(base * new * (base + new + 1) / 12)
-        return max(0, math.floor(base * new / 2 - 1.959964 * spread))
+        return max(0, math.floor(base * new / 2 - WITHIN * spread))
     ways = _subset_sums(np.arange(1, base + new + 1), base)[base * (base + 1) // 2 :]
     return _outside(ways)
 
@@ -160,7 +164,7 @@ def _interval_rank(base: int, new: int) -> int:
 def _signed_interval_rank(count: int) -> int:
     if count > _EXACT_SIZE:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
-        return max(0, math.floor(count * (count + 1) / 4 - 1.959964 * spread))
+        return max(0, math.floor(count * (count + 1) / 4 - WITHIN * spread))
     ways = np.zeros(count * (count + 1) // 2 + 1)
     ways[0] = 1.0
     for rank in range(1, count + 1):
@@ -176,6 +180,27 @@ def _outside(share: F64) -> int:
 Verdict = Literal["slower", "faster", "same", "unsure", "incomparable"]
 
 
+class Tolerance(Struct, frozen=True):
+    """Changes up to this share of the base are ignored: of the step, and of its computing time."""
+
+    step: float = 0.03
+    computing: float = 0.01
+
+
+_OUTLIER, _LEAST_SPREAD = 5.0, 0.01
+SEVERAL = 2
+"""Where one side has so many more outliers than the other, they are what differs: they are compared as well."""
+
+
+def longest_usual(times: F64) -> float:
+    """The time of a step above which it is an outlier, not compared: five spreads above the median, ns.
+
+    The spread is the median of absolute deviations, at least 1 % of the median: steps may agree to the nanosecond.
+    """
+    centre = float(np.median(times))
+    return centre + _OUTLIER * max(float(np.median(np.abs(times - centre))), _LEAST_SPREAD * centre)
+
+
 class Judgement(Struct, frozen=True):
     """How a time per step changed, ns; ``shift`` is None where there are too few samples for a rank test.
 
@@ -188,6 +213,16 @@ class Judgement(Struct, frozen=True):
     shift: Shift | None
     visible: float | None
     verdict: Verdict
+
+    @property
+    def before(self) -> float:
+        """The mean of the base, ns."""
+        return float(self.base.mean())
+
+    @property
+    def after(self) -> float:
+        """The mean of the new side, ns."""
+        return float(self.new.mean())
 
 
 def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verdict | None = "unsure") -> Judgement:

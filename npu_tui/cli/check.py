@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from npu_tui.analysis.evidence import Evidence
+    from npu_tui.analysis.statistics import Tolerance
     from npu_tui.gate.answer import Answer
     from npu_tui.gate.checks import Check
     from npu_tui.jobs.history import Run
@@ -194,8 +195,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
         notes += job_notes(job)
     if against:
         base, new = (open_steps(Path(path)) for path in (options.against, options.path))
-        known = {f"{name}_tolerance": tolerances[name] for name in ("step", "computing") if name in tolerances}
-        compared = JobComparison(base, new, **known, allowed=allowed)
+        compared = JobComparison(base, new, _tolerance_of(tolerances), allowed)
         checks += against_job_checks(compared, verdicts)
     return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options)
 
@@ -242,6 +242,14 @@ def _failing(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tu
     return graves[0] if graves else None, verdicts or list(VERDICTS)
 
 
+def _tolerance_of(tolerances: dict[str, float]) -> Tolerance:
+    """What of ``tolerances`` a comparison judges by."""
+    from npu_tui.analysis.statistics import Tolerance
+    from npu_tui.gate.checks import JUDGED
+
+    return Tolerance(**{name: tolerances[name] for name in JUDGED if name in tolerances})
+
+
 def _against(
     profile: Profile,
     options: argparse.Namespace,
@@ -251,15 +259,14 @@ def _against(
     allowed: float,
 ) -> tuple[list[Check], Mapping[Evidence, Message]]:
     """The checks of ``profile``, which has ``lost`` that, against the one ``options`` name; what that one has lost."""
-    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.measured import Side
-    from npu_tui.gate.checks import JUDGED, against_checks
+    from npu_tui.gate.checks import against_checks
 
     thresholds = thresholds_of(options.config)
     base = opened_profile(options.against, not options.no_cache, thresholds, options.source)
-    known = {name: tolerances[name] for name in JUDGED if name in tolerances}
     of_base = lost_in(base, allowed)
-    comparison = Comparison(Side(base), Side(profile), Tolerance(**known))
+    comparison = Comparison(Side(base), Side(profile), _tolerance_of(tolerances))
     return against_checks(comparison, tolerances, verdicts, (lost, of_base)), of_base
 
 

@@ -27,7 +27,8 @@ from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
-    from npu_tui.compare.comparison import Comparison, Tolerance
+    from npu_tui.analysis.statistics import Tolerance
+    from npu_tui.compare.comparison import Comparison
     from npu_tui.compare.measured import Side
     from npu_tui.profile.profile import Profile
     from npu_tui.subjects.declaration import Subject
@@ -170,7 +171,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
     if (options.format, options.output, options.fail_on) == (None, None, None) and on_terminal():
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     base, new = map(open_steps, paths)
-    compared = JobComparison(base, new, tolerance.step, tolerance.computing, allowed_loss(parser, options))
+    compared = JobComparison(base, new, tolerance, allowed_loss(parser, options))
     hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
     return _failed(compared.step.verdict, failing, form, options)
 
@@ -202,7 +203,7 @@ def _failing(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
 
 
 def _tolerance(parser: argparse.ArgumentParser, text: str | None) -> Tolerance:
-    from npu_tui.compare.comparison import Tolerance
+    from npu_tui.analysis.statistics import Tolerance
 
     shares: dict[str, float] = {}
     for part in (text or "").split(",") if text is not None else []:

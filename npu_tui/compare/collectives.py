@@ -1,8 +1,7 @@
-"""Collectives of a trace with how long each waited for whom, and those of two profiles matched.
+"""Collectives of two profiles matched, with how long each waited for whom.
 
-Collectives are matched by type, communicator and place in the step, never by name: that holds a hash of the
-communicator, which differs from run to run. That a task waits is told by its name; for whom stands in its args, which
-are read of some steps only, as reading them takes longer than all the rest of a comparison.
+They are matched by type, communicator and place in the step, never by name: that holds a hash of the communicator,
+which differs from run to run.
 """
 
 from __future__ import annotations
@@ -14,25 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.collectives import (
-    Arrivals,
-    Collective,
-    Collectives,
-    Groups,
-    Timings,
-    TrafficColumns,
-    Waits,
-    with_ranks_of_job,
-)
-from npu_tui.analysis.communication import owned_tasks
-from npu_tui.analysis.operators import collective_type, collective_types
+from npu_tui.analysis.collectives import Collective
+from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.steps import StepWindow
-from npu_tui.load.errors import InputError
-from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
-from npu_tui.trace.transfers import NOTIFY_WAIT, groups_of, plane_task, rank_numbers
 
 _NUMBERED = re.compile(r"Group \d+ Communication")
 
@@ -62,11 +48,6 @@ class CollectiveChange(Struct, frozen=True):
     ordinal: int
     base: CollectiveSide | None
     new: CollectiveSide | None
-
-    @property
-    def delta(self) -> float:
-        """New minus base elapsed time, ns per step."""
-        return (self.new.elapsed if self.new else 0.0) - (self.base.elapsed if self.base else 0.0)
 
 
 class Exchanged(Struct, frozen=True):
@@ -129,70 +110,3 @@ def _mean(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSi
         max(peers, key=peers.count) if peers else None,
         tuple(collective.item for collective in collectives),
     )
-
-
-_ASKED_STEPS = 16
-"""Steps, evenly over the run, in which the peer of a wait is looked up."""
-
-
-def exchanges(trace: Trace, groups: Groups, windows: Sequence[StepWindow]) -> Collectives:
-    """The collectives by start: elapsed time, the longest wait on any plane and when it ended, in ns.
-
-    ``groups`` gives the ranks of the job; the peer is known in some of the steps ``windows``, else None.
-    """
-    slices = trace.slices
-    is_wait = np.array([plane_task(name) == NOTIFY_WAIT for name in trace.names] + [False])
-    called = [np.arange(group.first, group.last) for group, _ in groups_of(trace)]
-    items = np.concatenate([np.zeros(0, np.int64), *called])
-    items = items[np.argsort(slices.start[items], kind="stable")]
-    owner, _, tasks = owned_tasks(trace, items)
-    waiting = is_wait[slices.name[tasks]]
-    owner, tasks = owner[waiting], tasks[waiting]
-    order = np.lexsort((slices.end[tasks] - slices.start[tasks], owner))
-    waits = np.full(len(items), -1, np.int64)
-    waits[owner[order]] = tasks[order]  # of several the last one stays
-    source, target = _peers(trace, items, waits, windows)
-    collectives = _waiting(trace, items, waits, source, target)
-    return with_ranks_of_job(trace, collectives, groups)
-
-
-def _waiting(trace: Trace, items: I64, waits: I64, source: I64, target: I64) -> Collectives:
-    """The collectives ``items`` with the longest wait of each, -1 for none, and the ranks at both of its ends."""
-    slices, count = trace.slices, len(items)
-    known, nothing = waits >= 0, np.zeros(count, np.int64)
-    longest = np.maximum(waits, 0)
-    until = np.minimum(slices.end[longest], slices.end[items]) - slices.start[items]
-    met = np.flatnonzero(known & (target >= 0))
-    owner = np.repeat(met, 2)
-    rank = np.stack((np.maximum(source[met], 0), target[met]), axis=1).ravel()
-    after = np.stack((nothing[met], until[met]), axis=1).ravel()
-    return Collectives(
-        items,
-        slices.end[items] - slices.start[items],
-        *collective_types(trace, items),
-        Timings(np.zeros(count, np.bool_), nothing, nothing, nothing, nothing),
-        TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], ()),
-        Waits(known, slices.end[longest] - slices.start[longest], target, until, nothing),
-        Arrivals(count, owner, rank, after),
-        nothing,
-        ("",),
-        nothing - 1,
-        nothing - 1,
-    )
-
-
-def _peers(trace: Trace, items: I64, waits: I64, windows: Sequence[StepWindow]) -> tuple[I64, I64]:
-    """Rank of this side and of the peer of each wait, -1 where it was not looked up or is not told; (n,) each."""
-    source, target = np.full(len(items), -1, np.int64), np.full(len(items), -1, np.int64)
-    chosen = np.zeros(len(items), np.bool_)
-    start = trace.slices.start[items]
-    # Args are decoded from the file, so only waits of some steps are asked for their peer.
-    for k in np.unique(np.linspace(0, len(windows) - 1, _ASKED_STEPS).astype(np.int64)).tolist():
-        chosen |= (start >= windows[k].start) & (start <= windows[k].end)
-    asked = np.flatnonzero(chosen & (waits >= 0))
-    try:
-        columns = trace.args.columns(trace.slices.event[waits[asked]], ("src rank", "dst rank"))
-    except InputError:
-        return source, target
-    source[asked], target[asked] = map(rank_numbers, columns)
-    return source, target

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.statistics import Judgement, Verdict, judge
+from npu_tui.analysis.statistics import Judgement, Tolerance, Verdict, judge
 from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
 from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
 from npu_tui.compare.measured import Side
-from npu_tui.compare.operations import Lag, OperationMatch, Operations, lag, match_operations, refined
+from npu_tui.compare.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.trace.arrays import F64
@@ -27,13 +27,6 @@ _OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
 """On another chip few kernels are of types that both sides have, but most are launched by operations of both."""
 _SHORT_KERNEL_NS = 20_000
 """Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
-
-
-class Tolerance(Struct, frozen=True):
-    """Changes up to this share of the base are ignored: of the step, and of its computing time."""
-
-    step: float = 0.03
-    computing: float = 0.01
 
 
 class PartChange(Struct, frozen=True):
@@ -214,9 +207,9 @@ class Comparison:
         """How the wall time of the step changed."""
         judged = self._judged(self.base.walls, self.new.walls, self.tolerance.step)
         if self.comparability.verdict == "incomparable":
-            return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, "incomparable")
+            return replace(judged, verdict="incomparable")
         if not all(side.circumstances.steps for side in self.sides) and judged.verdict != "same":
-            return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, "unsure")
+            return replace(judged, verdict="unsure")
         return judged
 
     @once
@@ -264,12 +257,6 @@ class Comparison:
             for side in self.sides
         )
         return collective_changes(base, new)
-
-    @once
-    def lag(self) -> Lag:
-        """How far the new side is behind at each matched operation of the steps that are drawn."""
-        base, new = ((side.trace, side.sample.medoid, side.operations) for side in self.sides)
-        return lag(base, new, self.operations)
 
 
 def _with_children(parent: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

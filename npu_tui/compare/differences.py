@@ -14,7 +14,7 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.steps import StepWindow
 from npu_tui.rules import pages
 from npu_tui.rules.model import Evidence, Finding, Kind, SideName
-from npu_tui.rules.rule import severity_of
+from npu_tui.rules.rule import priced_change
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
@@ -84,7 +84,7 @@ DIFFERENCES = (
 )
 """All findings of a comparison."""
 
-_CLASSES = {kind.id: kind.cls for kind in DIFFERENCES}
+_KINDS = {kind.id: kind for kind in DIFFERENCES}
 
 
 def differences(comparison: Comparison) -> list[Finding]:
@@ -134,15 +134,13 @@ def _difference(
     """What adds ``delta`` ns to a step, with its slices ``items`` of both sides; nothing where that is too little."""
     wall = _wall(comparison)
     if abs(delta) >= _WORTH * wall:
-        yield Finding(
-            id, _CLASSES[id], severity_of(None, delta / wall), title, "", places_on_both(comparison, *items), advice,
-            part_of=part_of, delta_ns=delta, p=p, items=items,
-        )  # fmt: skip
+        found, places = priced_change(_KINDS[id], delta, wall, title), places_on_both(comparison, *items)
+        yield replace(found, evidence=places, advice=advice, part_of=part_of, p=p, items=items)
 
 
 def _told(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: float | None = None) -> Finding:
     """What only explains the others."""
-    return Finding(id, _CLASSES[id], "info", title, "", evidence, delta_ns=delta)
+    return replace(priced_change(_KINDS[id], None, 1.0, title), evidence=evidence, delta_ns=delta)
 
 
 def _kernels(comparison: Comparison) -> Iterator[Finding]:
@@ -371,7 +369,7 @@ def _step(comparison: Comparison) -> Iterator[Finding]:
     if judged.verdict in ("slower", "faster"):
         windows = [side.sample.medoid for side in comparison.sides]
         names: tuple[SideName, SideName] = ("base", "new")
-        share = judged.delta / float(judged.base.mean())
+        share = judged.delta / judged.before
         title = message(f"diff.step.{judged.verdict}", delta=judged.delta, share=share)
         places = tuple(
             Evidence(window.start, window.end, name=printable(window.name or ""), side=name)

@@ -118,6 +118,16 @@ class GroupChange(Struct, frozen=True):
         """New minus base total, ns per step."""
         return self.new.total - self.base.total
 
+    @property
+    def ratio(self) -> float | None:
+        """The new total over that of the base; None where a side has none."""
+        return self.new.total / self.base.total if self.base.total and self.new.total else None
+
+    @property
+    def formerly(self) -> str | None:
+        """The types that the base has in its place, where they are others."""
+        return " + ".join(self.parts) or (self.was.type if self.was else None)
+
 
 def group_changes(
     base: Kernels,
@@ -138,10 +148,9 @@ def group_changes(
         base, new = base.by_type(), new.by_type()
     sides = _Sides(base, new)
     way: Rung = rung or ("attributes" if described else "type")
-    rows = [sides.row(identity, identity, way) for identity in sides.shared]
-    left = {identity for identity in sides.codes[0] if identity not in sides.codes[1]}
-    right = {identity for identity in sides.codes[1] if identity not in sides.codes[0]}
-    for was, now in sides.changed(operations, left, right):
+    rows = [sides.row(identity, identity, way) for identity in sides.members[0] if identity in sides.members[1]]
+    left, right = (sides.members[k].keys() - sides.members[1 - k].keys() for k in (0, 1))
+    for (was,), (now,) in sides.changed(operations, left, right):
         rows.append(replace(sides.row(was, now, "operation"), change="changed", was=was))
         left.discard(was)
         right.discard(now)
@@ -184,33 +193,29 @@ def _word(row: GroupChange, judged_from: int) -> Change:
     return slower if timed else "same"
 
 
+_Names = tuple[Identity, ...]
+"""Groups that are one together."""
+
+
 class _Sides:
-    """Both sides with their groups."""
+    """Both sides; ``members`` are the positions of the calls of each group, ascending."""
 
     def __init__(self, base: Kernels, new: Kernels) -> None:
         self.kernels = (base, new)
-        self.codes = tuple(
-            {side.identities[code]: code for code in np.flatnonzero(np.bincount(side.identity)).tolist()}
-            for side in self.kernels
-        )
-        self.shared = [identity for identity in self.codes[0] if identity in self.codes[1]]
-        self._members = tuple(_members(side) for side in self.kernels)
-
-    def items_of(self, side: int, identity: Identity | None) -> I64:
-        """Positions of the calls of ``identity`` on ``side``, ascending."""
-        return np.zeros(0, np.int64) if identity is None else self._members[side][self.codes[side][identity]]
+        self.members = _members(base), _members(new)
 
     def row(self, was: Identity | None, now: Identity | None, rung: Rung) -> GroupChange:
         """The group called ``was`` in the base and ``now`` in the new profile."""
-        at = (self.items_of(0, was), self.items_of(1, now))
-        return self._row(now or was or Identity(""), at, rung)
+        nothing = np.zeros(0, np.int64)
+        at = [nothing if name is None else of[name] for of, name in zip(self.members, (was, now), strict=True)]
+        return self._row(now or was or Identity(""), (at[0], at[1]), rung)
 
-    def merged(self, olds: list[Identity], news: list[Identity]) -> GroupChange:
+    def merged(self, olds: _Names, news: _Names) -> GroupChange:
         """All calls of ``olds`` against all of ``news``, compared by their time alone."""
-        at = tuple(
-            np.sort(np.concatenate([self.items_of(k, identity) for identity in names]))
-            for k, names in enumerate((olds, news))
-        )
+        at = [
+            np.sort(np.concatenate([of[name] for name in names]))
+            for of, names in zip(self.members, (olds, news), strict=True)
+        ]
         row = self._row(news[0], (at[0], at[1]), "operation")
         return replace(
             row,
@@ -244,27 +249,27 @@ class _Sides:
 
     def changed(
         self, operations: Sequence[tuple[int, int]], left: set[Identity], right: set[Identity]
-    ) -> list[tuple[Identity, Identity]]:
+    ) -> list[tuple[_Names, _Names]]:
         """Groups of one side only that matched operations launched in each other's place, of one type."""
-        votes: Counter[tuple[Identity, Identity]] = Counter()
+        votes: Counter[tuple[_Names, _Names]] = Counter()
         pairs = np.array(operations, np.int64).reshape(-1, 2)
         of = [_by_operation(side, pairs[:, k]) for k, side in enumerate(self.kernels)]
         for before, after in operations:
             for old, now in zip(of[0].get(before, ()), of[1].get(after, ()), strict=False):
                 was, is_now = self.kernels[0].identities[old], self.kernels[1].identities[now]
                 if was in left and is_now in right and was.type == is_now.type:
-                    votes[was, is_now] += 1
+                    votes[(was,), (is_now,)] += 1
         return _one_to_one(votes)
 
     def replacements(
         self, replaced: Sequence[tuple[Sequence[int], Sequence[int]]], left: set[Identity], right: set[Identity]
-    ) -> list[tuple[list[Identity], list[Identity]]]:
+    ) -> list[tuple[_Names, _Names]]:
         """Groups of one side only whose operations stand in each other's place."""
         of = [
             _by_operation(side, np.array([run_operation for runs in replaced for run_operation in runs[k]], np.int64))
             for k, side in enumerate(self.kernels)
         ]
-        counts: Counter[tuple[tuple[Identity, ...], tuple[Identity, ...]]] = Counter()
+        votes: Counter[tuple[_Names, _Names]] = Counter()
         for runs in replaced:
             names = [
                 tuple(
@@ -278,20 +283,15 @@ class _Sides:
                 for side, run, by, alone in zip(self.kernels, runs, of, (left, right), strict=True)
             ]
             if names[0] and names[1]:
-                counts[names[0], names[1]] += 1
-        taken: set[Identity] = set()
-        rows = []
-        for (olds, news), _ in counts.most_common():
-            if taken.isdisjoint(olds) and taken.isdisjoint(news):
-                rows.append((list(olds), list(news)))
-                taken |= {*olds, *news}
-        return rows
+                votes[names[0], names[1]] += 1
+        return _one_to_one(votes)
 
 
-def _members(side: Kernels) -> list[I64]:
+def _members(side: Kernels) -> dict[Identity, I64]:
     few = len(side.identities) < 1 << 16  # NumPy sorts numbers of 16 bits by their digits, several times as fast
     order = np.argsort(side.identity.astype(np.uint16) if few else side.identity, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(side.identity, minlength=len(side.identities)))[:-1])
+    of = np.split(order, np.cumsum(np.bincount(side.identity, minlength=len(side.identities)))[:-1])
+    return {name: members for name, members in zip(side.identities, of, strict=False) if len(members)}
 
 
 def _by_operation(side: Kernels, wanted: I64) -> dict[int, list[int]]:
@@ -303,13 +303,15 @@ def _by_operation(side: Kernels, wanted: I64) -> dict[int, list[int]]:
     return launched
 
 
-def _one_to_one(votes: Counter[tuple[Identity, Identity]]) -> list[tuple[Identity, Identity]]:
-    taken: set[tuple[int, Identity]] = set()
+def _one_to_one(votes: Counter[tuple[_Names, _Names]]) -> list[tuple[_Names, _Names]]:
+    """The pairs of most votes, each group in one of them."""
+    taken: tuple[set[Identity], set[Identity]] = set(), set()
     pairs = []
-    for (was, now), _ in votes.most_common():
-        if (0, was) not in taken and (1, now) not in taken:
-            pairs.append((was, now))
-            taken |= {(0, was), (1, now)}
+    for pair, _ in votes.most_common():
+        if all(known.isdisjoint(names) for known, names in zip(taken, pair, strict=True)):
+            pairs.append(pair)
+            for known, names in zip(taken, pair, strict=True):
+                known.update(names)
     return pairs
 
 

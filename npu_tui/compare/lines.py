@@ -46,12 +46,6 @@ class LineChange(Struct, frozen=True):
         known = self.new or self.base
         return known.code if known else None
 
-    @property
-    def moved(self) -> bool:
-        """Whether both sides have it at different numbers."""
-        both = self.base and self.new and self.base.code and self.new.code
-        return bool(both and self.base.code.line != self.new.code.line)  # type: ignore[union-attr]
-
 
 def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     """The lines of both sides matched, the largest difference first.

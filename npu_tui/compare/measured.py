@@ -12,7 +12,6 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.overlap import Intervals
-from npu_tui.compare.collectives import exchanges
 from npu_tui.compare.comparability import Circumstances
 from npu_tui.compare.kernels import Identity, Kernels
 from npu_tui.compare.lines import LineCost
@@ -33,7 +32,7 @@ from npu_tui.compare.steps import (
 from npu_tui.load.errors import InputError
 from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, distinct
 from npu_tui.trace.intervals import covered, difference, inside, intersection, union
 from npu_tui.trace.once import once
 
@@ -42,8 +41,6 @@ _RARELY = 0.05
 """Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
 _MOST_SHAPES = 20_000
 """Operations of a step whose shapes are looked up: each is decoded from the file."""
-_FEW_VALUES = 1 << 20
-"""Values up to which a table of all of them is faster than sorting."""
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 
@@ -102,10 +99,10 @@ class Side:
         """How long each compared step took, ns."""
         return np.array([window.wall for window in self.windows], np.float64)
 
-    @once
+    @property
     def collectives(self) -> Collectives:
-        """The collectives of the trace."""
-        return exchanges(self.trace, self.profile.setup.groups, self.windows)
+        """The collectives of the trace. Raises ``InputError`` if the file is gone or has changed."""
+        return self.profile.whole.collectives
 
     @once
     def waits(self) -> Intervals | None:
@@ -189,28 +186,20 @@ class Side:
     def kernels(self) -> Kernels:
         """The compute kernels that start in a compared step."""
         table, begins, ends = self.profile.kernel_table, self._begins, self._ends
-        if self.of_tables:
-            rows = np.flatnonzero(inside(begins, ends, table.start))
-            identities, code = _identities(table, rows)
-            step = np.searchsorted(begins, table.start[rows], "right") - 1
-            none = np.full(len(rows), -1, np.int64)
-            return Kernels(none, table.duration[rows], identities, code, step, none, len(self.windows))
-        items = self.profile.kernels.item
         if self.windows[-1].name is None:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
-        start = self.trace.slices.start[items]
-        chosen = np.flatnonzero(inside(begins, ends, start))
-        chosen = chosen[np.argsort(start[chosen], kind="stable")]
-        item = items[chosen]
-        order = np.argsort(table.item, kind="stable")
-        identities, code = _identities(table, order[np.searchsorted(table.item, item, sorter=order)])
+        chosen = inside(begins, ends, table.start)
+        if not self.of_tables:
+            chosen &= np.isin(table.item, self.profile.kernels.item)
+        rows = np.flatnonzero(chosen)
+        rows = rows[np.argsort(table.start[rows], kind="stable")]
+        item = table.item[rows]
         return Kernels(
             item,
-            self.trace.slices.end[item] - self.trace.slices.start[item],
-            identities,
-            code,
-            np.searchsorted(begins, start[chosen], "right") - 1,
-            self._operation_of(item),
+            table.duration[rows],
+            *_identities(table, rows),
+            np.searchsorted(begins, table.start[rows], "right") - 1,
+            np.full(len(rows), -1, np.int64) if self.of_tables else operation_of(self.trace, item),
             len(self.windows),
         )
 
@@ -248,26 +237,6 @@ class Side:
         while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
             at[open_] = parent[at[open_]]
         return [None if k < 0 else trace.name_of(int(around.items[k])) for k in at.tolist()]
-
-    def _operation_of(self, item: I64) -> I64:
-        """The innermost operation of the framework that launched each kernel, -1 unknown; (n,)."""
-        operation = operation_of(self.trace, item)
-        missing = np.flatnonzero(operation < 0)
-        if len(missing) and _OPERATION in self.trace.categories:
-            links = self.trace.links
-            source = np.full(len(self.trace.slices), -1, np.int64)
-            bound = np.flatnonzero((links.target_slice >= 0) & (links.source_slice >= 0))
-            # Backwards, so that of several links to a kernel the first one stays.
-            source[links.target_slice[bound][::-1]] = links.source_slice[bound][::-1]
-            origin = source[item[missing]]
-            chosen = self._all_operations
-            known = origin >= 0
-            at = origin[known]
-            slices = self.trace.slices
-            operation[missing[known]] = Around(self.trace, chosen).find(
-                slices.lane[at], slices.start[at], slices.end[at]
-            )
-        return operation
 
     @property
     def names_lines(self) -> bool:
@@ -335,23 +304,11 @@ def _identities(table: KernelTable, row: I64) -> tuple[list[Identity], I64]:
     """What the kernels at ``row`` of ``table`` are, with the columns of kernel_details.csv where they have them."""
     columns = [column.taken(row) for column in (table.type, table.shapes, table.dtypes, table.formats, table.core)]
     # One number for what the columns say together: a column more splits the kinds told apart so far.
-    code, first = np.zeros(len(row), np.int64), np.zeros(min(len(row), 1), np.int64)
+    code = np.zeros(len(row), np.int64)
     for column in columns:
         if column.is_known:
-            code, first = _distinct(code * (len(column.values) + 1) + column.code + 1)
+            _, code = distinct(code * (len(column.values) + 1) + column.code + 1)
+    first = np.empty(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
     identities = [Identity(columns[0].at(k) or "", *(column.at(k) for column in columns[1:])) for k in first.tolist()]
     return identities, code
-
-
-def _distinct(value: I64) -> tuple[I64, I64]:
-    """Which of the distinct ``value`` each is, (n,), and where each of those stands first, (k,); none is negative."""
-    most = int(value.max()) + 1 if len(value) else 0
-    if most > _FEW_VALUES + len(value):
-        _, first, code = np.unique(value, return_index=True, return_inverse=True)
-        return code.astype(np.int64), first
-    first = np.full(most, -1, np.int64)
-    first[value[::-1]] = np.arange(len(value))[::-1]
-    known = np.flatnonzero(first >= 0)
-    place = np.empty(most, np.int64)
-    place[known] = np.arange(len(known))
-    return place[value], first[known]

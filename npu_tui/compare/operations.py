@@ -204,31 +204,13 @@ def _replacements(places: list[I64], frame: list[I64], left: I64, right: I64) ->
     return replaced
 
 
-class Lag(Struct, frozen=True):
-    """Matched times of both sides, ascending, ns: the step's start and end, and those of its main thread's operations.
-
-    ``lag`` is how much later the new side is there, counted from the start of each step; it begins at 0 and ends at
-    the difference of the two steps, so its increments sum to that exactly. All are (n,).
-    """
-
-    base: I64
-    new: I64
-
-    @property
-    def lag(self) -> I64:
-        """New minus base, each since the start of its own step."""
-        lag: I64 = (self.new - self.new[0]) - (self.base - self.base[0])
-        return lag
-
-    def to_new(self, time: I64) -> I64:
-        """The times of the new side that stand at ``time`` of the base, between matches in proportion; (n,)."""
-        return np.rint(np.interp(time, self.base, self.new)).astype(np.int64)
-
-
-def lag(
+def matched_times(
     base: tuple[Trace, StepWindow, Operations], new: tuple[Trace, StepWindow, Operations], match: OperationMatch
-) -> Lag:
-    """The lag between two steps whose operations are matched."""
+) -> tuple[I64, I64]:
+    """Times of both sides that belong together, ascending, ns, (n,) each.
+
+    They are the start and the end of each step, and those of the matched operations of its main thread.
+    """
     main = base[2].role[match.base] == 0
     times = []
     for (trace, window, operations), at in zip((base, new), (match.base, match.new), strict=True):
@@ -237,4 +219,4 @@ def lag(
         times.append(np.concatenate(([window.start], inside, [window.end])))
     # Both orders agree, as operations of one thread are matched in sequence; where edges meet they may swap.
     order = np.lexsort((times[1], times[0]))
-    return Lag(times[0][order], np.maximum.accumulate(times[1][order]))
+    return times[0][order], np.maximum.accumulate(times[1][order])

@@ -12,7 +12,7 @@ from npu_tui.compare.collectives import Exchanged, collective_changes
 from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.differences import differences, place_at, places_of
 from npu_tui.compare.measured import Side
-from npu_tui.compare.operations import OperationMatch, lag
+from npu_tui.compare.operations import OperationMatch, matched_times
 from npu_tui.compare.steps import StepWindow
 from npu_tui.profile.scene import make_scene
 from npu_tui.rules.model import Evidence, Finding, SideName
@@ -49,13 +49,13 @@ class DrawnSteps:
         twins = self._twins()
         marks = self._marks(twins, changes)
         (base, window), (new, other) = self._sides
-        times = lag(
+        times = matched_times(
             (base.trace, window, base.operations_in(window)),
             (new.trace, other, new.operations_in(other)),
             self._operations,
         )
         windows = ((window.start, window.end), (other.start, other.end))
-        return Pair(windows, twins, marks, Warp(times.base, times.new))
+        return Pair(windows, twins, marks, Warp(*times))
 
     def _twins(self) -> tuple[I32, I32]:
         """For every slice of both traces its counterpart, -1 where there is none; (slices,) each."""

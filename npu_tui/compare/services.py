@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_cost import fitted, work_of
-from npu_tui.profile.table import us
+from npu_tui.analysis.service_timeline import Metric
+from npu_tui.analysis.statistics import Verdict
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
 from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.trace.arrays import F64
 
@@ -20,7 +22,6 @@ _NOISE = 0.02
 _RESAMPLED = 200
 _FEWEST = 30
 PERCENTILES = 50, 90, 99
-Change = Literal["slower", "faster", "same", "unsure"]
 
 
 class LoadRow(Struct, frozen=True, kw_only=True):
@@ -34,26 +35,14 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None
 
 
-class FigureRow(Struct, frozen=True, kw_only=True):
-    """A percentile of TTFT or TPOT on both sides; ``low_us`` and ``high_us`` hold its difference with 95%."""
-
-    figure: str
-    base_us: float
-    new_us: float
-    delta_us: float
-    low_us: float
-    high_us: float
-    verdict: str
-
-
-class PartRow(Struct, frozen=True, kw_only=True):
-    """The mean of a part of TTFT (a request) or TPOT (a token); those of a metric add up to its mean."""
-
-    metric: str
-    part: str
-    base_us: float
-    new_us: float
-    delta_us: float
+_OWN: dict[str, Column] = {
+    **columns("real", "ns", "time", "time_base time_new low high"),
+    **columns("real", "ns", "change", "time_delta"),
+    **columns("label", "", "word", "figure", "service.figure"),
+    **columns("label", "", "word", "verdict", "compare.service.word"),
+    **columns("label", "", "word", "metric", "latency.metric"),
+    **columns("label", "", "word", "part", "latency.part"),
+}
 
 
 def load_of(side: JudgedService, path: str) -> LoadRow:
@@ -75,23 +64,59 @@ def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
     return [name for name, *sides in pairs if None in sides or abs(sides[1] - sides[0]) > ALIKE * max(sides)]
 
 
-def latency_changes(base: JudgedService, new: JudgedService) -> tuple[list[FigureRow], list[PartRow]]:
-    """How the percentiles of TTFT and TPOT changed, and the means of their parts."""
-    figures, parts = [], []
-    for one, other in zip(base.found.latencies.metrics, new.found.latencies.metrics, strict=True):
-        if len(one.rids) and len(other.rids):
-            figures += [_change(f"{one.name}_p{share}", share, one.values, other.values) for share in PERCENTILES]
-            means = ((side.parts / side.weight[:, None]).mean(axis=0) for side in (one, other))
-            parts += [
-                PartRow(metric=one.name, part=part, base_us=us(old), new_us=us(now), delta_us=us(now - old))
-                for part, old, now in zip(one.names, *means, strict=True)
-                if old or now
-            ]
-    return figures, parts
+def latencies(sides: tuple[JudgedService, JudgedService]) -> Sheet:
+    """How the percentiles of TTFT and TPOT changed."""
+    rows = [
+        (f"{base.name}_p{share}", *_change(share, base.values, new.values))
+        for base, new in _metrics(sides)
+        for share in PERCENTILES
+    ]
+    return from_tuples(rows, "figure time_base time_new time_delta low high verdict", _OWN)
 
 
-def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
-    """The change of a percentile; its range is that of resampled requests."""
+LATENCIES = table(
+    "latency",
+    latencies,
+    json="figure base=time_base new=time_new delta=time_delta low high verdict",
+    page="metric=figure base=time_base new=time_new difference=time_delta verdict",
+    row="FigureRow",
+    about="""A percentile of TTFT or TPOT on both sides; ``low_us`` and ``high_us`` hold its difference with 95%.""",
+    own=_OWN,
+)
+
+
+def latency_parts(sides: tuple[JudgedService, JudgedService]) -> Sheet:
+    """How the means of what TTFT and TPOT are made of changed."""
+    rows = []
+    for base, new in _metrics(sides):
+        means = ((side.parts / side.weight[:, None]).mean(axis=0).tolist() for side in (base, new))
+        rows += [
+            (base.name, part, before, after, after - before)
+            for part, before, after in zip(base.names, *means, strict=True)
+            if before or after
+        ]
+    return from_tuples(rows, "metric part time_base time_new time_delta", _OWN)
+
+
+LATENCY_PARTS = table(
+    "latency_parts",
+    latency_parts,
+    json="metric part base=time_base new=time_new delta=time_delta",
+    page="metric part base=time_base new=time_new difference=time_delta",
+    row="PartRow",
+    about="The mean of a part of TTFT (a request) or TPOT (a token); those of a metric add up to its mean.",
+    own=_OWN,
+)
+
+
+def _metrics(sides: tuple[JudgedService, JudgedService]) -> Iterator[tuple[Metric, Metric]]:
+    """TTFT and TPOT of both sides, where both tell them."""
+    base, new = (side.found.latencies.metrics for side in sides)
+    return ((one, other) for one, other in zip(base, new, strict=True) if len(one.rids) and len(other.rids))
+
+
+def _change(share: int, base: F64, new: F64) -> tuple[float, float, float, float, float, Verdict]:
+    """A percentile of both sides, ns, its difference, the range of that in resampled requests, and the verdict."""
     random = np.random.default_rng(0)
     drawn = [
         np.array([np.percentile(random.choice(side, len(side)), share) for _ in range(_RESAMPLED)])
@@ -100,17 +125,14 @@ def _change(figure: str, share: int, base: F64, new: F64) -> FigureRow:
     low, high = np.percentile(drawn[1] - drawn[0], (2.5, 97.5)).tolist()
     before, after = float(np.percentile(base, share)), float(np.percentile(new, share))
     small = _NOISE * before
-    change: Change = "unsure"
+    verdict: Verdict = "unsure"
     if low > 0 and after - before > small:
-        change = "slower"
+        verdict = "slower"
     elif high < 0 and before - after > small:
-        change = "faster"
+        verdict = "faster"
     elif max(abs(low), abs(high)) <= max(small, ALIKE * before):
-        change = "same"
-    return FigureRow(
-        figure=figure, base_us=us(before), new_us=us(after), delta_us=us(after - before), low_us=us(low),
-        high_us=us(high), verdict=change,
-    )  # fmt: skip
+        verdict = "same"
+    return before, after, after - before, low, high, verdict
 
 
 def forward_change(base: JudgedService, new: JudgedService) -> float | None:

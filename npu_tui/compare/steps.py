@@ -16,6 +16,7 @@ from msgspec import Struct
 from npu_tui.analysis.engine_steps import EngineStep
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.overlap import FreeSplit, Intervals, OverlapLanes
+from npu_tui.analysis.statistics import SEVERAL, longest_usual
 from npu_tui.analysis.steps import Step
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.intervals import covered_within, difference, intersection, union
@@ -97,11 +98,6 @@ Works = Counter[Work]
 """How many steps there are of each kind and bucket of tokens."""
 
 LeftOut = Literal["first", "outlier", "unlike"]
-
-_OUTLIER = 5.0
-_SEVERAL = 2
-_LEAST_SPREAD = 0.01
-"""Share of the median that counts as spread where the steps agree better than that."""
 
 
 class StepWindow(Struct, frozen=True):
@@ -200,11 +196,10 @@ def sample(windows: list[StepWindow], everything: bool = False, outliers: bool =
     left: list[tuple[StepWindow, LeftOut]] = [(windows[0], "first")]
     if outliers:
         return Sample(later, left)
-    most = {}
-    for work in {window.work for window in later}:
-        walls = np.array([window.wall for window in later if window.work == work])
-        centre = float(np.median(walls))
-        most[work] = centre + _OUTLIER * max(float(np.median(np.abs(walls - centre))), _LEAST_SPREAD * centre)
+    most = {
+        work: longest_usual(np.array([window.wall for window in later if window.work == work], np.float64))
+        for work in {window.work for window in later}
+    }
     left += [(window, "outlier") for window in later if window.wall > most[window.work]]
     return Sample([window for window in later if window.wall <= most[window.work]], left)
 
@@ -238,7 +233,7 @@ def one_in_several(base: Sample, new: Sample, tolerance: float) -> bool:
     """
     counts, excess = zip(*(_long_steps(side) for side in (base, new)), strict=True)
     usual = float(np.mean([window.wall for window in base.compared]))
-    return bool(abs(counts[1] - counts[0]) >= _SEVERAL and abs(excess[1] - excess[0]) > tolerance * usual)
+    return bool(abs(counts[1] - counts[0]) >= SEVERAL and abs(excess[1] - excess[0]) > tolerance * usual)
 
 
 def _long_steps(steps: Sample) -> tuple[int, float]:

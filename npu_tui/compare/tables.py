@@ -6,26 +6,24 @@ step. Pages have a column for each side of a pair, which the document writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.path import PathKind
+from npu_tui.compare.kernels import Identity
 from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.path_tables import place_row
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, row_type, table, us
+from npu_tui.profile.table import Column, Sheet, attributes, columns, from_tuples, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
-    from npu_tui.compare.collectives import CollectiveChange
     from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.kernels import GroupChange
     from npu_tui.compare.kernels import GroupSide as GroupTimes
-    from npu_tui.compare.lines import LineChange
-    from npu_tui.compare.owners import OwnerChange
 
 _OWN: dict[str, Column] = {
     **columns("real", "ns", "change", "delta by_count by_duration"),
@@ -58,6 +56,11 @@ GroupSide = row_type(
 )
 
 
+def _sheet(rows: Sequence[Any], names: str, /, **computed: Callable[[Any], Any]) -> Sheet:
+    """``rows`` with their attributes ``names``, and what is ``computed`` of each."""
+    return Sheet(len(rows), attributes(rows, names, _OWN, **computed))
+
+
 def parts(comparison: Comparison) -> Sheet:
     """Every class of the wall time; those that no trace of communication tells come last, unknown."""
     rows: list[tuple[Any, ...]] = [(row.part, row.base, row.new, row.delta, row.exact) for row in comparison.parts]
@@ -79,21 +82,13 @@ PARTS = table(
 
 def groups(comparison: Comparison) -> Sheet:
     """Kernels of one kind on both sides."""
-    return from_tuples(
-        [_group(row) for row in comparison.groups],
-        "type shapes dtypes formats core change rung base_side new_side delta by_count by_duration p q was ratio",
-        _OWN,
+    return _sheet(
+        comparison.groups,
+        "change rung delta by_count by_duration p q ratio was=formerly",
+        **{name: attrgetter(f"identity.{name}") for name in Identity._fields},
+        base_side=lambda row: _side(row.base),
+        new_side=lambda row: _side(row.new),
     )
-
-
-def _group(row: GroupChange) -> tuple[Any, ...]:
-    kind = row.identity
-    was = " + ".join(row.parts) or (row.was.type if row.was else None)
-    ratio = row.new.total / row.base.total if row.base.total and row.new.total else None
-    return (
-        kind.type, kind.shapes, kind.dtypes, kind.formats, kind.core, row.change, row.rung, _side(row.base),
-        _side(row.new), row.delta, row.by_count, row.by_duration, row.p, row.q, was, ratio,
-    )  # fmt: skip
 
 
 def _side(side: GroupTimes) -> Any:
@@ -119,19 +114,16 @@ GROUPS = table(
 
 def lines(comparison: Comparison) -> Sheet:
     """Code lines by the lost time of their launches."""
-    return from_tuples(
-        [_line(row) for row in comparison.lines], "file line base_line function lost_us launch_counts delta", _OWN
+    return _sheet(
+        comparison.lines,
+        "delta",
+        file=lambda row: row.code and row.code.file,
+        line=lambda row: row.code and row.code.line,
+        function=lambda row: row.code and row.code.function,
+        base_line=lambda row: row.base and row.base.code and row.base.code.line,
+        lost_us=lambda row: tuple(us(float(side.lost)) if side else 0.0 for side in (row.base, row.new)),
+        launch_counts=lambda row: tuple(round(side.launches, 6) if side else 0 for side in (row.base, row.new)),
     )
-
-
-def _line(row: LineChange) -> tuple[Any, ...]:
-    code, base = row.code, row.base.code if row.base else None
-    sides = (row.base, row.new)
-    return (
-        code.file if code else None, code.line if code else None, base.line if base else None,
-        code.function if code else None, tuple(us(float(side.lost)) if side else 0.0 for side in sides),
-        tuple(round(side.launches, 6) if side else 0 for side in sides), row.delta,
-    )  # fmt: skip
 
 
 LINES = table(
@@ -149,16 +141,14 @@ LINES = table(
 def owners(comparison: Comparison) -> Sheet:
     """Whose the steps are; none where a side does not tell."""
     rows = comparison.owners
-    return from_tuples(
-        [] if isinstance(rows, Untold) else [_owner(row) for row in rows],
-        "kind doing name where owner_base owner_new owner_delta delta_ns_times_nm",
-        _OWN,
+    return _sheet(
+        () if isinstance(rows, Untold) else rows,
+        "owner_base=base_ns owner_new=new_ns owner_delta=delta delta_ns_times_nm=exact",
+        kind=attrgetter("known.kind"),
+        doing=attrgetter("known.doing"),
+        name=lambda row: words(row.known.name),
+        where=lambda row: place_row(row.known.where),
     )
-
-
-def _owner(row: OwnerChange) -> tuple[Any, ...]:
-    owner, times = row.known, (row.base_ns, row.new_ns, row.delta, row.exact)
-    return owner.kind, owner.doing, words(owner.name), place_row(owner.where), *times
 
 
 OWNERS = table(
@@ -179,19 +169,18 @@ OWNERS = table(
 
 def collectives(comparison: Comparison) -> Sheet:
     """The collectives at the same place of the step."""
-    return from_tuples(
-        [_collective(row) for row in comparison.collectives],
-        "type group ordinal elapsed_us wait_us transfer_us peers",
-        _OWN,
-    )
 
+    def times(name: str) -> Callable[[Any], Any]:
+        return lambda row: tuple(us(getattr(side, name)) if side else None for side in (row.base, row.new))
 
-def _collective(row: CollectiveChange) -> tuple[Any, ...]:
-    sides = (row.base, row.new)
-    times = (
-        tuple(us(getattr(side, name)) if side else None for side in sides) for name in ("elapsed", "wait", "transfer")
+    return _sheet(
+        comparison.collectives,
+        "type group ordinal",
+        elapsed_us=times("elapsed"),
+        wait_us=times("wait"),
+        transfer_us=times("transfer"),
+        peers=lambda row: tuple(side.peer if side else None for side in (row.base, row.new)),
     )
-    return row.type, row.group, row.ordinal, *times, tuple(side.peer if side else None for side in sides)
 
 
 COLLECTIVES = table(
@@ -208,15 +197,9 @@ COLLECTIVES = table(
 )  # fmt: skip
 
 
-def config(comparison: Comparison) -> Sheet:
-    """Settings, versions and variables that differ."""
-    rows = [(setting.key, setting.base, setting.new) for setting in comparison.comparability.config]
-    return from_tuples(rows, "key setting_base setting_new", _OWN)
-
-
 CONFIG = table(
     "config",
-    config,
+    lambda comparison: _sheet(comparison.comparability.config, "key setting_base=base setting_new=new"),
     json="key base=setting_base? new=setting_new?",
     page="key base=setting_base new=setting_new",
     row="Setting",
@@ -244,12 +227,13 @@ def changes(comparison: Comparison, found: Sequence[Finding]) -> Sheet:
         lane = None if at.lane is None else printable(lanes[at.side or "new"][at.lane].name)
         return EvidenceRow(at.side, us(at.start), us(at.end), lane, words(at.name))
 
-    rows = [
-        (each.id, each.cls, each.severity, words(each.title), each.delta_ns, list(map(place, each.evidence)),
-         list(map(words, each.advice)), each.part_of)
-        for each in found
-    ]  # fmt: skip
-    return from_tuples(rows, "id class severity title delta evidence advice part_of", _OWN)
+    return _sheet(
+        found,
+        "id class=cls severity delta=delta_ns part_of",
+        title=lambda each: words(each.title),
+        evidence=lambda each: list(map(place, each.evidence)),
+        advice=lambda each: list(map(words, each.advice)),
+    )
 
 
 CHANGES = table(

@@ -306,10 +306,7 @@ def against_checks(
     What is unsure has not been measured; with ``fail_on`` without it, it passes. ``incomplete`` is what either side has
     lost: without slices nothing is measured, without links no part of the step.
     """
-    lenient = "unsure" not in fail_on
-    checks = [_judged("step", comparison.step, comparison.tolerance.step, lenient)]
-    if comparison.computing is not None:
-        checks.append(_judged("computing", comparison.computing, comparison.tolerance.computing, lenient))
+    checks = _judged(comparison, "unsure" not in fail_on)
     parts = {row.part: row for row in comparison.parts}
     for name, tolerance in tolerances.items():
         if name in AGAINST_MEASURES and name not in JUDGED:
@@ -326,13 +323,10 @@ def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDI
 
     Where ranks or steps are not there on one side, what does not fail has not been measured.
     """
-    lenient, tolerance = "unsure" not in fail_on, compared.work_tolerance
+    lenient, tolerance = "unsure" not in fail_on, compared.tolerance.computing
     if not compared.is_comparable:
         return [Check("compared", name, "not_measured", text=say("gate.against.unknown")) for name in (*JUDGED, "work")]
-    checks = [
-        _judged("step", compared.step, compared.step_tolerance, lenient),
-        _judged("computing", compared.computing, tolerance, lenient),
-    ]
+    checks = _judged(compared, lenient)
     order = ("same", "faster", "unsure", "slower")
     work = max(compared.ranks, key=lambda row: (order.index(row.verdict), row.delta("work")), default=None)
     if work is not None:
@@ -350,15 +344,21 @@ def _unseen(check: Check, why: Message) -> Check:
     return Check(check.kind, check.id, "not_measured", tolerance=check.tolerance, text=words(why))
 
 
-def _judged(name: str, judgement: Judgement, tolerance: float, lenient: bool) -> Check:
-    base, new = float(judgement.base.mean()), float(judgement.new.mean())
-    known: dict[str, Status] = {"slower": "fail", "faster": "pass", "same": "pass"}
-    status = known.get(judgement.verdict, "pass" if lenient else "not_measured")
-    if judgement.verdict == "incomparable":
-        status = "not_measured"
-    words = say(f"gate.against.{judgement.verdict}")
-    most = base * (1 + tolerance)
-    return Check("compared", name, status, _us(new), _us(most), base_us=_us(base), tolerance=tolerance, text=words)
+def _judged(compared: Comparison | JobComparison, lenient: bool) -> list[Check]:
+    """The checks of the step and of its computing time."""
+    checks = []
+    for name in JUDGED:
+        judgement: Judgement | None = getattr(compared, name)
+        if judgement is None:
+            continue
+        known: dict[str, Status] = {
+            "slower": "fail", "faster": "pass", "same": "pass", "incomparable": "not_measured",
+        }  # fmt: skip
+        status = known.get(judgement.verdict, "pass" if lenient else "not_measured")
+        base, tolerance = judgement.before, getattr(compared.tolerance, name)
+        new, most, text = _us(judgement.after), _us(base * (1 + tolerance)), say(f"gate.against.{judgement.verdict}")
+        checks.append(Check("compared", name, status, new, most, base_us=_us(base), tolerance=tolerance, text=text))
+    return checks
 
 
 def _part(name: str, row: PartChange | None, tolerance: float) -> Check:

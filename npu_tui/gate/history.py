@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npu_tui.analysis.changes import MOST, course, expected
-from npu_tui.analysis.statistics import FEWEST
-from npu_tui.compare.comparison import Tolerance
+from npu_tui.analysis.statistics import FEWEST, Tolerance
 from npu_tui.gate.checks import Check, Status
 from npu_tui.jobs.history import Log, Run
 from npu_tui.strings import say, words

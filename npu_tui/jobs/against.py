@@ -11,8 +11,19 @@ from statistics import NormalDist
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from npu_tui.analysis.statistics import MAD_TO_SIGMA, Judgement, Verdict, judge, paired_shift, shift
+from npu_tui.analysis.statistics import (
+    FEWEST,
+    FEWEST_PAIRS,
+    MAD_TO_SIGMA,
+    Judgement,
+    Tolerance,
+    Verdict,
+    judge,
+    paired_shift,
+    shift,
+)
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.losses import job_losses
@@ -22,23 +33,22 @@ from npu_tui.jobs.step_times import TIMES, StepTimes, compared, level, mean, spa
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
-_FEWEST = 4
-"""Steps of each side from which steps are samples; below, ranks are, of what they do by themselves."""
-_RANKS = 6
-_SIGMAS, _ALONE = 3.0, 1.25
-"""Spreads that a change must be, and how many times that to be one of the rank alone."""
+_FREEDOM = 6
+"""Values that the spread over steps rests on at least: that of n values is off by about 1/√n of itself."""
+_MANY = 16
+"""Ranks from which the spread between them tells what differs from run to run."""
+_RUNS = 0.0025
+"""Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %."""
+_SIGMAS = 3.0
+"""Spreads that a change must be at least."""
 _WITHIN = 1.96
 """Spreads within which 95 of 100 changes lie."""
 _FALSE = 0.01
-"""How likely one of all ranks is named by chance."""
-_FREEDOM = 6
-"""Values that a spread rests on at least."""
-_MANY = 16
-"""Ranks from which their spread tells what differs from run to run."""
+"""How likely one of all ranks is named by chance: more ranks need more spreads."""
+_ALONE = 1.25
+"""How many times what chance does not reach a rank must differ from its stage to have changed by itself."""
 _NAMED = 8
 """Ranks that a sentence names."""
-_RUNS = 0.0025
-"""Share of its work by which a rank differs from one equal run to the next."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -79,17 +89,14 @@ class RankChange(Change, frozen=True, kw_only=True):
 class JobComparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
-    Changes up to a share of the base are ignored: of the step ``step_tolerance``, of what a rank does by itself
-    ``computing_tolerance``. Of the collectives a rank may have lost the share ``allowed``.
+    The ``tolerance`` of computing is that of all a rank does by itself. Of the collectives a rank may have lost the
+    share ``allowed``.
     """
 
-    def __init__(
-        self, base: Job, new: Job, step_tolerance: float = 0.03, computing_tolerance: float = 0.01, allowed: float = 0.0
-    ) -> None:
+    def __init__(self, base: Job, new: Job, tolerance: Tolerance | None = None, allowed: float = 0.0) -> None:
         self.jobs = base, new
+        self.tolerance = tolerance or Tolerance()
         self._allowed = allowed
-        self.step_tolerance = step_tolerance
-        self.work_tolerance = computing_tolerance
 
     @once
     def pairing(self) -> Pairing:
@@ -186,8 +193,8 @@ class JobComparison:
         base, new = (level(side["total"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
         if self.has_roles:
             base, new = (spans(job, side.steps) for job, side in zip(self.jobs, self.times, strict=True))
-        judged = judge(base, new, self.step_tolerance)
-        return _with_verdict(judged, "unsure") if self.losses and judged.verdict in ("same", "faster") else judged
+        judged = judge(base, new, self.tolerance.step)
+        return replace(judged, verdict="unsure") if self.losses and judged.verdict in ("same", "faster") else judged
 
     @once
     def computing(self) -> Judgement:
@@ -202,18 +209,18 @@ class JobComparison:
         sides = [side[name][at] for side, at in zip(self.times, rows, strict=True)]
         base, new = map(level, sides)
         is_computing = name == "computing"
-        if min(len(base), len(new)) >= _FEWEST or not self.pairing.pairs or len(rows[0]) < _RANKS:
-            judged = judge(base, new, self.work_tolerance, few=None if is_computing else "unsure")
+        if min(len(base), len(new)) >= FEWEST or not self.pairing.pairs or len(rows[0]) < FEWEST_PAIRS:
+            judged = judge(base, new, self.tolerance.computing, few=None if is_computing else "unsure")
         else:
-            judged = judge(mean(sides[0]), mean(sides[1]), self.work_tolerance, paired=True)
+            judged = judge(mean(sides[0]), mean(sides[1]), self.tolerance.computing, paired=True)
         if is_computing or judged.verdict != "unsure" or judged.shift is not None or not self.pairing.pairs:
             return judged
         before, after = self._means
         moved = [float(np.median(after[name][rows[1]] / np.maximum(before[name][rows[0]], 1.0))) - 1
                  for name in ("work", "computing")]  # fmt: skip
-        if min(map(abs, moved)) <= self.work_tolerance or moved[0] * moved[1] <= 0:
+        if min(map(abs, moved)) <= self.tolerance.computing or moved[0] * moved[1] <= 0:
             return judged
-        return _with_verdict(judged, "slower" if moved[0] > 0 else "faster")
+        return replace(judged, verdict="slower" if moved[0] > 0 else "faster")
 
     @once
     def parts(self) -> list[tuple[str, float, float]]:
@@ -265,7 +272,7 @@ class JobComparison:
         of_stage: dict[object, int] = {}
         stage = np.array([of_stage.setdefault(self._stage_of[1][row], len(of_stage)) for row in new.tolist()], np.int64)
         work, computing = (self._moves(name, base, new, stage) for name in ("work", "computing"))
-        verdicts = [_either(work, computing, k, self.work_tolerance) for k in range(len(base))]
+        verdicts = [_either(work, computing, k, self.tolerance.computing) for k in range(len(base))]
         for number in range(len(of_stage)):
             self._share_out(work, base, new, np.flatnonzero(stage == number).tolist(), verdicts)
         rows = []
@@ -303,7 +310,7 @@ class JobComparison:
             chance = _SIGMAS * float(work.noise[unsure].mean()) / math.sqrt(len(unsure))
             way *= float(abs(work.share[unsure].mean()) > chance)
         for k in unsure:
-            if work.by_peers or way * float(work.share[k]) >= self.work_tolerance:
+            if work.by_peers or way * float(work.share[k]) >= self.tolerance.computing:
                 verdicts[k] = together
 
     @once
@@ -326,13 +333,13 @@ class JobComparison:
         sides = self.times[0][name][base], self.times[1][name][new]
         noise, least = _noise(sides, usual)
         by_peers = noise is None
-        if count >= (_RANKS if by_peers else _MANY):
+        if count >= (FEWEST_PAIRS if by_peers else _MANY):
             # Half of the ranks may have changed otherwise than the rest: the least spread of any two fifths counts.
             ordered, inside = np.sort(apart), math.ceil(0.4 * count)
             among = max(float((ordered[inside:] - ordered[:-inside]).min()), _RUNS)
             noise = np.full(count, among) if noise is None else np.maximum(noise, among)
             least = np.maximum(least, _sigmas(count, 8 / count) * among)
-        least = np.maximum(least, self.work_tolerance)
+        least = np.maximum(least, self.tolerance.computing)
         alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > _ALONE * least
         return _Moves(sides, usual, share, noise, by_peers, alone, least)
 
@@ -347,9 +354,9 @@ class JobComparison:
         base, new = (level(side["transfer"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
         if not len(base) or not len(new):
             return None
-        tolerance = self.work_tolerance * float(self.step.base.mean()) / max(float(base.mean()), 1.0)
+        tolerance = self.tolerance.computing * self.step.before / max(float(base.mean()), 1.0)
         judged = judge(base, new, tolerance)
-        if judged.verdict != "unsure" or min(len(base), len(new)) >= _FEWEST or not self.pairing.pairs:
+        if judged.verdict != "unsure" or min(len(base), len(new)) >= FEWEST or not self.pairing.pairs:
             return judged
         number = {self._ranks[1][b][1].rank: self._ranks[0][a][1].rank for a, b in self.pairing.pairs}
         known = transfers_by_place(self.jobs[0], self.times[0].steps, {rank: rank for rank in number.values()})
@@ -359,7 +366,7 @@ class JobComparison:
             return judged
         same_way = (shift.estimate > 0) == (judged.delta > 0)
         verdict: Verdict = "unsure" if not same_way else "slower" if judged.delta > 0 else "faster"
-        return _with_verdict(judged, verdict)
+        return replace(judged, verdict=verdict)
 
     @once
     def bandwidths(self) -> list[tuple[str, float, float]]:
@@ -448,7 +455,3 @@ def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
 def _sigmas(count: int, more: float) -> float:
     """How many spreads none of ``count`` ranks is off by chance; a spread of few values needs the share ``more``."""
     return max(_SIGMAS, NormalDist().inv_cdf(1 - _FALSE / 2 / count)) * (1 + more)
-
-
-def _with_verdict(judged: Judgement, verdict: Verdict) -> Judgement:
-    return Judgement(judged.base, judged.new, judged.delta, judged.shift, judged.visible, verdict)

@@ -6,10 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from npu_tui.jobs.against import JobComparison, RankChange
 from npu_tui.rules import pages
 from npu_tui.rules.model import Finding, Kind
-from npu_tui.rules.rule import severity_of
+from npu_tui.rules.rule import priced_change
 from npu_tui.trace.message import Message, message
 
 JOB_DIFFERENCES = (
@@ -20,6 +22,8 @@ JOB_DIFFERENCES = (
     Kind("DIFF.RANKS", "config", "compare"),
 )
 """Every finding about two jobs."""
+
+_KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
 
 _TOGETHER = 0.8
 """Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
@@ -103,10 +107,8 @@ def _told(
     error: float | None = None, ranks: tuple[int, ...] = (),
 ) -> Finding:  # fmt: skip
     """What adds ``delta`` ns to the work, or to the transfers, of a step; None: that is not compared."""
-    step = max(float(compared.step.base.mean()), 1.0)
-    severity = "info" if delta is None else severity_of(None, delta / step)
-    cls = next(kind.cls for kind in JOB_DIFFERENCES if kind.id == id)
-    return Finding(id, cls, severity, title, detail, ranks=ranks, delta_ns=delta, error_ns=error)
+    found = priced_change(_KINDS[id], delta, compared.step.before, title, detail)
+    return replace(found, ranks=ranks, error_ns=error)
 
 
 def _network(compared: JobComparison) -> Iterator[Finding]:
@@ -114,10 +116,10 @@ def _network(compared: JobComparison) -> Iterator[Finding]:
     told = [message("against.speed", transport=name, base=base, new=new) for name, base, new in compared.bandwidths]
     links = [message("against.speeds", speeds=told)] if told else []
     transfers = compared.transfers
-    step = float(compared.step.base.mean())
+    step = compared.step.before
     if transfers is not None:
         if transfers.verdict in ("slower", "faster"):
-            args = {"base": float(transfers.base.mean()), "new": float(transfers.new.mean())}
+            args = {"base": transfers.before, "new": transfers.after}
             args |= {"delta": abs(transfers.delta), "share": abs(transfers.delta) / step}
             title = message(f"against.network.{transfers.verdict}", **args)
             detail = message("list.sentences", parts=[message("against.network.detail"), *links])
@@ -126,7 +128,9 @@ def _network(compared: JobComparison) -> Iterator[Finding]:
     exposed = next((new - base for name, base, new in compared.parts if name == "exposed"), 0.0)
     if compared.step.verdict != "slower" or any(row.verdict != "same" for row in compared.stages):
         return
-    if exposed >= compared.work_tolerance * step and all(row.verdict in ("same", "unsure") for row in compared.ranks):
+    if exposed >= compared.tolerance.computing * step and all(
+        row.verdict in ("same", "unsure") for row in compared.ranks
+    ):
         title = message("against.network.exposed", delta=exposed, share=exposed / step)
         detail = message("list.sentences", parts=[message("against.network.perhaps"), *links])
         yield _told("DIFF.NETWORK", title, detail, compared, exposed)

@@ -77,6 +77,16 @@ class Meetings(Columns[Meeting]):
         """The place of the rank of every call, (n,)."""
         return self.table.rank[self.call]
 
+    @property
+    def length(self) -> I64:
+        """How long every call lasted, ns, (n,)."""
+        return (self.table.end - self.table.start)[self.call]
+
+    @property
+    def transfer(self) -> I64:
+        """The shortest call of each, ns, (m,): that of the last rank to come, which waited for nobody."""
+        return np.minimum.reduceat(self.length, self.first[:-1])
+
 
 def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     """The collectives of ``table``, and what could not be paired.

@@ -7,13 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.columns import F64, I64, Bools
+from npu_tui.analysis.statistics import SEVERAL, longest_usual
+from npu_tui.jobs.columns import F64, Bools
 from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.model import step_order
-
-_OUTLIER, _LEAST_SPREAD, _SEVERAL = 5.0, 0.01, 2
-"""A step this many spreads above the median is left out; spread is this share of it at least. Where one job has several
-more of them, they are what differs."""
 
 _MET = 0.9
 """Share of the time of a job's calls that several ranks must have recorded to tell waiting from transfers."""
@@ -63,16 +60,15 @@ def _transfers(job: Job, at: dict[str, int]) -> F64:
     which there are, as one without files may have been the last, and where other calls take much of the time.
     """
     met = job.meetings
-    length = met.table.end - met.table.start
     told = job.layout is not None or any(profile.groups for profile in job.ranks)
-    if not told or job.missing or not len(met) or not at or length[met.call].sum() < _MET * length.sum():
+    some = met.length.sum() >= _MET * (met.table.end - met.table.start).sum()
+    if not told or job.missing or not len(met) or not at or not some:
         return np.full((len(job.ranks), len(at)), np.nan)
-    shortest = np.minimum.reduceat(length[met.call], met.first[:-1])
     column = np.array([at.get(step, 0 if len(at) == 1 else -1) for _, _, step in met.table.kinds], np.int64)
     column = column[met.kind][met.row]
     inside = column >= 0
     transfer = np.zeros((len(job.ranks), len(at)))
-    np.add.at(transfer, (met.rank[inside], column[inside]), shortest[met.row[inside]])
+    np.add.at(transfer, (met.rank[inside], column[inside]), met.transfer[met.row[inside]])
     return transfer
 
 
@@ -118,8 +114,8 @@ def compared(both: Iterable[StepTimes]) -> list[tuple[StepTimes, list[str]]]:
         kept = np.arange(len(side.steps)) > 0 if len(side.steps) > 1 else np.ones(len(side.steps), np.bool_)
         walls = np.nanmean(side["total"], axis=0) if side["total"].size else np.zeros(len(side.steps))
         later.append(kept)
-        long.append(kept & _far_above(walls, kept))
-    if abs(int(long[1].sum()) - int(long[0].sum())) >= _SEVERAL:
+        long.append(kept & (walls > longest_usual(walls[kept])) if kept.any() else kept)
+    if abs(int(long[1].sum()) - int(long[0].sum())) >= SEVERAL:
         long = [np.zeros(len(kept), np.bool_) for kept in later]
     return [
         (
@@ -128,12 +124,6 @@ def compared(both: Iterable[StepTimes]) -> list[tuple[StepTimes, list[str]]]:
         )
         for side, kept, far in zip(sides, later, long, strict=True)
     ]
-
-
-def _far_above(walls: F64, kept: Bools) -> Bools:
-    centre = float(np.median(walls[kept])) if kept.any() else 0.0
-    spread = float(np.median(np.abs(walls[kept] - centre))) if kept.any() else 0.0
-    return np.asarray(walls > centre + _OUTLIER * max(spread, _LEAST_SPREAD * centre))
 
 
 def transfers_by_place(
@@ -147,13 +137,11 @@ def transfers_by_place(
     found: dict[tuple[frozenset[int], str, int], list[int]] = {}
     if not len(met):
         return {}
-    length = (met.table.end - met.table.start)[met.call]
-    shortest: I64 = np.minimum.reduceat(length, met.first[:-1])
-    names = [number.get(rank, -1) for rank in met.table.ranks]
+    shortest, names = met.transfer.tolist(), [number.get(rank, -1) for rank in met.table.ranks]
     rank = met.rank.tolist()
     for row, (low, high) in enumerate(zip(met.first[:-1].tolist(), met.first[1:].tolist(), strict=True)):
         _, kind, step = met.table.kinds[met.kind[row]]
         if step in steps or len(steps) == 1:
             key = frozenset(names[place] for place in rank[low:high]), kind, int(met.ordinal[row])
-            found.setdefault(key, []).append(int(shortest[row]))
+            found.setdefault(key, []).append(shortest[row])
     return {key: sum(times) / len(times) for key, times in found.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -14,7 +13,6 @@ from npu_tui.output import compare_report as schema
 from npu_tui.output.document import (
     Block,
     Cell,
-    Code,
     Document,
     Finding,
     Findings,
@@ -24,12 +22,20 @@ from npu_tui.output.document import (
     Proof,
     Table,
 )
-from npu_tui.output.rendered import finding_cells, first_owners, made_table, rendered, sum_row, time_cell
+from npu_tui.output.rendered import (
+    comparison_document,
+    finding_cells,
+    first_owners,
+    made_table,
+    rendered,
+    sum_row,
+    time_cell,
+)
 from npu_tui.output.timeline import scene_timeline
 from npu_tui.profile.table import Record
 from npu_tui.rules.rule import place_in
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, change_text, mean_count_text, share_change_text, share_text
+from npu_tui.trace.text import brief, change_text, mean_count_text, probability_text, share_change_text, share_text
 
 _ATTRIBUTES = 60
 """Characters of the shapes and data types of a kernel."""
@@ -40,26 +46,17 @@ _LEFT_OUT = 4
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
     """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
     verdict, *rest = verdicts(report)
-    blocks: list[Block] = [Paragraph(tuple(_sides(report)), "faint"), Paragraph(tuple(rest))]
-    parts = _parts(report)
-    blocks += [parts] if parts.rows else []
+    blocks: list[Block] = [Paragraph(tuple(rest)), _parts(report)]
     if pair is not None:
         blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
-    blocks += _findings(report)
-    owners = _owners(report)
-    blocks += [owners] if owners.rows else []
-    groups = _groups(report)
-    blocks += [groups] if groups.rows else []
+    blocks += [*_findings(report), _owners(report), _groups(report)]
     if report.stream_overlap_us:
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
-    tables = (_lines(report), _collectives(report), known_table(report.profile_findings), _config(report))
-    blocks += [table for table in tables if table.rows]
-    if report.not_checked:
-        blocks += [Heading(say("compare.not_judged")), Items(tuple(row.reason for row in report.not_checked))]
-    paths = report.base.source.path, report.new.source.path
-    blocks.append(Code((f"npu-tui compare {shlex.join(paths)}",)))
-    return Document(verdict, blocks)
+    blocks += [_lines(report), _collectives(report), known_table(report.profile_findings), _config(report)]
+    not_judged = [row.reason for row in report.not_checked]
+    sides = report.base.source.path, report.new.source.path
+    return comparison_document(verdict, list(_sides(report)), blocks, not_judged, sides)
 
 
 def _sides(report: schema.Compared) -> Iterator[str]:
@@ -114,7 +111,7 @@ def judged_lines(step: schema.Judged, computing: schema.Judged | None) -> Iterat
     base = sum(step.base_us) / len(step.base_us)
     if step.ci_us is not None:
         low, high = step.ci_us
-        yield say("compare.interval", low=low * 1000, high=high * 1000, p=_probability(step.p))
+        yield say("compare.interval", low=low * 1000, high=high * 1000, p=probability_text(step.p or 0.0))
     elif step.verdict == "unsure":
         yield say("compare.few")
     if step.visible_us is not None and base:
@@ -135,13 +132,6 @@ def _verdict(key: str, judged: schema.Judged) -> str:
     )
 
 
-def _probability(p: float | None) -> str:
-    """A probability to two digits: ``0.028``, ``<0.0001``."""
-    if p is None:
-        return say("report.unknown")
-    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
-
-
 def change_cell(us: float | None) -> Cell:
     """A difference in µs with its sign."""
     return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
@@ -153,7 +143,7 @@ def _parts(report: schema.Compared) -> Table:
     if rows:
         sums = (round(sum(getattr(row, name) for row in rows), 3) for name in ("base_us", "new_us", "delta_us"))
         rows.append(tables.PARTS.row("sum", *sums, None))
-    return replace(rendered(tables.PARTS, rows, change=lambda row: change_cell(row.delta_us)), sortable=False)
+    return replace(rendered(tables.PARTS, rows), sortable=False)
 
 
 def _findings(report: schema.Compared) -> Iterator[Block]:
@@ -214,11 +204,8 @@ def _groups(report: schema.Compared) -> Table:
         base=lambda row: time_cell(row.base.median_us),
         new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
         new=lambda row: time_cell(row.new.median_us),
-        change=lambda row: change_cell(row.delta_us),
-        by_count=lambda row: change_cell(row.by_count_us),
-        by_duration=lambda row: change_cell(row.by_duration_us),
         ratio=ratio,
-        p=lambda row: Cell("") if row.q is None else Cell(_probability(row.q), row.q),
+        p=lambda row: Cell("") if row.q is None else Cell(probability_text(row.q), row.q),
         kernel=kernel,
     )
 
@@ -233,8 +220,7 @@ def _owners(report: schema.Compared) -> Table:
             return Cell(row.name, name=True)
         return Cell(say("compare.owners.place", name=row.name, place=place_in(row.where)), name=True)
 
-    table = rendered(tables.OWNERS, rows, owner=called, change=lambda row: change_cell(row.delta_us))
-    return replace(table, sortable=False)
+    return replace(rendered(tables.OWNERS, rows, owner=called), sortable=False)
 
 
 def _lines(report: schema.Compared) -> Table:
@@ -243,7 +229,6 @@ def _lines(report: schema.Compared) -> Table:
         [row for row in report.lines if row.delta_us],
         base=lambda row: time_cell(row.lost_us[0]),
         new=lambda row: time_cell(row.lost_us[1]),
-        change=lambda row: change_cell(row.delta_us),
         line=lambda row: Cell(_line_place(row), name=True),
     )
 

@@ -214,6 +214,10 @@ class Tip(NamedTuple):
 Shape = Box | Dots | Line | Words | Tip
 
 
+CHART_WIDTH, CHART_HEIGHT, CHART_MARGIN = 900, 180, 90
+"""Pixels of a chart, and of its left part, which has the words of its axis."""
+
+
 class Picture(Struct, frozen=True):
     """``shapes`` on ``width`` x ``height`` pixels; ``legend`` tells what its paints mean. Only a page shows it.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import msgspec
@@ -12,12 +11,13 @@ from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
-from npu_tui.output.compare_document import change_cell, judged_lines
+from npu_tui.load.errors import InputError
+from npu_tui.output.compare_document import judged_lines
 from npu_tui.output.compare_report import Judged, judged
-from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph
+from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
 from npu_tui.output.envelope import REASONS, NotChecked, Old, Root, Sides, not_checked
 from npu_tui.output.job_report import JobSource
-from npu_tui.output.rendered import rendered
+from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.model import Finding as FoundByRule
@@ -78,7 +78,10 @@ class ComparedJobs(Root, frozen=True, kw_only=True):
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:
-    """All of ``compared``, without the findings that are ``ignored``. It ``is_comparable``."""
+    """All of ``compared``, without the findings that are ``ignored``. Raises ``InputError`` where no step is told."""
+    if not compared.is_comparable:
+        base, new = (str(job.path) for job in compared.jobs)
+        raise InputError(message("against.no_steps", base=base, new=new))
     found = [change for change in job_changes(compared) if change.id not in ignored]
     step = judged(compared.step)
     verdict, *rest = judged_lines(step, None)
@@ -132,10 +135,8 @@ def _not_judged(compared: JobComparison) -> Iterator[Message]:
 def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None = None) -> Document:
     """What ``found`` says; with what is ``compared``, a map of the changes by rank and step too."""
     verdict, *rest = found.verdict
-    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
     lines = [rest[0], *[*judged_lines(found.step, found.computing)][1:]]
-    blocks: list[Block] = [Paragraph(tuple(sides), "faint"), Paragraph(tuple(lines))]
-    blocks += [rendered(PARTS, found.parts, change=lambda row: change_cell(row.delta_us))] if found.parts else []
+    blocks: list[Block] = [Paragraph(tuple(lines)), rendered(PARTS, found.parts)]
     if found.findings:
         rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
@@ -143,27 +144,19 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
         from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
 
         blocks += heat_picture(part, "change", compared)
-    changes = {name: _written(name) for name in ("computing_delta", "free_delta", "exposed_delta", "step_delta")}
-    changes["work_delta"] = lambda row: change_cell(row.delta_us)
     moved = sorted(found.ranks, key=lambda row: (row.verdict not in ("slower", "faster"), -abs(row.delta_us), row.rank))
-    changes |= {
-        "role": lambda row: Cell(row.role or ""),
-        "pp_stage": lambda row: Cell("" if row.stage is None else str(row.stage), row.stage),
-        "base_rank": lambda row: Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank),
-    }
-    told = len(found.stages) > 1 or not moved  # one stage is the mean rank, whose step is above
-    blocks += [rendered(STAGES, found.stages, **changes)] if found.stages and told else []
+    if len(found.stages) > 1 or not moved:  # one stage is the mean rank, whose step is above
+        blocks.append(rendered(STAGES, found.stages, "", True))
     if moved:
-        blocks += [rendered(RANKS, moved, **changes), Paragraph((say("against.work"),), "faint")]
-    blocks += [rendered(LINKS, found.links)] if found.links else []
-    if found.not_checked:
-        blocks += [Heading(say("compare.not_judged")), Items(tuple(row.reason for row in found.not_checked))]
-    blocks.append(Code((f"npu-tui compare {shlex.join((found.base.path, found.new.path))}",)))
-    return Document(verdict, blocks)
+        blocks += [rendered(RANKS, moved, "", True, base_rank=_base_rank), Paragraph((say("against.work"),), "faint")]
+    blocks.append(rendered(LINKS, found.links))
+    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
+    not_judged = [row.reason for row in found.not_checked]
+    return comparison_document(verdict, sides, blocks, not_judged, (found.base.path, found.new.path))
 
 
-def _written(name: str) -> Callable[[Record], Cell]:
-    return lambda row: change_cell(getattr(row, f"{name}_us"))
+def _base_rank(row: Record) -> Cell:
+    return Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank)
 
 
 def _about(name: str, side: JobSide) -> str:

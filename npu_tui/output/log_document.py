@@ -9,6 +9,9 @@ from itertools import pairwise
 
 from npu_tui.jobs.history import Times
 from npu_tui.output.document import (
+    CHART_HEIGHT,
+    CHART_MARGIN,
+    CHART_WIDTH,
     Block,
     Box,
     Cell,
@@ -35,7 +38,6 @@ ROWS = 40
 """Runs that a terminal or an issue gets, the last ones."""
 _LABEL = 16
 _COURSE = 8
-_WIDTH, _HEIGHT, _MARGIN = 900, 180, 90
 _POINTS = 300
 
 
@@ -48,7 +50,7 @@ def log_document(report: LogReport) -> Document:
         title = say(f"log.title.{key}", kind=kind, how=how, first=first, last=last)
         picture = say("log.course", what=say(f"log.what.{key}", kind=kind), how=how)
         shapes = list(_shapes(report, series))
-        blocks.append(Picture(picture, _WIDTH, _HEIGHT, shapes, f"course_{number}", head=_MARGIN))
+        blocks.append(Picture(picture, CHART_WIDTH, CHART_HEIGHT, shapes, f"course_{number}", head=CHART_MARGIN))
         blocks.append(_runs(report, series, f"runs_{number}", title))
     if report.not_checked:
         blocks += [Heading(say("log.not_checked")), Items(tuple(row.reason for row in report.not_checked))]
@@ -91,20 +93,20 @@ def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
     low, high = min(steps), max(steps)
     pad = 0.1 * (high - low) or 0.01 * high
     low, high = low - pad, high + pad
-    pitch = (_WIDTH - _MARGIN) / max(len(places), 1)
+    pitch = (CHART_WIDTH - CHART_MARGIN) / max(len(places), 1)
 
     def left(number: float) -> float:
-        return _MARGIN + number * pitch
+        return CHART_MARGIN + number * pitch
 
     def top(step: float) -> float:
-        return (high - step) / (high - low) * _HEIGHT
+        return (high - step) / (high - low) * CHART_HEIGHT
 
     for step in (max(steps), min(steps)):
-        yield Words(0, top(step) + 5, _MARGIN - 9, duration_text(step * 1e3).rjust(9), "ink")
+        yield Words(0, top(step) + 5, CHART_MARGIN - 9, duration_text(step * 1e3).rjust(9), "ink")
     changes = [row for row in report.changes if row.after_run in places and row.kind == series.kind]
     for change in changes:
         first, last = (places.index(max(at, places[0])) for at in (change.first_after_run, change.last_before_run))
-        yield Box(left(first + 0.5), 0, left(last + 0.5) - left(first + 0.5), _HEIGHT, "heat1")
+        yield Box(left(first + 0.5), 0, left(last + 0.5) - left(first + 0.5), CHART_HEIGHT, "heat1")
     bounds = [0, *(places.index(change.before_run) for change in changes), len(places)]
     for begin, end in pairwise(bounds):
         if series.drift_us is None:
@@ -114,4 +116,4 @@ def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
         yield Box(left(number + 0.5) - 2.5, top(step) - 2.5, 5, 5, "ink")
         run = report.runs[place]
         tip = f"{run.label} {_day(run.when)} {duration_text(step * 1e3)}"
-        yield Tip(left(number), 0, pitch, _HEIGHT, tip)
+        yield Tip(left(number), 0, pitch, CHART_HEIGHT, tip)

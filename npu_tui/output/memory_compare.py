@@ -6,46 +6,28 @@ from collections import Counter
 from pathlib import PurePath
 from typing import ClassVar, Literal
 
-import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from npu_tui.analysis.snapshot import placed
-from npu_tui.compare.snapshots import Kind, Pair, pairs
+from npu_tui.compare.snapshots import HELD, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.envelope import Root, Sides
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
+from npu_tui.output.rendered import comparison_document, made_table, rendered
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say
-from npu_tui.trace.snapshot import DeviceMemory, MemorySnapshot
-from npu_tui.trace.text import count_text, memory_text, printable
+from npu_tui.trace.snapshot import MemorySnapshot
+from npu_tui.trace.text import memory_change_text, memory_text
 
 
-class HeldRow(Struct, frozen=True, kw_only=True):
-    """What one owner holds at one moment on both sides.
-
-    ``kind`` is ``line``, ``no_stack``, or ``before``: older than the history. Places are null where a side never
-    allocated there.
-    """
-
-    kind: Kind
-    function: str | None
-    base_where: str | None
-    base_line: int | None
-    new_where: str | None
-    new_line: int | None
-    base_bytes: int
-    new_bytes: int
-    delta_bytes: int
-    base_blocks: int
-    new_blocks: int
-
-
+@rows_of(at_peak=HELD, at_end=HELD)
 class DevicePairRow(Struct, frozen=True, kw_only=True):
     """One device on both sides: the figures of each, and who holds what, the largest difference first."""
 
     base: DeviceRow
     new: DeviceRow
-    at_peak: list[HeldRow]
-    at_end: list[HeldRow]
+    at_peak: list[Record]
+    at_end: list[Record]
 
 
 class ComparedMemory(Root, frozen=True, kw_only=True):
@@ -86,7 +68,7 @@ def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory
     for before, after in numbers:
         (device, row), (new_device, new_row) = sides[0][before], sides[1][after]
         found = pairs((base, device), (new, new_device))
-        at_peak, at_end = (_rows(found, (device, new_device), at_end) for at_end in (False, True))
+        at_peak, at_end = (HELD.records(found, devices=(device, new_device), at_end=at_end) for at_end in (False, True))
         devices.append(DevicePairRow(base=row, new=new_row, at_peak=at_peak, at_end=at_end))
     return ComparedMemory(
         base=reports[0].source,
@@ -100,33 +82,6 @@ def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory
 
 def _place_of(row: DeviceRow) -> int | str:
     return row.label if row.device is None or row.allocator is not None else row.device
-
-
-def _rows(found: list[Pair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> list[HeldRow]:
-    """Who holds anything at the peak or at the end, the largest difference first."""
-    alive = [device.lives.alive(len(device.events) if at_end else device.peak[0]) for device in devices]
-    rows = []
-    for pair in found:
-        held = [np.intersect1d(blocks, there) for blocks, there in zip(pair.blocks, alive, strict=True)]
-        base, new = (int(device.lives.size[blocks].sum()) for device, blocks in zip(devices, held, strict=True))
-        known = pair.codes[1] or pair.codes[0]
-        places = [
-            (None, None) if code is None else (printable(code.file), code.line) for code in map(placed, pair.codes)
-        ]
-        if any(map(len, held)):
-            rows.append(
-                HeldRow(
-                    kind=pair.kind, function=None if known is None else printable(known.function),
-                    base_where=places[0][0], base_line=places[0][1], new_where=places[1][0], new_line=places[1][1],
-                    base_bytes=base, new_bytes=new, delta_bytes=new - base,
-                    base_blocks=len(held[0]), new_blocks=len(held[1]),
-                )
-            )  # fmt: skip
-    return sorted(rows, key=_order)
-
-
-def _order(row: HeldRow) -> tuple[int, int, str, int]:
-    return -abs(row.delta_bytes), -row.new_bytes, row.new_where or row.base_where or "", row.new_line or 0
 
 
 def _verdict(pair: DevicePairRow) -> list[str]:
@@ -143,7 +98,7 @@ def _verdict(pair: DevicePairRow) -> list[str]:
     return told
 
 
-def _place(row: HeldRow) -> str:
+def _place(row: Record) -> str:
     if row.kind != "line":
         return say(f"compare.memory.{row.kind}")
     if row.new_where is None and row.base_where is None:
@@ -155,18 +110,15 @@ def _place(row: HeldRow) -> str:
 def compared_memory_document(found: ComparedMemory) -> Document:
     """What ``found`` says."""
     about = say("compare.memory.about", base=found.base.path, new=found.new.path)
-    blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict")]
+    blocks: list[Block] = [Paragraph(tuple(found.verdict), "verdict")]
     for pair in found.devices:
-        blocks.append(_figures(pair))
-        tables = (_held(f"{moment}_{pair.new.label}", say(f"compare.memory.{moment}", device=pair.new.label), rows)
-                  for moment, rows in (("at_peak", pair.at_peak), ("at_end", pair.at_end)))  # fmt: skip
-        blocks += [table for table in tables if table.rows]
+        blocks += [_figures(pair), _held(pair, "at_peak", pair.at_peak), _held(pair, "at_end", pair.at_end)]
     for side, path, devices in (
         ("base", found.base.path, found.base_only_devices), ("new", found.new.path, found.new_only_devices),
     ):  # fmt: skip
         if devices:
             blocks.append(Items((say(f"compare.memory.{side}_only", path=path, devices=devices),)))
-    return Document(f"npu-tui: {found.base.path}, {found.new.path}", blocks)
+    return comparison_document(f"npu-tui: {found.base.path}, {found.new.path}", (about,), blocks)
 
 
 def _size(value: int | None) -> Cell:
@@ -174,9 +126,7 @@ def _size(value: int | None) -> Cell:
 
 
 def _delta(value: int | None) -> Cell:
-    if value is None:
-        return Cell("", None)
-    return Cell(f"{'+' if value > 0 else ''}{memory_text(value)}", value)
+    return Cell("" if value is None else memory_change_text(value), value)
 
 
 def _figures(pair: DevicePairRow) -> Table:
@@ -186,35 +136,27 @@ def _figures(pair: DevicePairRow) -> Table:
         after = new[name][0]
         delta = None if before is None or after is None else after - before
         rows.append([Cell(say(f"snapshot.figure.{name}")), _size(before), _size(after), _delta(delta)])
-    heads = "snapshot.figure", "compare.memory.base", "compare.memory.new", "compare.memory.delta"
-    return Table(
-        f"memory_{pair.new.label}", say("snapshot.device", device=pair.new.label),
-        tuple(map(say, heads)), (False, True, True, True), rows, sortable=False,
-    )  # fmt: skip
+    title = say("snapshot.device", device=pair.new.label)
+    return replace(made_table(f"memory_{pair.new.label}", "figure base# new# difference#", rows, title), sortable=False)
 
 
-def _held(id_: str, title: str, rows: list[HeldRow]) -> Table:
+def _held(pair: DevicePairRow, moment: str, rows: list[Record]) -> Table:
+    """Who holds what; a file is called by its name alone where no other has that."""
     files = {where for row in rows for where in (row.base_where, row.new_where) if where is not None}
     names = Counter(PurePath(file).name for file in files)
 
-    def place(file: str, line: int | None) -> str:
+    def place(file: str | None, line: int | None) -> Cell:
+        if file is None:
+            return Cell("")
         name = PurePath(file).name
-        return f"{name if names[name] == 1 else file}:{line}"
+        return Cell(f"{name if names[name] == 1 else file}:{line}", name=True)
 
-    def cells(row: HeldRow) -> list[Cell]:
-        places = [
-            Cell("" if where is None else place(where, line), name=where is not None)
-            for where, line in ((row.base_where, row.base_line), (row.new_where, row.new_line))
-        ]
-        if row.kind != "line":
-            places = [Cell(say(f"compare.memory.{row.kind}")), Cell("")]
-        return [
-            _delta(row.delta_bytes), _size(row.base_bytes), _size(row.new_bytes),
-            Cell(count_text(row.base_blocks), row.base_blocks), Cell(count_text(row.new_blocks), row.new_blocks),
-            Cell(row.function or "", name=True), *places,
-        ]  # fmt: skip
+    def base_place(row: Record) -> Cell:
+        return place(row.base_where, row.base_line) if row.kind == "line" else Cell(say(f"compare.memory.{row.kind}"))
 
-    heads = ("delta", "base", "new", "base_blocks", "new_blocks")
-    columns = (*(say(f"compare.memory.{head}") for head in heads), say("snapshot.function"),
-               say("compare.memory.base_place"), say("compare.memory.new_place"))  # fmt: skip
-    return Table(id_, title, columns, (True,) * 5 + (False,) * 3, rows, cells=cells)
+    title = say(f"compare.memory.{moment}", device=pair.new.label)
+    return rendered(
+        HELD, rows, f"{moment}_{pair.new.label}", False, title,
+        function=lambda row: Cell(row.function or "", name=True), base_place=base_place,
+        new_place=lambda row: place(row.new_where, row.new_line),
+    )  # fmt: skip

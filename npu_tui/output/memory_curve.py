@@ -8,16 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.output.document import Box, Paint, Picture, Shape, Tip, Words
+from npu_tui.output.document import CHART_HEIGHT, CHART_MARGIN, CHART_WIDTH, Box, Paint, Picture, Shape, Tip, Words
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.snapshot import UNKNOWN, DeviceMemory
-from npu_tui.trace.text import cell_count, count_text, memory_text
-from npu_tui.view.bars import LOWER_EIGHTHS
+from npu_tui.trace.text import HEIGHTS, cell_count, count_text, memory_text
 from npu_tui.view.palette import bar
 
 _POINTS, _COLUMNS, _LINES = 144, 72, 6
-_WIDTH, _HEIGHT, _MARGIN = 900, 180, 90
 _ALLOCATED: Paint = bar(OpClass.CUBE)
 SHADE = "░"
 
@@ -56,8 +54,7 @@ def shaded_bars(heights: npt.NDArray[np.int64], shades: npt.NDArray[np.int64], l
         levels = np.clip(heights - 8 * line, 0, 8).tolist()
         behind = (shades > 8 * line).tolist()
         yield "".join(
-            chr(LOWER_EIGHTHS[level]) if level or not shade else SHADE
-            for level, shade in zip(levels, behind, strict=True)
+            HEIGHTS[level] if level or not shade else SHADE for level, shade in zip(levels, behind, strict=True)
         )
 
 
@@ -80,16 +77,16 @@ def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
 def pictured(points: list[CurvePoint], title: str, id: str) -> Picture:
     """The curve as a picture of a page."""
     allocated, reserved, top = _values(points)
-    pitch = (_WIDTH - _MARGIN) / len(points)
-    shapes: list[Shape] = [Words(0, 14, _MARGIN - 9, memory_text(top).rjust(9), "ink")]
+    pitch = (CHART_WIDTH - CHART_MARGIN) / len(points)
+    shapes: list[Shape] = [Words(0, 14, CHART_MARGIN - 9, memory_text(top).rjust(9), "ink")]
     for number, point in enumerate(points):
-        left = _MARGIN + number * pitch
+        left = CHART_MARGIN + number * pitch
         for value, paint in ((reserved[number], "free"), (allocated[number], _ALLOCATED)):
-            height = value / top * _HEIGHT
+            height = value / top * CHART_HEIGHT
             if height:
-                shapes.append(Box(left, _HEIGHT - height, pitch, height, paint))
+                shapes.append(Box(left, CHART_HEIGHT - height, pitch, height, paint))
         size = say("report.unknown") if point.reserved_bytes is None else memory_text(point.reserved_bytes)
         words = say("snapshot.point", event=point.event, allocated=point.requested_bytes, reserved=size)
-        shapes.append(Tip(left, 0, pitch, _HEIGHT, words))
+        shapes.append(Tip(left, 0, pitch, CHART_HEIGHT, words))
     legend = ((_ALLOCATED, say("snapshot.allocated")), ("free", say("snapshot.reserved")))
-    return Picture(title, _WIDTH, _HEIGHT, shapes, id, legend if any(reserved) else legend[:1], _MARGIN)
+    return Picture(title, CHART_WIDTH, CHART_HEIGHT, shapes, id, legend if any(reserved) else legend[:1], CHART_MARGIN)

@@ -7,11 +7,12 @@ such as ``2/3 66.7%``.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from npu_tui.output.document import Cell, Table
+from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Field, Record
 from npu_tui.profile.table import Table as DataTable
@@ -23,18 +24,20 @@ Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
 
 
-def rendered(table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, /, **cells: Write) -> Table:
+def rendered(
+    table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, title: str = "", /, **cells: Write
+) -> Table:
     """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
 
-    The table is called ``id``, by default as ``table`` is. What is null is unknown; in a column with a question mark,
-    and with ``blank`` in those of numbers, it is not there. A column without a word in any row is left out. Where not
-    all rows fit, those stay that are ``longest``.
+    The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown;
+    in a column with a question mark, and with ``blank`` in those of numbers, it is not there. A column without a word
+    in any row is left out. Where not all rows fit, those stay that are ``longest``.
     """
     columns = [(field, cells.get(field.name) or _written(table, field, blank)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
-        say(f"table.{id or table.id}"),
+        title or say(f"table.{id or table.id}"),
         tuple(field.heading for field, _ in columns),
         tuple(field.column.is_number for field, _ in columns),
         rows,
@@ -114,3 +117,19 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
     return Cell(say("report.unknown")) if us is None else Cell(time_text(us * 1000), us)
+
+
+def comparison_document(
+    title: str, about: Sequence[str], blocks: Sequence[Block], not_judged: Sequence[str] = (), paths: Sequence[str] = ()
+) -> Document:
+    """What every comparison says: ``about`` its sides, ``blocks`` without empty tables, what is ``not_judged``.
+
+    The command that says it ends it where ``paths`` are given.
+    """
+    some = [block for block in blocks if not isinstance(block, Table) or block.rows]
+    told: list[Block] = [Paragraph(tuple(about), "faint"), *some]
+    if not_judged:
+        told += [Heading(say("compare.not_judged")), Items(tuple(not_judged))]
+    if paths:
+        told.append(Code((f"npu-tui compare {shlex.join(paths)}",)))
+    return Document(title, told)

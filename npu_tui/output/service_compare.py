@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui import __version__
 from npu_tui.compare.services import (
+    LATENCIES,
+    LATENCY_PARTS,
     LOAD,
-    FigureRow,
     LoadRow,
-    PartRow,
     forward_change,
-    latency_changes,
     load_of,
     unlike_in,
 )
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
 from npu_tui.output.envelope import PathSource, Root, Sides
-from npu_tui.output.rendered import time_cell
+from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.strings import say, words
-from npu_tui.trace.text import count_text, mean_count_text, printable, signed_text
+from npu_tui.trace.text import count_text, mean_count_text, printable
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ class CauseRow(Struct, frozen=True, kw_only=True):
         return self.new or self.base or ""
 
 
+@rows_of(figures=LATENCIES, parts=LATENCY_PARTS)
 class ComparedServices(Root, frozen=True, kw_only=True):
     """What two services do differently; ``unlike`` names what of their load differs by more than 10%."""
 
@@ -52,8 +54,8 @@ class ComparedServices(Root, frozen=True, kw_only=True):
     new: LoadRow
     unlike: list[str]
     forward_change: float | None
-    figures: list[FigureRow]
-    parts: list[PartRow]
+    figures: list[Record]
+    parts: list[Record]
     findings: list[CauseRow]
 
     @property
@@ -71,7 +73,7 @@ def compared_services(base: Profile, new: Profile) -> ComparedServices:
                 for side in (one, other))  # fmt: skip
     loads = load_of(one, printable(base.path)), load_of(other, printable(new.path))
     unlike, forward = unlike_in(*loads), forward_change(one, other)
-    figures, parts = latency_changes(one, other)
+    figures, parts = LATENCIES.records((one, other)), LATENCY_PARTS.records((one, other))
     return ComparedServices(
         verdict=_verdict(unlike, figures, parts, forward), base=loads[0], new=loads[1], unlike=unlike,
         forward_change=forward, figures=figures, parts=parts,
@@ -79,7 +81,7 @@ def compared_services(base: Profile, new: Profile) -> ComparedServices:
     )  # fmt: skip
 
 
-def _verdict(unlike: list[str], figures: list[FigureRow], parts: list[PartRow], forward: float | None) -> list[str]:
+def _verdict(unlike: list[str], figures: list[Record], parts: list[Record], forward: float | None) -> list[str]:
     """What became slower most, else that nothing did; first of all whether the two can be compared."""
     told = []
     if unlike:
@@ -109,37 +111,23 @@ _WORTH = 0.03
 def compared_services_document(found: ComparedServices) -> Document:
     """What ``found`` says."""
     about = say("compare.service.about", base=found.base.path, new=found.new.path)
-    blocks: list[Block] = [Paragraph((about,), "faint"), Paragraph(tuple(found.verdict), "verdict"), _loads(found)]
-    heads = [say(f"compare.service.{head}") for head in ("base", "new", "delta")]
-    figures = [
-        [Cell(say(f"service.figure.{row.figure}")), *map(time_cell, (row.base_us, row.new_us)), _delta(row.delta_us),
-         Cell(say(f"compare.service.word.{row.verdict}"))]
-        for row in found.figures
-    ]  # fmt: skip
-    parts = [
-        [Cell(say(f"latency.metric.{row.metric}")), Cell(say(f"latency.part.{row.part}")),
-         *map(time_cell, (row.base_us, row.new_us)), _delta(row.delta_us)]
-        for row in found.parts if abs(row.delta_us) >= _SHOWN_US
-    ]  # fmt: skip
-    title = say("table.latency")
-    columns = (say("column.metric"), *heads, say("compare.service.verdict"))
-    blocks.append(Table("latency", title, columns, (False, True, True, True, False), figures, sortable=False))
-    columns = (say("column.metric"), say("column.part"), *heads)
-    blocks.append(Table("parts", say("table.latency_parts"), columns, (False, False, True, True, True), parts))
+    parts = [row for row in found.parts if abs(row.delta_us) >= _SHOWN_US]
+    blocks: list[Block] = [
+        Paragraph(tuple(found.verdict), "verdict"),
+        _loads(found),
+        replace(rendered(LATENCIES, found.figures), sortable=False),
+        rendered(LATENCY_PARTS, parts),
+    ]
     causes = [
         say(f"compare.service.cause_{'both' if row.base and row.new else 'new' if row.new else 'base'}",
             id=row.id, title=row.new or row.base) for row in found.findings
     ]  # fmt: skip
     if causes:
         blocks.append(Items(tuple(causes)))
-    return Document(f"npu-tui: {found.base.path}, {found.new.path}", [block for block in blocks if block])
+    return comparison_document(f"npu-tui: {found.base.path}, {found.new.path}", (about,), blocks)
 
 
 _SHOWN_US = 1.0
-
-
-def _delta(us: float) -> Cell:
-    return Cell(signed_text(us * 1000) if us else "0", us)
 
 
 def _loads(found: ComparedServices) -> Table:
@@ -148,7 +136,7 @@ def _loads(found: ComparedServices) -> Table:
         values = [getattr(side, name) for side in (found.base, found.new)]
         cells = [Cell(_number(value), value) for value in values]
         rows.append([Cell(say(f"compare.service.load.{name}")), *cells])
-    heads = ("", say("compare.service.base"), say("compare.service.new"))
+    heads = ("", say("column.base"), say("column.new"))
     return Table("load", say("compare.service.load"), heads, (False, True, True), rows, sortable=False)
 
 

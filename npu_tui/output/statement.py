@@ -156,9 +156,6 @@ def job_comparison_statement(comparison: JobComparison, ignored: frozenset[str] 
     """What became of a job, without the findings ``ignored``. Raises ``InputError`` where no step can be compared."""
     from npu_tui.output.job_compare import RANKS_SHOWN, compared_jobs, compared_jobs_document
 
-    if not comparison.is_comparable:
-        base, new = (str(job.path) for job in comparison.jobs)
-        raise InputError(message("against.no_steps", base=base, new=new))
     data = compared_jobs(comparison, ignored)
     return Statement(
         data,
@@ -178,7 +175,7 @@ def _memory_comparison(base: Profile, new: Profile) -> Statement:
     return Statement(data, data.verdict, lambda form: compared_memory_document(data))
 
 
-def _service_comparison(base: Profile, new: Profile) -> Statement:
+def service_comparison_statement(base: Profile, new: Profile) -> Statement:
     """What became of load and latencies."""
     from npu_tui.output.service_compare import compared_services, compared_services_document
 
@@ -193,7 +190,7 @@ def _step_comparison(base: Profile, new: Profile) -> Statement:
     return comparison_statement(Comparison(Side(base), Side(new)))
 
 
-_COMPARISONS = {"memory": _memory_comparison, "service": _service_comparison}
+_COMPARISONS = {"memory": _memory_comparison, "service": service_comparison_statement}
 """The comparisons of subjects that have one of their own."""
 
 

@@ -27,7 +27,7 @@ from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_cal
 from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import brief, duration_text
+from npu_tui.trace.text import HEIGHTS, brief, duration_text
 
 _CELLS = 64
 
@@ -324,7 +324,6 @@ def _number(replay: Replay, peer: int) -> str:
     return f"{place} of {group}" if group else str(place)
 
 
-_LEVELS = " ▁▂▃▄▅▆▇█"
 _LONGEST = 60
 """Characters of a change as the user wrote it."""
 
@@ -412,4 +411,4 @@ def _stream(ghost: Ghost) -> Table:
 
 def _bar(shares: Sequence[float]) -> str:
     """How busy, a character per part; a part that is busy at all is never blank."""
-    return "".join(_LEVELS[0 if not share else max(1, round(share * (len(_LEVELS) - 1)))] for share in shares)
+    return "".join(HEIGHTS[0 if not share else max(1, round(share * (len(HEIGHTS) - 1)))] for share in shares)

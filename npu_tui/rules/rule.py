@@ -17,7 +17,7 @@ from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import Input, Span
-from npu_tui.rules.model import Confidence, Evidence, Kind, Severity
+from npu_tui.rules.model import Confidence, Evidence, Finding, Kind, Severity
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief, runs
 
@@ -117,6 +117,12 @@ def severity_of(limits: Thresholds | None, share: float) -> Severity:
         return "info"
     high, medium = ((limits or Thresholds())[limit] for limit in (SEVERITY_HIGH, SEVERITY_MEDIUM))
     return "high" if share >= high else "medium" if share >= medium else "low"
+
+
+def priced_change(kind: Kind, delta: float | None, step: float, title: Message, detail: Said = "") -> Finding:
+    """What adds ``delta`` ns to a step of ``step`` ns, as grave as it is dear; None: what only explains the others."""
+    severity = "info" if delta is None else severity_of(None, delta / max(step, 1.0))
+    return Finding(kind.id, kind.cls, severity, title, detail, delta_ns=delta)
 
 
 def sentences(*parts: Said) -> Message:

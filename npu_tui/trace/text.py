@@ -14,6 +14,10 @@ from typing import NamedTuple
 BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
 
+WIDTHS = " ▏▎▍▌▋▊▉█"
+"""A cell filled from its left by eighths, from none to all eight."""
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+"""The same from its foot."""
 _LONGEST = 40
 """Python refuses to parse texts of more than 4,300 digits, and takes quadratic time below that."""
 
@@ -326,6 +330,11 @@ def memory_text(size: float) -> str:
     return f"{size:,.0f} B"
 
 
+def memory_change_text(size: float) -> str:
+    """A difference of bytes of memory, with a plus where there are more."""
+    return f"{'+' if size > 0 else ''}{memory_text(size)}"
+
+
 def speed_text(gigabytes: float) -> str:
     """A bandwidth in GB/s: ``18.25 GB/s``."""
     return f"{gigabytes:.2f} GB/s"
@@ -347,6 +356,11 @@ def change_text(ns: float, digits: int = 4) -> str:
 def share_change_text(share: float) -> str:
     """A difference as a share with its sign: ``+9.2%``."""
     return f"{'+' if share >= 0 else '−'}{share_text(abs(share))}"
+
+
+def probability_text(p: float) -> str:
+    """A probability to two digits: ``0.028``, ``<0.0001``."""
+    return "<0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def mean_count_text(count: float) -> str:

@@ -15,13 +15,11 @@ from npu_tui.jobs.heat import AXES, METRICS, Axis, Heat, HeatRow, HeatSource, Me
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import is_kept
 from npu_tui.jobs.opening import Progress, open_job, open_steps, reads_traces
-from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_sources
 from npu_tui.output.job_compare import compared_jobs
 from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
-from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 from npu_tui.tui.job_passes import PassWalk
 from npu_tui.tui.job_roles import RoleWalk
@@ -88,10 +86,7 @@ def examined_jobs(
 def compared_job(base: Path, path: Path, progress: Progress) -> Examined:
     """The job at ``path`` against that at ``base``, by the files beside the traces. Raises ``InputError``."""
     before, job = open_steps(base, progress), open_steps(path, progress)
-    compared = JobComparison(before, job)
-    if not compared.is_comparable:
-        raise InputError(message("against.no_steps", base=str(base), new=str(path)))
-    return Examined(job, compared)
+    return Examined(job, JobComparison(before, job))
 
 
 class Overview:

@@ -21,7 +21,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.text import brief, cell_count, change_text, duration_text, printable, shortened
+from npu_tui.trace.text import brief, cell_count, change_text, duration_text, printable, probability_text, shortened
 from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.colours import ALERT, class_colour
@@ -336,13 +336,13 @@ class ComparedHead(HeadLines):
         """The verdict and what it rests on."""
         comparison = self._picture.comparison
         step = comparison.step
-        base, new = float(step.base.mean()), float(step.new.mean())
+        base, new = step.before, step.after
         style = f"bold {ALERT}" if step.verdict == "slower" else "bold"
         line = Text(say(f"compare.verdict.{step.verdict}"), style=style, no_wrap=True, end="")
         share = step.delta / base if base else 0.0
         words = [say("compared.step", base=base, new=new, delta=step.delta, share=share)]
         if step.shift is not None:
-            p = "<0.0001" if step.shift.p < 1e-4 else f"{step.shift.p:.2g}"
+            p = probability_text(step.shift.p)
             words.append(say("compared.interval", low=step.shift.low, high=step.shift.high, p=p))
         elif step.verdict == "unsure":
             words.append(say("compared.few"))

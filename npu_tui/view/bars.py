@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I32, I64, Bools, Cells, spread
 from npu_tui.trace.classes import OpClass
-from npu_tui.trace.text import cell_count, char_cells, drawable
+from npu_tui.trace.text import HEIGHTS, WIDTHS, cell_count, char_cells, drawable
 from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
 from npu_tui.view.palette import LIT, SHADES, Ink
 
@@ -142,8 +142,8 @@ class Labels:
             self._used += len(label)
 
 
-LEFT_EIGHTHS: U32 = np.array([ord(c) for c in " ▏▎▍▌▋▊▉█"], np.uint32)
-LOWER_EIGHTHS: U32 = np.array([ord(c) for c in " ▁▂▃▄▅▆▇█"], np.uint32)
+LEFT_EIGHTHS: U32 = np.array([*map(ord, WIDTHS)], np.uint32)
+LOWER_EIGHTHS: U32 = np.array([*map(ord, HEIGHTS)], np.uint32)
 HATCH = ord("╱")
 OPEN_END = ord("►")
 _TICK = ord("▏")

@@ -18,7 +18,8 @@ from measured import profile_at
 from situations import Situation, SlowLine, Trouble, Uneven
 from workload import ModuleCall
 
-from npu_tui.compare.comparison import Comparison, Tolerance
+from npu_tui.analysis.statistics import Tolerance
+from npu_tui.compare.comparison import Comparison
 from npu_tui.compare.measured import Side
 from npu_tui.profile.profile import Profile
 

@@ -64,4 +64,4 @@ def test_a_section_is_computed_when_it_is_asked_for() -> None:
     with pytest.raises(AttributeError):
         said.nothing  # noqa: B018
     some = msgspec.to_builtins(report(whole, ["source", "apis"]))
-    assert some == {name: msgspec.to_builtins(every)[name] for name in ("schema_version", "source", "apis")}
+    assert some == {name: msgspec.to_builtins(every)[name] for name in ("schema_version", "kind", "source", "apis")}

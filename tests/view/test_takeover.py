@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu_tui.load import load as loading
+from npu_tui.load import text_trace as loading
 from npu_tui.load.errors import Watcher
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace

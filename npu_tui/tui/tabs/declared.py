@@ -18,7 +18,7 @@ from npu_tui.profile.table import Field, Sheet, Slices, Value
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief, duration_text, printable, shortened
+from npu_tui.trace.text import HEIGHTS, WIDTHS, brief, duration_text, printable, shortened
 from npu_tui.tui.tabs.table import Place, Ranked, Row, Stretch, Table, known_columns
 
 MOST_ROWS = 2000
@@ -141,8 +141,6 @@ def _told(fields: Sequence[Field], cells: Sequence[Text | str], values: Sequence
     return "\n".join(lines)
 
 
-_LEVELS = " ▁▂▃▄▅▆▇█"
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _CELLS = 8
 
 
@@ -153,14 +151,14 @@ def spark(values: npt.ArrayLike) -> str:
     if top <= 0:
         return " " * len(heights)
     levels = np.ceil(8 * heights / top).astype(np.int64)
-    return "".join(_LEVELS[min(max(level, 0), 8)] for level in levels.tolist())
+    return "".join(HEIGHTS[min(max(level, 0), 8)] for level in levels.tolist())
 
 
 def bar(share: float, width: int) -> str:
     """A bar of ``share`` of ``width`` cells, to an eighth of a cell."""
     eighths = max(round(min(max(share, 0.0), 1.0) * width * 8), 1 if share > 0 else 0)
     whole, rest = divmod(eighths, 8)
-    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+    return "█" * whole + (WIDTHS[rest] if rest else "")
 
 
 def spread(durations: npt.NDArray[np.int64]) -> str:
