@@ -43,7 +43,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", [*COMMANDS, "run/", "x.json"]),
         ("rep", ["report"]),
-        ("--no-cache r", ["report", "ranks", "run/"]),
+        ("--no-cache r", ["report", "ranks", "record", "run/"]),
         ("report --fo", ["--format"]),
         ("report --format ", ["text", "markdown", "html", "json"]),
         ("report --format=j", ["--format=json"]),
@@ -120,7 +120,7 @@ def told(shell: str, code: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("npu-tui r", {"report", "ranks", "r.json", "run/"}),
+        ("npu-tui r", {"report", "ranks", "record", "r.json", "run/"}),
         ("npu-tui help ag", {"agents"}),
         ("npu-tui --theme=d", {"dark"}),
         ("npu-tui explain dispatch.v", {"DISPATCH.VERTICAL"}),

@@ -36,7 +36,9 @@ def commands_in(text: str) -> list[list[str]]:
         words = shlex.split(line, comments=True) if line.count("'") % 2 == 0 else []
         for at, word in enumerate(words):
             if word.rpartition("/")[2] == "npu-tui":
-                found.append(list(takewhile(lambda word: word not in ("|", "&&", ">", ">>"), words[at + 1 :])))
+                own = list(takewhile(lambda word: word not in ("|", "&&", ">", ">>"), words[at + 1 :]))
+                cut = own.index("--check") if own[:1] == ["record"] and "--check" in own else len(own)
+                found += [own[:cut], *([["check", *own[cut + 1 :]]] if cut < len(own) else [])]
     return found
 
 

@@ -18,11 +18,13 @@ from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, add_schema, write
 from npu_tui.cli.words import version_line
 from npu_tui.output.envelope import Root
-from npu_tui.strings import say
+from npu_tui.strings import say, words
 from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
 _LIBRARIES = ("textual", "polars", "numpy", "msgspec", "orjson", "rich")
-_TRANSLATED = frozenset({"libraries", "machine", "colours", "locale", "answers", "copies", "settings"})
+_TRANSLATED = frozenset(
+    {"libraries", "machine", "colours", "locale", "answers", "copies", "settings", "switch", "ranks", "room"}
+)
 """Names that are words; the others are names of things."""
 _ROOM_LEAST = 1 << 30
 _ESCAPE_MOST_MS = 100
@@ -49,6 +51,7 @@ class Doctor(Root, frozen=True):
 
 def doctor_options(parser: Parser) -> None:
     """Its arguments and options."""
+    parser.add_argument("dir", nargs="?", metavar="DIR", help=say("doctor.dir"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
     add_schema(parser)
 
@@ -56,6 +59,8 @@ def doctor_options(parser: Parser) -> None:
 def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     """Print what is found; returns the exit code."""
     found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]
+    if options.dir is not None:
+        found += _job(Path(options.dir))
     if options.format == "json":
         from npu_tui.output.json_document import json_bytes
 
@@ -156,6 +161,16 @@ def _disk() -> list[Found]:
     return [
         Found("copies", shown, "" if writable or not kept else say("doctor.no_cache", path=printable(str(place)))),
         Found("TMPDIR", say("doctor.room", path=room, size=free), say("doctor.little") * (free < _ROOM_LEAST)),
+    ]
+
+
+def _job(folder: Path) -> list[Found]:
+    """Whether the job that watches ``folder`` can be recorded."""
+    from npu_tui.record.ready import looked_at
+
+    return [
+        Found(look.name, words(look.found), "" if look.advice is None else words(look.advice))
+        for look in looked_at(folder)
     ]
 
 

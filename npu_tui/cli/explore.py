@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from npu_tui.compare.comparison import Comparison
     from npu_tui.load.load import Opening
     from npu_tui.profile.profile import Profile
+    from npu_tui.record.recording import Recorder
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.loading import Loader
     from npu_tui.tui.session import Session
@@ -78,12 +79,13 @@ def explore(
     compare: Callable[[Sequence[Profile]], Comparison] | None = None,
     chosen: bool = False,
     base: Path | None = None,
+    recorder: Recorder | None = None,
 ) -> int:
     """The explorer on ``paths``, one below the other, or their reports where stdout is no terminal.
 
     ``options`` say how to draw and where. With ``compare`` the second of two is held against the first. Where several
     lie at the one path, they are listed if a profile is to be ``chosen`` or if they are no ranks of one job. The job at
-    the one path is held against that at ``base``.
+    the one path is held against that at ``base``. ``recorder`` has recorded the last path, and can do so again.
     """
     if sys.stdout.isatty():
         gc.disable()  # until the trace is there: a collection during imports walks what stays
@@ -128,7 +130,7 @@ def explore(
         terminal = asked.terminal()
         notes = Path(options.notes) if options.notes else default_notes()
 
-        def overview(path: Path) -> JobScreen:
+        def overview(path: Path, base: Path | None) -> JobScreen:
             from npu_tui.tui.job_screen import JobScreen  # only who opens a job needs it
 
             return JobScreen(path, terminal, getattr(options, "traces", None), cached, base)
@@ -145,14 +147,16 @@ def explore(
             start=start,
             notes=notes,
             seen=default_notes().with_name("seen"),
-            job=overview(paths[0]) if job and not chosen else None,
+            job=overview(paths[0], base) if job and not chosen else None,
             picker=picker,
             make_job=overview,
             cached=cached,
             loader=loader,
+            recorder=recorder,
         )
         guard.draws(app.leave)
         failure = app.run()
+        app.recordings.stop()
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy or app.is_loading:
         end_process(code)

@@ -44,6 +44,8 @@ _COMMANDS = {
     "screenshot": Command("look", "explore", "cli.screenshot"),
     "watch": Command("look", "watch", "watch.description", "watch.epilog"),
     "mcp": Command("look", "mcp", "mcp.description", "mcp.epilog"),
+    "record": Command("make", "record", "record.description", "record.epilog"),
+    "analyse": Command("make", "record", "analyse.description"),
     "log": Command("gate", "log", "log.description", "log.epilog"),
     "check": Command("gate", "check", "gate.description", "gate.epilog"),
     "index": Command("files", "files", "cli.index"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from npu_tui.compare.measured import Side
 from npu_tui.compare.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
+from npu_tui.profile.profile import Profile
 from npu_tui.trace.arrays import F64
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.once import once
@@ -268,3 +269,8 @@ def _with_children(parent: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64])
         inside[:-1] |= known & inside[above]
         above = np.where(known, parent[above], -1)
     return np.flatnonzero(inside[:-1])
+
+
+def held_against(both: Sequence[Profile]) -> Comparison:
+    """The second of ``both`` profiles against the first."""
+    return Comparison(Side(both[0]), Side(both[1]))

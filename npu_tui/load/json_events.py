@@ -349,11 +349,15 @@ def decode_args(raw: bytes) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
+_STREAM = re.compile(r"(.*\bstream )(\d{1,18})")
+
+
 class Metadata(Struct):
     """Names, labels and orders of processes, names and orders of threads.
 
     Packed pids of sort indexes above 31 run into those of other processes: the first name counts, a further one is kept
-    in ``other_names``.
+    in ``other_names``. Where threads of a process are named as streams, such as ``NPU stream 7``, ``stream_name`` has
+    what stands before the number: MSPTI leaves the names of those of collectives out.
     """
 
     process_name: dict[int, str] = {}
@@ -362,6 +366,7 @@ class Metadata(Struct):
     thread_name: dict[tuple[int, int], str] = {}
     thread_order: dict[tuple[int, int], int] = {}
     other_names: dict[int, str] = {}
+    stream_name: dict[int, str] = {}
 
     def add(self, event: Event) -> None:
         """Take in one ``M`` event; unknown ones and those without a value are ignored."""
@@ -379,6 +384,8 @@ class Metadata(Struct):
         elif event.name == "process_sort_index" and isinstance(args.get("sort_index"), int):
             self.process_order[event.pid] = args["sort_index"]
         elif event.name == "thread_name":
-            self.thread_name[thread] = str(args.get("name", ""))
+            self.thread_name[thread] = name = str(args.get("name", ""))
+            if (stream := _STREAM.fullmatch(name)) and whole_number(stream[2]) == event.tid:
+                self.stream_name.setdefault(event.pid, stream[1])
         elif event.name == "thread_sort_index" and isinstance(args.get("sort_index"), int):
             self.thread_order[thread] = args["sort_index"]

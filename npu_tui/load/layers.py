@@ -107,7 +107,7 @@ def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
 
 def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
     """The name of a thread, or a name made of its number."""
-    return metadata.thread_name.get((pid, tid)) or named(tid) or f"Thread {tid}"
+    return metadata.thread_name.get((pid, tid)) or named(tid) or f"{metadata.stream_name.get(pid, 'Thread ')}{tid}"
 
 
 class Pairs(Struct, frozen=True):

@@ -21,6 +21,8 @@ from npu_tui.trace.message import Message, message
 _FRAMEWORK = "FRAMEWORK"
 _MSPROF = re.compile(r"PROF_\d+_.*")
 _MOST_FOLDERS = 8
+PARSED = "parsed"
+"""The folder in that of a service that its parser is asked to write to."""
 _OF_SERVICES = "ms_service_*.db", "ascend_service_profiler_*.db"
 
 Writer = Literal["torch_npu", "mindspore", "msprof", "msserviceprofiler"]
@@ -73,7 +75,8 @@ def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
         writer: [inside[0] if len(inside) == 1 else parent for parent, inside in parents.items()]
         for writer, parents in places.items()
     }
-    command = " && ".join(_command(writer, folders[:_MOST_FOLDERS]) for writer, folders in given.items())
+    calls = [call for writer, folders in given.items() for call in commands_of(writer, folders[:_MOST_FOLDERS])]
+    command = shell_of(calls)
     rest = sum(max(len(folders) - _MOST_FOLDERS, 0) for folders in given.values())
     if rest:
         return message("input.raw_below_more", path=str(path), count=count, command=command, rest=rest)
@@ -82,12 +85,23 @@ def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
     return message("input.raw_below", path=str(path), count=count, command=command)
 
 
-def _command(writer: Writer, folders: list[Path]) -> str:
+def commands_of(
+    writer: Writer, folders: Sequence[Path], python: str = "python3", processes: int | None = None
+) -> list[list[str]]:
+    """The commands that parse ``folders``; torch_npu and MindSpore take ``processes`` at once in ``python``."""
     if writer == "msprof":
-        return " && ".join(f"msprof --export=on {shlex.quote(f'--output={folder}')}" for folder in folders)
+        return [["msprof", "--export=on", f"--output={folder}"] for folder in folders]
     if writer == "msserviceprofiler":
-        calls = [[f"--input-path={folder}", f"--output-path={folder / 'parsed'}"] for folder in folders]
-        return " && ".join(f"msserviceprofiler parse {shlex.join(call)}" for call in calls)
+        return [
+            ["msserviceprofiler", "parse", f"--input-path={folder}", f"--output-path={folder / PARSED}"]
+            for folder in folders
+        ]
     names = [str(folder) for folder in folders]
-    call = f"analyse({names[0]!r})" if len(names) == 1 else f"[analyse(path) for path in {names!r}]"
-    return f"python3 -c {shlex.quote(f'from {writer}.profiler.profiler import analyse; {call}')}"
+    more = "" if processes is None else f", max_process_number={processes}"
+    call = f"analyse({names[0]!r}{more})" if len(names) == 1 else f"[analyse(path{more}) for path in {names!r}]"
+    return [[python, "-c", f"from {writer}.profiler.profiler import analyse; {call}"]]
+
+
+def shell_of(commands: Sequence[Sequence[str]]) -> str:
+    """``commands`` as a line for a shell."""
+    return " && ".join(map(shlex.join, commands))

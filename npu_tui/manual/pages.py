@@ -11,8 +11,8 @@ TUTORIALS = (
 """One question each, from the first key to the fix."""
 
 TOPICS = (
-    *TUTORIALS, "screen", "keys", "search", "report", "path", "ranks", "compare", "query", "python", "crop", "ci",
-    "history", "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
+    *TUTORIALS, "screen", "keys", "search", "report", "path", "ranks", "compare", "record", "query", "python", "crop",
+    "ci", "history", "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 

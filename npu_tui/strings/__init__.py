@@ -58,6 +58,7 @@ SUBJECTS = (
     "cpu",
     "serving",
     "path",
+    "record",
     "glossary",
 )
 """The files of a language, ``<language>/<subject>.toml``; no key is in two of them."""

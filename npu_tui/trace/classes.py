@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from npu_tui.trace.engine_names import engine_name
-from npu_tui.trace.kineto import ANNOTATION, is_collective
+from npu_tui.trace.kineto import ANNOTATION, COLLECTIVE, is_collective
 from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE, Lane, LayerKind, RoleKind, Trace
 
 
@@ -73,6 +73,8 @@ def classify(kind: LayerKind, category: str, name: str) -> OpClass:
         if name == "Free":
             return OpClass.WAIT
         return OpClass.CUBE if name == "Computing" else OpClass.COMMUNICATION
+    if category == COLLECTIVE:
+        return OpClass.COMMUNICATION
     return OpClass.OTHER if category == ANNOTATION else _device_class(kind, name)
 
 

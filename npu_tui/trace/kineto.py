@@ -1,6 +1,7 @@
 """Traces of PyTorch's own profiler (Kineto): what the device did, and which call launched it.
 
-Slices of a device have the categories ``kernel``, ``gpu_memcpy`` and ``gpu_memset``; a launch and its kernel have equal
+Slices of a device have the categories ``kernel``, ``gpu_memcpy`` and ``gpu_memset``, collectives that MSPTI records for
+torch_npu ``collective_comm``, whatever their names; a launch and its kernel have equal
 args ``correlation``, which is the id of the ``ac2g`` links between them. Source: libkineto's output_json.cpp.
 """
 
@@ -14,8 +15,8 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.trace.once import of_trace
 
-KERNEL, COPY, FILL = "kernel", "gpu_memcpy", "gpu_memset"
-DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL})
+KERNEL, COPY, FILL, COLLECTIVE = "kernel", "gpu_memcpy", "gpu_memset", "collective_comm"
+DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL, COLLECTIVE})
 LAUNCH = "ac2g"
 """The category of links from a call of the runtime to what it launched."""
 _NPU = "privateuse1_runtime"
@@ -53,8 +54,8 @@ def device_work(trace: Trace) -> dict[str, Bools]:
     slices = trace.slices
     of = {name: slices.category == trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)}
     none = np.zeros(len(slices), np.bool_)
-    kernel, copy, fill = (of.get(name, none) for name in (KERNEL, COPY, FILL))
-    collective = kernel & np.array([is_collective(name) for name in trace.names] + [False])[slices.name]
+    kernel, copy, fill, told = (of.get(name, none) for name in (KERNEL, COPY, FILL, COLLECTIVE))
+    collective = told | kernel & np.array([is_collective(name) for name in trace.names] + [False])[slices.name]
     copy = copy | (kernel & np.array([name.startswith(_COPYING_KERNEL) for name in trace.names] + [False])[slices.name])
     work = {"compute": (kernel | fill) & ~collective & ~copy, "collective": collective, "copy": copy}
     launched = trace.links.target_slice[launch_links(trace)]

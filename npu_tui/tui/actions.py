@@ -213,6 +213,7 @@ ACTIONS: tuple[Command, ...] = (
     ),
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
+    _command("record", "program", ("at",), both=lambda screen: screen.record()),
     _command("health", "program", (), lambda screen: screen.show_health()),
     *(_command(theme.replace("-", "_"), "program", both=_looks(theme)) for theme in ("dark", "light", "colour-blind")),
     *(_command(language, "program", both=_speaks(language)) for language in LANGUAGES),

@@ -33,6 +33,7 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.recordings import Recordings
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
@@ -41,6 +42,8 @@ from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
+    from npu_tui.profile.profile import Profile
+    from npu_tui.record.recording import Recorder
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.picker import PickerScreen
 
@@ -170,16 +173,17 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         make: Make | None = None,
         job: JobScreen | None = None,
         picker: PickerScreen | None = None,
-        make_job: Callable[[Path], JobScreen] | None = None,
+        make_job: Callable[[Path, Path | None], JobScreen] | None = None,
         cached: bool = True,
         loader: Loader | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         """Opens at ``start``; flags are kept in the file ``notes``; ``seen`` remembers that this is no first run.
 
         ``make`` makes a session of the profiles that ``openings`` give, unless a ``loader`` does so already. With
         ``job`` its overview comes first, and the timelines that are entered from there lie on top of it. With
         ``picker`` the user chooses first: jobs, which ``make_job`` makes, and timelines, whose parsed copies are used
-        if they may be ``cached``, lie on top of that.
+        if they may be ``cached``, lie on top of that. ``recorder`` records the job on screen once more.
         """
         super().__init__(driver_class=driver())
         self.bind_first(quit_bindings())
@@ -194,6 +198,13 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._make_job = make_job or _job_screen
         self._cached = cached
         self._loader = loader
+        self._shown: Path | None = None
+        self.recordings = Recordings(
+            recorder,
+            lambda words: self.call_later(self._hold, words),
+            lambda words: self.call_later(self._tell, words),
+            lambda newest, before: self.call_later(self._show_recorded, newest, before),
+        )
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
         self._leaving = 0
@@ -321,6 +332,36 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             if isinstance(screen, PanelScreen):
                 screen.say_again()
 
+    # --- the job recorded again
+
+    def on_panel_screen_record(self, event: PanelScreen.Record) -> None:
+        """Record while the user goes on exploring."""
+        self._tell(self.recordings.begin(event.folder))
+
+    def _tell(self, words: str) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, PanelScreen):
+                screen.tell(words)
+
+    def _hold(self, words: str) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, PanelScreen):
+                screen.hold(words)
+
+    def _show_recorded(self, newest: Path, before: Path | None) -> None:
+        """Show what was recorded beside the recording ``before``, or what was on screen."""
+        base = before or self._shown
+        self._job = None
+        self._back_to(self._picker)
+        if _holds_several(newest):
+            self._job = self._make_job(newest, base if base is not None and _holds_several(base) else None)
+            self._job.drawing.look_as(self.terminal)
+            self.push_screen(self._job)
+        elif base is None or _holds_several(base):
+            self._load([opening_of(newest, self._cached)], None)
+        else:
+            self._load([opening_of(path, self._cached) for path in (base, newest)], _side_by_side)
+
     # --- several profiles to choose from
 
     def on_picker_screen_listed(self) -> None:
@@ -332,7 +373,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         assert self._picker is not None
         self._picker.pause()
         if event.job:
-            self._job = self._make_job(event.paths[0])
+            self._job = self._make_job(event.paths[0], None)
             self._job.is_chosen = True
             self._job.drawing.look_as(self.terminal)
             self.push_screen(self._job)
@@ -395,6 +436,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _follow(self, loader: Loader) -> None:
         """Show what ``loader`` has loaded, or how far it is until something of it can be shown."""
         self._loader = loader
+        self._shown = loader.openings[-1].path
         if not isinstance(loader.news, (Early, Ended, Crashed)):
             self._loading = LoadingScreen(loader)
             self.push_screen(self._loading)
@@ -450,7 +492,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _advanced(self, news: Advanced) -> None:
         """Show how far the loading is, also to a user who explores what is there."""
         if self._main is not None:
-            self._main.call_later(self._main.show_loading, say("loading.early", figures=news.figures))
+            self._main.call_later(self._main.hold, say("loading.early", figures=news.figures))
         elif self._loading is not None:
             self._loading.call_later(self._loading.advance, news)
 
@@ -459,7 +501,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         if isinstance(result, Session):
             self._explore(result)
             if self._main is not None:
-                self._main.call_later(self._main.show_loading, "")
+                self._main.call_later(self._main.hold, "")
             self.call_after_refresh(settle)
         elif self._job is not None:
             self._back_to(self._job)
@@ -475,7 +517,25 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self._loader.cancel()
 
 
-def _job_screen(path: Path) -> JobScreen:
+def _holds_several(path: Path) -> bool:
+    """Whether the profiles of several ranks lie at ``path``."""
+    from npu_tui.subjects import subject_at
+
+    try:
+        return subject_at(opening_of(path, False)).of_several
+    except InputError:  # it is told where it is opened
+        return False
+
+
+def _side_by_side(profiles: Sequence[Profile]) -> Session:
+    """The session of two profiles, the second against the first."""
+    from npu_tui.compare.comparison import held_against  # who does not compare waits for none of it
+    from npu_tui.tui.ranks import compared_session
+
+    return compared_session(held_against, profiles)
+
+
+def _job_screen(path: Path, base: Path | None) -> JobScreen:
     from npu_tui.tui.job_screen import JobScreen
 
     return JobScreen(path)

@@ -491,6 +491,9 @@ class JobScreen(PanelScreen[JobMap]):
             return say("ranks.at", rank=int(text), key=BY_ID["open_rank"].press)
         if view is not None and any(host.id == text for host in view.job.hosts):
             return self._show_scope(view.scope_of_host(text))
+        if text.startswith("record "):
+            self.record(text.removeprefix("record "))
+            return ""
         command = command_called(text, "job")
         if command is not None:
             self.run_command(command.id)

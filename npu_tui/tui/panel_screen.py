@@ -53,6 +53,13 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     class Back(Message):
         """The screen that this one was opened from is wanted again."""
 
+    class Record(Message):
+        """The job that watches ``folder`` is to be recorded, that of the last time where it is empty."""
+
+        def __init__(self, folder: str) -> None:
+            self.folder = folder
+            super().__init__()
+
     class Look(Message):
         """Everything is to be drawn in the colours of ``theme``."""
 
@@ -175,6 +182,14 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         """This screen is drawn again as a whole; its widgets got their styles when they came."""
         event.refresh_styles = False
         self.drawing.forget_shown()
+
+    def hold(self, words: str) -> None:
+        """Show ``words`` in place of the keys for as long as something goes on; nothing once it is done."""
+        self._line.hold(words)
+
+    def record(self, folder: str = "") -> None:
+        """Record the job that watches ``folder``, that of the last time where it is empty."""
+        self.post_message(self.Record(folder))
 
     def redraw(self) -> None:
         """Draw everything again, whatever the terminal shows now."""

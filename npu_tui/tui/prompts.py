@@ -276,6 +276,8 @@ _SUPPOSE = "whatif "
 """What begins a change to replay."""
 _EAGER = "eager "
 """What begins the path of a profile that lends replayed kernels its code."""
+_RECORD = "record "
+"""What begins the folder that a job watches."""
 _QUERY = "sql "
 """What begins a query over the tables of the profile."""
 
@@ -285,7 +287,7 @@ class Asking:
 
     ``jump`` goes to a time and returns what to tell, ``suppose`` replays the run with what follows ``whatif``,
     ``querying`` answers what follows ``sql``, ``borrow`` reads the profile that follows ``eager``, ``view`` shows a
-    table that is declared for the panel by its name.
+    table that is declared for the panel by its name, ``record`` records the job that watches what follows ``record``.
     """
 
     def __init__(
@@ -299,9 +301,11 @@ class Asking:
         querying: Querying,
         borrow: Callable[[str], object],
         view: Callable[[str], object],
+        record: Callable[[str], object],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
+        self._record = record
         self._borrow = borrow
         self._view = view
         self._marks = marks
@@ -382,6 +386,8 @@ class Asking:
             return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
         if lowered.startswith(_EAGER):
             return [Candidate("command", text, partial(self._borrow, text[len(_EAGER) :]))], []
+        if lowered.startswith(_RECORD):
+            return [Candidate("command", text, partial(self._record, text[len(_RECORD) :]))], []
         if lowered.startswith(_QUERY):
             return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
         span = parse_span(text)

@@ -120,7 +120,7 @@ class MainScreen(PanelScreen[Timeline]):
         supposed = self.supposing.begin
         self.asking = Asking(
             prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin,
-            self.contents.press_view,
+            self.contents.press_view, self.record,
         )  # fmt: skip
 
     def on_mount(self) -> None:
@@ -194,10 +194,6 @@ class MainScreen(PanelScreen[Timeline]):
         self._arrange(self.size)
         self.contents.fill()
         self._look_through()
-
-    def show_loading(self, words: str) -> None:
-        """Show how far the loading is in place of the keys; nothing once it is done."""
-        self._line.hold(words)
 
     def _examine(self, session: Session) -> None:
         """Compute in a thread what takes long of ``session``: times, findings, then curves of memory and CPU."""

@@ -202,6 +202,24 @@ def test_launches_that_torch_npu_makes_up(tmp_path: Path) -> None:
     assert told.operators[0].type == "Relu"
 
 
+@pytest.mark.parametrize("category", ["kernel", "collective_comm"])
+def test_collectives_that_mspti_records(category: str, tmp_path: Path) -> None:
+    """They have a category of their own and names that tell nothing, on a stream that nothing names."""
+    streams: dict[str, Any] = {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "NPU stream 7"}}
+    events = [streams]
+    for k in range(20):
+        name = "hcom_allReduce_" if category == "kernel" else "sum over ranks"
+        events.append(_slice("kernel", f"MatMulV2_{k}", 0, 7, 1000 * k, 300))
+        events.append(_slice(category, f"{name}{k}", 0, 9, 1000 * k + 200, 600))
+    path = tmp_path / "h_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = profile_at(path)
+    overlap = report(found).overlap
+    assert (overlap.communication_us, overlap.communication_not_overlapped_us) == (20 * 600, 20 * 500)
+    assert overlap.computing_us == 20 * 300
+    assert [lane.name for lane in found.trace.lanes] == ["NPU stream 7", "NPU stream 9"]
+
+
 def test_a_graph_of_many_kernels_is_replayed(tmp_path: Path) -> None:
     """The first replay of a graph waits for the copy before it; its kernels follow each other."""
     kernels = [("kernel", f"layer_{k % 4}", 200.0 + 22 * k, 20.0) for k in range(300)]

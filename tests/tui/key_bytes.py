@@ -39,6 +39,7 @@ BYTES: dict[str, list[str]] = {
     "semicolon": [";", "\x1b[59;1;59u"],
     "apostrophe": ["'", "\x1b[39;1;39u"],
     "quotation_mark": ['"', "\x1b[39;2;34u"],
+    "at": ["@", "\x1b[50;2;64u"],
     "percent_sign": ["%", "\x1b[53;2;37u"],
     "ampersand": ["&", "\x1b[55;2;38u"],
     "colon": [":", "\x1b[59;2;58u"],

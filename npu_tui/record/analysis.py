@@ -1,0 +1,166 @@
+"""Runs the analysis of raw profiles: the command of their profiler, one after the other, with what it is doing.
+
+torch_npu and MindSpore: ``analyse`` of their profiler, which needs ``msprof`` of CANN on the PATH; ``msprof
+--export=on``; ``msserviceprofiler parse``. An analysis needs no NPU.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from npu_tui.load.layouts import MSPROF_OUTPUT
+from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
+from npu_tui.load.survey import Survey
+from npu_tui.record.outputs import Followed, Output
+from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError, unreadable
+from npu_tui.trace.message import message
+from npu_tui.trace.text import on_one_line
+
+_TAIL = 4 << 10
+_SAID = 200
+_CHECK_SECONDS = 60.0
+_GENTLY = ("nice", "-n", "10")
+"""The job that was recorded runs on, and its threads come first."""
+_DEPTH = 2
+_ROOM = 2
+"""An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
+
+
+class Raw(Struct, frozen=True):
+    """Raw data in ``folder``, and the ``writer`` that parses them."""
+
+    folder: Path
+    writer: Writer
+
+
+def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[Raw]:
+    """The raw profiles at ``path`` or one or two folders below it, of ``ranks`` alone where any are named.
+
+    What is analysed already is left out. Raises ``RecordError``.
+    """
+    try:
+        found = list(_raw_in(path, _DEPTH))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if ranks:
+        found = [raw for raw in found if Output(raw.folder).rank in ranks]
+    return found
+
+
+def _raw_in(place: Path, depth: int) -> Iterator[Raw]:
+    writer = writer_of(place, Survey())
+    if writer is not None:  # what lies inside belongs to it
+        if not _is_analysed(place, writer):
+            yield Raw(place, writer)
+    elif depth:
+        for inner in sorted(place.iterdir()):
+            if inner.is_dir() and not inner.is_symlink():
+                yield from _raw_in(inner, depth - 1)
+
+
+def raw_at(folder: Path) -> Raw:
+    """The raw data that lie in ``folder``. Raises ``RecordError`` where there are none."""
+    try:
+        writer = writer_of(folder, Survey())
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    if writer is None:
+        raise RecordError(message("record.no_raw", path=str(folder)))
+    return Raw(folder, writer)
+
+
+def _is_analysed(folder: Path, writer: Writer) -> bool:
+    if writer in ("torch_npu", "mindspore"):
+        return Output(folder).has_trace
+    if writer == "msserviceprofiler":
+        return (folder / PARSED).is_dir()
+    parts = [folder] if is_msprof(folder) else [part for part in folder.iterdir() if is_msprof(part)]
+    return all((part / MSPROF_OUTPUT).is_dir() for part in parts)
+
+
+def analysed(
+    raws: Sequence[Raw], pace: Pace, python: str = sys.executable, jobs: int | None = None
+) -> Iterator[Progress]:
+    """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
+
+    ``python`` is that of the job: it has its profiler. Raises ``RecordError``, ``StoppedError``.
+    """
+    for raw in raws:
+        _refuse_absent(raw, python)
+    done: list[Path] = []
+    for number, raw in enumerate(raws, 1):
+        size = Output(raw.folder).look().bytes
+        free = shutil.disk_usage(raw.folder).free
+        if free < _ROOM * size:
+            raise RecordError(message("record.no_room", folder=str(raw.folder), needed=_ROOM * size, free=free))
+        yield Progress("analysing", message("record.analyses", number=number, count=len(raws), path=str(raw.folder),
+                                            size=size))  # fmt: skip
+        for command in commands_of(raw.writer, [raw.folder], python, jobs):
+            yield from _run(raw, command, pace)
+        done.append(raw.folder)
+    yield Progress("complete", message("record.complete", count=len(done)), tuple(done))
+
+
+def shell_line(raws: Sequence[Raw], python: str = "python3") -> str:
+    """The commands that analyse ``raws``, to be copied into a shell."""
+    return shell_of([call for raw in raws for call in commands_of(raw.writer, [raw.folder], python)])
+
+
+def _refuse_absent(raw: Raw, python: str) -> None:
+    """Raises ``RecordError`` where what parses ``raw`` is not installed here."""
+    missing = []
+    if raw.writer in ("torch_npu", "mindspore"):
+        look = f"import importlib.util as u, sys; sys.exit(u.find_spec({raw.writer!r}) is None)"
+        try:
+            told = subprocess.run([python, "-c", look], capture_output=True, timeout=_CHECK_SECONDS, check=False)
+        except (OSError, subprocess.SubprocessError):
+            raise RecordError(message("record.no_python", python=python)) from None
+        missing += [f"{raw.writer} ({python})"] if told.returncode else []
+        missing += [] if shutil.which("msprof") else ["msprof (CANN)"]
+    elif shutil.which(raw.writer) is None:
+        missing.append(raw.writer)
+    if missing:
+        raise RecordError(message("record.no_analyser", missing=missing, command=shell_line([raw])), [raw.folder])
+
+
+def _run(raw: Raw, command: Sequence[str], pace: Pace) -> Iterator[Progress]:
+    """Run ``command`` to its end."""
+    followed = Followed(Output(raw.folder), pace.now())
+    begun, told = pace.now(), None
+    with tempfile.TemporaryFile() as said:
+        gently = _GENTLY if shutil.which(_GENTLY[0]) else ()
+        try:
+            process = subprocess.Popen([*gently, *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                                       start_new_session=True)  # fmt: skip
+        except OSError as error:
+            raise unreadable(command[0], error) from error
+        try:
+            while process.poll() is None:
+                pace.wait(POLL)
+                followed.state(pace.now())
+                line = Progress("analysing", message("record.analyses_now", path=raw.folder.name,
+                                                     size=followed.seen.bytes, files=followed.seen.files))  # fmt: skip
+                if line != told:
+                    told = line
+                    yield line
+        except (StoppedError, GeneratorExit):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            raise
+        said.seek(max(said.seek(0, 2) - _TAIL, 0))
+        tail = said.read().decode("utf-8", "replace")
+    if process.returncode or not _is_analysed(raw.folder, raw.writer):
+        lines = [line for line in tail.splitlines() if line.strip()]
+        why = on_one_line(lines[-1])[:_SAID] if lines else ""
+        args = {"path": str(raw.folder), "code": process.returncode, "waited": (pace.now() - begun) * 1e9}
+        raise RecordError(message("record.analysis_failed" if why else "record.analysis_silent", why=why, **args),
+                          [raw.folder])  # fmt: skip

@@ -1,0 +1,191 @@
+"""Records by the file switch of a job that trains: torch_npu and MindSpore."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, outputs_below
+from npu_tui.record.progress import POLL, Deadline, Pace, Progress, RecordError, unreadable
+from npu_tui.record.switch import NAME, Switch
+from npu_tui.record.torch_job import TorchJob
+from npu_tui.record.wanted import Wanted
+from npu_tui.trace.message import Message, message
+
+_SPARE = 1.2
+"""A recording is refused where its estimate leaves less than a fifth of it free: an analysis makes files beside it."""
+_STRAGGLERS = 20.0
+"""Seconds after which ranks that have not begun a step with the others record none."""
+
+
+def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+    """Record the job that watches ``folder``: each state once it is there, the complete profiles last.
+
+    The switch is off afterwards, also where the iterator is closed early. Raises ``RecordError``, ``StoppedError``.
+    """
+    job = job_of(folder)
+    switch = Switch(folder)
+    ranks = _ranks_of(job, wanted)
+    try:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unreadable(wanted.out, error) from error
+    _refuse_little_room(wanted, len(ranks))
+    known = {output.folder for output in outputs_below(wanted.out)}
+    switch.on(wanted)
+    try:
+        yield Progress("waiting", message("record.asked", path=str(switch.path)))
+        if job is None:
+            yield from _follow_folders(wanted, known, pace)
+        else:
+            yield from _follow_logs(job, wanted, ranks, pace)
+    finally:
+        switch.off()
+    yield from followed(wanted, known, len(ranks), pace)
+
+
+def job_of(folder: Path) -> TorchJob | None:
+    """The job that watches ``folder``; None for one of MindSpore, which writes no logs. Raises ``RecordError``."""
+    if not folder.is_dir():
+        raise RecordError(message("record.no_folder", folder=str(folder)))
+    if (folder / NAME).exists() and Switch(folder).framework == "mindspore":
+        return None
+    return TorchJob(folder)
+
+
+def _ranks_of(job: TorchJob | None, wanted: Wanted) -> set[int]:
+    """The ranks that will record. Raises ``RecordError`` where one that is asked for does not run."""
+    if job is None:
+        return set(wanted.ranks)
+    running = job.ranks
+    absent = sorted(set(wanted.ranks) - running)
+    if absent:
+        raise RecordError(message("record.no_rank", ranks=absent, running=sorted(running)[:16]))
+    if wanted.at is not None and wanted.at <= job.last_step:
+        raise RecordError(message("record.past", step=wanted.at, last=job.last_step))
+    return set(wanted.ranks) or running
+
+
+def _refuse_little_room(wanted: Wanted, ranks: int) -> None:
+    last = last_size(wanted.out.parent)
+    if last is None:
+        return
+    needed, free = last.of(max(ranks, 1), wanted.steps), shutil.disk_usage(wanted.out).free
+    if needed * _SPARE > free:
+        raise RecordError(message("record.no_room", folder=str(wanted.out), needed=needed, free=free))
+
+
+def _follow_logs(job: TorchJob, wanted: Wanted, ranks: set[int], pace: Pace) -> Iterator[Progress]:
+    """From the switch until the ranks have recorded."""
+    deadline, late = Deadline(pace, wanted.patience), Deadline(pace, _STRAGGLERS)
+    read, started, stopped = False, dict[int, int](), set[int]()
+    while not (started and stopped >= started.keys() and (started.keys() >= ranks or late.is_over)):
+        pace.wait(POLL)
+        for each in job.news():
+            deadline.renew()
+            if each.event == "unreadable":
+                raise RecordError(message("record.not_understood", path=str(job.folder / NAME)))
+            if each.event == "too_old" and wanted.at is None:
+                raise RecordError(message("record.too_old"))
+            if each.event == "read" and not read:
+                read = True
+                yield Progress("waiting", _waits(wanted))
+            if each.event == "started" and each.step is not None:
+                late.renew()
+                started[each.rank] = each.step
+                yield Progress("recording", message("record.recording", steps=wanted.steps, warmup=wanted.warmup,
+                                                    first=each.step, ranks=len(started), of=len(ranks)))  # fmt: skip
+            if each.event == "stopped":
+                stopped.add(each.rank)
+        if job.has_ended:
+            raise RecordError(message("record.ended_meanwhile", folder=str(job.folder)))
+        if deadline.is_over:
+            raise RecordError(_why_nothing(job, wanted, read, bool(started), deadline.seconds))
+    if missing := sorted(ranks - started.keys()):
+        yield Progress("recording", message("record.some_missing", ranks=missing))
+
+
+def _waits(wanted: Wanted) -> Message:
+    return message("record.waits_next") if wanted.at is None else message("record.waits_at", step=wanted.at)
+
+
+def _why_nothing(job: TorchJob, wanted: Wanted, read: bool, begun: bool, seconds: float) -> Message:
+    args: dict[str, object] = {"waited": seconds * 1e9, "path": str(job.folder / NAME)}
+    if begun:
+        return message("record.not_stopped", **args)
+    if not read:
+        return message("record.not_read", **args)
+    return message("record.no_step", **args) if wanted.at is None else message("record.not_at", step=wanted.at, **args)
+
+
+def _follow_folders(wanted: Wanted, known: set[Path], pace: Pace) -> Iterator[Progress]:
+    """From the switch until a profile begins: MindSpore writes no log."""
+    deadline = Deadline(pace, wanted.patience)
+    yield Progress("waiting", _waits(wanted))
+    while not new_outputs(wanted.out, known):
+        pace.wait(POLL)
+        if deadline.is_over:
+            raise RecordError(message("record.not_at", step=wanted.at, waited=deadline.seconds * 1e9, path=NAME))
+    yield Progress("recording", message("record.recording_at", steps=wanted.steps, first=wanted.at))
+
+
+def new_outputs(folder: Path, known: set[Path]) -> list[Output]:
+    """The profiles below ``folder`` that are none of ``known``."""
+    return [output for output in outputs_below(folder) if output.folder not in known]
+
+
+def followed(wanted: Wanted, known: set[Path], count: int, pace: Pace) -> Iterator[Progress]:
+    """From the end of a recording of ``count`` ranks (0: as many as come) until its profiles are analysed.
+
+    Ends with ``complete``; with ``raw`` where nothing analyses them. Raises ``RecordError``, ``StoppedError``.
+    """
+    deadline = Deadline(pace, wanted.patience)
+    profiles: dict[Path, Followed] = {}
+    told = None
+    while True:
+        for output in new_outputs(wanted.out, known):
+            if output.folder not in profiles:
+                profiles[output.folder] = Followed(output, pace.now())
+                deadline.renew()
+        now = pace.now()
+        states = {path: profile.state(now) for path, profile in profiles.items()}
+        if len(profiles) >= max(count, 1) and ENDED.issuperset(states.values()):
+            break
+        unchanged = min((profile.unchanged(now) for profile in profiles.values()), default=0.0)
+        if unchanged >= wanted.analysis:
+            raise RecordError(message("record.stuck", waited=unchanged * 1e9, path=str(next(iter(profiles)))), profiles)
+        if len(profiles) < max(count, 1) and deadline.is_over:
+            if profiles:
+                break
+            raise RecordError(message("record.nothing_written", folder=str(wanted.out), waited=deadline.seconds * 1e9))
+        if profiles and (line := _line(profiles, states)) != told:
+            told = line
+            yield line
+        pace.wait(POLL)
+    yield _ended(profiles, states)
+
+
+def _line(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
+    size = sum(profile.seen.bytes for profile in profiles.values())
+    reached, done = set(states.values()), sum(state == "complete" for state in states.values())
+    if "recording" in reached:
+        return Progress("recording", message("record.writing", count=len(states), size=size))
+    if reached == {"written"}:
+        return Progress("raw", message("record.written", count=len(states), size=size))
+    return Progress("analysing", message("record.analysing", done=done, count=len(states), size=size))
+
+
+def _ended(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
+    """What has become of ``profiles``. Raises ``RecordError`` where one is lost."""
+    by_state: dict[State, list[Path]] = {}
+    for path, state in states.items():
+        by_state.setdefault(state, []).append(path)
+    for state in ("broken", "failed"):
+        if lost := by_state.get(state):
+            code = "record.broken" if state == "broken" else "record.failed"
+            raise RecordError(message(code, path=str(lost[0]), count=len(lost), of=len(states)), lost)
+    if raw := by_state.get("raw"):
+        size = sum(profiles[path].seen.bytes for path in raw)
+        return Progress("raw", message("record.raw", count=len(raw), size=size), tuple(raw))
+    return Progress("complete", message("record.complete", count=len(states)), tuple(by_state.get("complete", ())))

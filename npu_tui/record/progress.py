@@ -1,0 +1,94 @@
+"""What a recording is doing, why it ended without a profile, and how the wait for it goes on or is broken off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Event
+from typing import Literal
+
+from msgspec import Struct
+
+from npu_tui.trace.message import Message, message
+
+Stage = Literal["waiting", "recording", "raw", "analysing", "complete"]
+"""The states of a recording in their order; ``raw``: all is recorded, nothing analyses it yet."""
+
+
+class Progress(Struct, frozen=True):
+    """A recording has come to ``stage``; ``said`` is what is waited for now, or what has been done.
+
+    ``profiles`` are the folders that belong to it, those whose analysis has ended once it is complete.
+    """
+
+    stage: Stage
+    said: Message
+    profiles: tuple[Path, ...] = ()
+
+
+class RecordError(Exception):
+    """Nothing could be recorded, or not to the end: ``message`` is one line with the reason and what to do.
+
+    ``profiles`` are the folders that were recorded all the same, which nothing has analysed.
+    """
+
+    def __init__(self, message: Message, profiles: Iterable[Path] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.profiles = tuple(profiles)
+
+
+class StoppedError(Exception):
+    """Whoever asked for the recording does not wait for it any longer."""
+
+
+class Pace:
+    """The clock of a recording. ``stop`` ends whatever waits by it, from any thread."""
+
+    def __init__(self) -> None:
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Whoever waits, now or later, gets ``StoppedError``."""
+        self._stopped.set()
+
+    def now(self) -> float:
+        """Seconds of a clock that only goes forward."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Return after ``seconds``. Raises ``StoppedError``."""
+        if self._stopped.wait(seconds):
+            raise StoppedError
+
+
+POLL = 0.5
+"""Seconds between two looks at files or at a server: a state is seen at once, and a disk is not kept busy."""
+
+
+class Deadline:
+    """So many seconds of patience, from now on by the clock of ``pace``."""
+
+    def __init__(self, pace: Pace, seconds: float) -> None:
+        self._pace, self.seconds = pace, seconds
+        self._since = pace.now()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since it began."""
+        return self._pace.now() - self._since
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the patience has ended."""
+        return self.waited >= self.seconds
+
+    def renew(self) -> None:
+        """Begin anew: something has happened."""
+        self._since = self._pace.now()
+
+
+def unreadable(path: Path | str, error: OSError) -> RecordError:
+    """What ``error`` with the file or folder ``path`` becomes."""
+    return RecordError(message("record.unreadable", path=str(path), why=error.strerror or str(error)))

@@ -1,0 +1,103 @@
+"""``npu-tui record`` as a command: its lines, what follows the recording, its exit codes, how it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from npu_tui.cli.main import main
+from tests.record.live import live_job
+
+HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
+
+
+def test_a_recording_is_reported_and_compared_with_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with live_job(tmp_path):
+        assert main(["record", str(tmp_path), "--steps", "3", "--report"]) == 0
+    first = capsys.readouterr()
+    assert "recording: 3 steps" in first.err
+    assert "complete: 1 profile" in first.err
+    assert "DISPATCH" in first.out
+    with live_job(tmp_path, "--profile", str(HEALTHY)):
+        assert main(["record", str(tmp_path), "--check", "--max-free", "50%"]) in (0, 1)
+        capsys.readouterr()
+        assert main(["record", str(tmp_path), "--report"]) == 0
+    said = capsys.readouterr().out
+    assert "\nbase " in said
+    assert "\nnew " in said
+    assert len(list((tmp_path / "profiles").iterdir())) == 3
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_leaves_the_switch_off(how: signal.Signals, tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ends", "still"):
+        command = [sys.executable, "-m", "npu_tui", "record", str(tmp_path)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        assert "waiting" in process.stderr.readline()
+        process.send_signal(how)
+        process.communicate(timeout=30)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert json.loads((tmp_path / "profiler_config.json").read_bytes())["start_step"] == 0
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_recordings_go_on_and_the_oldest_go(tmp_path: Path) -> None:
+    with live_job(tmp_path):
+        command = [sys.executable, "-m", "npu_tui", "record", str(tmp_path), "--every", "1s", "--keep", "2"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        folders: set[str] = set()
+        until = time.monotonic() + 60
+        while len(folders) < 4 and time.monotonic() < until:
+            folders |= {path.name for path in (tmp_path / "profiles").glob("*")}
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert len(folders) >= 4
+    assert len(list((tmp_path / "profiles").iterdir())) <= 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["DIR", "--url", "http://host"], ["--url", "http://host"], ["DIR", "--steps", "0"], ["DIR", "--ranks", "a"],
+     ["DIR", "--every", "soon"], ["DIR", "--keep", "2"], ["DIR", "--at", "-1"], ["DIR", "--wait", "1x"]],
+)  # fmt: skip
+def test_wrong_usage_is_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["record", *options])
+    assert ended.value.code == 2
+    assert "error" in capsys.readouterr().err
+
+
+def test_a_reason_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["record", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_setup_says_what_to_set(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PROF_CONFIG_PATH", "/a folder")
+    assert main(["record", "--setup"]) == 0
+    said = capsys.readouterr().out
+    assert "PROF_CONFIG_PATH='/a folder'" in said
+    assert "--profiler-config" in said
+    assert "DynamicProfilerMonitor" in said
+    assert "SERVICE_PROF_CONFIG_PATH" in said
+
+
+def test_doctor_says_whether_a_job_can_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sections"]["facts"]}
+    assert str(tmp_path) in found["switch"]["advice"]
+    with live_job(tmp_path, "--ranks", "2"):
+        assert main(["doctor", str(tmp_path), "--format", "json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)["sections"]["facts"]}
+    assert found["switch"]["advice"] == ""
+    assert found["ranks"]["value"].startswith("2 ranks run: 0, 1")

@@ -1,0 +1,184 @@
+"""Recording by the file switch: the states of a job, the reasons why nothing comes, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from npu_tui.record.file_recording import record_by_file
+from npu_tui.record.progress import RecordError, StoppedError
+from npu_tui.record.recording import Recorder, Source
+from npu_tui.record.switch import NAME, Switch
+from npu_tui.record.wanted import Wanted
+from tests.record.live import FastPace, live_job, stages
+
+TORCH = {"active": 1, "warmup": 0, "start_step": 0, "own": {"kept": [1]}, "experimental_config": {"l2_cache": True}}
+
+
+def settings(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / NAME).read_bytes())
+    return found
+
+
+def wanted(folder: Path, **fields: object) -> Wanted:
+    return Wanted(folder / "out", **({"patience": 60.0, "analysis": 60.0} | fields))  # type: ignore[arg-type]
+
+
+def test_a_job_is_recorded_and_its_switch_is_off_again(tmp_path: Path) -> None:
+    with live_job(tmp_path):
+        before = settings(tmp_path)
+        recorder = Recorder(Source(tmp_path), wanted(tmp_path, steps=3, warmup=1))
+        assert stages(recorder.record(FastPace())) == ["waiting", "recording", "raw", "analysing", "complete"]
+        assert recorder.newest is not None
+        assert (recorder.newest / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").is_file()
+        assert recorder.before is None
+        assert settings(tmp_path) == before
+        first = recorder.newest
+        list(recorder.record(FastPace()))
+        assert recorder.newest != first
+        assert recorder.before == first
+
+
+def test_several_ranks_are_recorded_together(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ranks", "3"):
+        recorder = Recorder(Source(tmp_path), wanted(tmp_path))
+        last = list(recorder.record(FastPace()))[-1]
+        assert (last.stage, len(last.profiles)) == ("complete", 3)
+        assert recorder.newest is not None
+        assert recorder.newest.parent == tmp_path / "out"
+
+
+def test_only_the_ranks_asked_for_record(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ranks", "3"):
+        last = list(Recorder(Source(tmp_path), wanted(tmp_path, ranks=(1,))).record(FastPace()))[-1]
+        assert len(last.profiles) == 1
+        with pytest.raises(RecordError) as told:
+            list(Recorder(Source(tmp_path), wanted(tmp_path, ranks=(1, 7))).record(FastPace()))
+        assert told.value.message.code == "record.no_rank"
+
+
+ENDS = {
+    "deaf": "record.not_read",
+    "still": "record.no_step",
+    "unstarted": "record.ended_meanwhile",
+    "recording": "record.ended_meanwhile",
+    "unwritten": "record.nothing_written",
+    "raw": "record.broken",
+    "unanalysed": "record.no_analyser",
+    "exporting": "record.stuck",
+    "joining": "record.stuck",
+    "cut": "record.stuck",
+    "failed": "record.failed",
+}
+
+
+@pytest.mark.parametrize("point", ENDS)
+def test_a_recording_that_breaks_off_says_why(point: str, tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ends", point):
+        with pytest.raises(RecordError) as told:
+            list(Recorder(Source(tmp_path, python="python-that-is-not-there"), wanted(tmp_path)).record(FastPace()))
+        code = told.value.message.code
+        assert code == ("record.no_python" if point == "unanalysed" else ENDS[point])
+        assert settings(tmp_path)["start_step"] == 0
+        assert not list(tmp_path.glob(".*.part"))
+
+
+def test_an_analysis_that_does_not_tell_its_end_is_complete_once_it_settles(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ends", "unsaid"):
+        assert stages(Recorder(Source(tmp_path), wanted(tmp_path)).record(FastPace()))[-1] == "complete"
+
+
+@pytest.mark.parametrize("stage", ["waiting", "recording", "analysing"])
+def test_whoever_stops_waiting_leaves_the_switch_off(stage: str, tmp_path: Path) -> None:
+    with live_job(tmp_path):
+        states = record_by_file(tmp_path, wanted(tmp_path), FastPace())
+        with closing(states):
+            next(state for state in states if state.stage == stage)
+        assert settings(tmp_path)["start_step"] == 0
+        assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_pace_that_is_stopped_ends_the_wait(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ends", "still"):
+        pace = FastPace()
+        states = Recorder(Source(tmp_path), wanted(tmp_path)).record(pace)
+        next(states)
+        pace.stop()
+        with pytest.raises(StoppedError):
+            list(states)
+        assert settings(tmp_path)["start_step"] == 0
+        assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_mindspore_is_recorded_at_a_step(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--mindspore"):
+        with pytest.raises(RecordError) as told:
+            list(Recorder(Source(tmp_path), wanted(tmp_path)).record(FastPace()))
+        assert told.value.message.code == "record.mindspore_step"
+        before = settings(tmp_path)
+        recorder = Recorder(Source(tmp_path), wanted(tmp_path, at=100_000, patience=5.0))
+        with pytest.raises(RecordError) as told:
+            list(recorder.record(FastPace()))
+        assert told.value.message.code == "record.not_at"
+        assert settings(tmp_path) == before
+        assert (
+            stages(Recorder(Source(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastPace()))[-1]
+            == "complete"
+        )
+
+
+def test_fields_that_nobody_knows_stay(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text(json.dumps(TORCH), encoding="utf-8")
+    switch = Switch(tmp_path)
+    switch.on(wanted(tmp_path, steps=7, ranks=(2,)))
+    asked = settings(tmp_path)
+    assert asked["own"] == {"kept": [1]}
+    assert asked["experimental_config"] == {"l2_cache": True, "profiler_level": "Level1"}
+    assert (asked["active"], asked["start_step"], asked["is_rank"], asked["rank_list"]) == (7, -1, True, [2])
+    assert asked["prof_dir"] == str(tmp_path / "out")
+    switch.off()
+    assert settings(tmp_path) == TORCH
+
+
+def test_every_write_is_of_a_later_second(tmp_path: Path) -> None:
+    """Those who look compare whole seconds, also where a clock runs ahead."""
+    file = tmp_path / NAME
+    file.write_text(json.dumps(TORCH), encoding="utf-8")
+    ahead = int(time.time()) + 1000
+    os.utime(file, (ahead, ahead))
+    switch, seconds = Switch(tmp_path), [ahead]
+    for write in (lambda: switch.on(wanted(tmp_path)), switch.off, lambda: switch.on(wanted(tmp_path)), switch.off):
+        write()
+        seconds.append(int(file.stat().st_mtime))
+    assert seconds == sorted(set(seconds))
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"nothing", b"{" + b" " * (1 << 20) + b"}"])
+def test_what_is_no_switch_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(RecordError) as told:
+        Switch(tmp_path)
+    assert told.value.message.code == "record.bad_switch"
+    assert (tmp_path / NAME).read_bytes() == content
+
+
+def test_a_folder_that_nobody_watches_is_refused(tmp_path: Path) -> None:
+    def code() -> str:
+        with pytest.raises(RecordError) as told:
+            list(record_by_file(tmp_path / "job", wanted(tmp_path), FastPace()))
+        return told.value.message.code
+
+    assert code() == "record.no_folder"
+    (tmp_path / "job").mkdir()
+    assert code() in ("record.no_switch", "record.no_switch_shared")
+    (tmp_path / "job" / NAME).write_text(json.dumps(TORCH), encoding="utf-8")
+    assert code() == "record.no_logs"
+    with live_job(tmp_path / "job"):
+        pass
+    assert code() == "record.ended"
