@@ -487,7 +487,7 @@ class Profile(Parted):
         """What the rules of a subject say that has no devices; None where those of devices are asked."""
         from npu_tui.rules import judge
 
-        return judge(self.trace, self.inputs.thresholds) if self is self.whole else self.whole.judged
+        return judge(self.trace, self.thresholds) if self is self.whole else self.whole.judged
 
     @once
     def findings(self) -> Findings:

@@ -18,13 +18,13 @@ from test_golden import SIZES, compare
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "jobs"))
 from made_jobs import simulated
 
-from npu_tui.cli.explore import is_job
 from npu_tui.cli.main import main
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
 from npu_tui.strings import say
+from npu_tui.subjects import subject_at
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job_overview import Examined, examined_jobs
 from npu_tui.tui.job_screen import JobScreen
@@ -278,7 +278,7 @@ def test_a_picture_of_a_job(tmp_path):
 async def test_summaries_are_a_screen_and_lead_to_the_profiles(tmp_path):
     path = (Path("fixtures") / "two_ranks").resolve()
     assert main(["summarize", str(path), "--traces", "-o", str(tmp_path)]) == 0
-    assert is_job(opening_of(tmp_path))
+    assert subject_at(opening_of(tmp_path)).of_several
     found = list(examined_jobs(tmp_path, None, lambda done, count: None, lambda: True))
     assert [whole for _, whole in found] == [True]
     examined = found[0][0]
