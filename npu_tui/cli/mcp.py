@@ -18,6 +18,7 @@ _THREADS = 4
 def mcp_options(parser: Parser) -> None:
     """Its arguments and options."""
     parser.add_argument("--root", action="append", default=[], metavar="DIR", help=say("mcp.root"))
+    parser.add_argument("--allow-record", action="store_true", help=say("mcp.allow_record"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
 
 
@@ -33,5 +34,6 @@ def run_mcp(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.mcp.session import Session
 
     speak(ENGLISH)  # as all JSON
-    serve(Session(roots, thresholds_of(options.config), min(os.cpu_count() or 1, _THREADS)))
+    threads = min(os.cpu_count() or 1, _THREADS)
+    serve(Session(roots, thresholds_of(options.config), threads, options.allow_record))
     return end_process(DONE)  # what nobody waits for any more may still be read

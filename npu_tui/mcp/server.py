@@ -65,8 +65,17 @@ _ANSWER = {
 }
 
 
-def listed_tools() -> list[types.Tool]:
-    """Every tool with its schemas."""
+def tools_of(session: Session) -> dict[str, Tool]:
+    """The tools that ``session`` has, by name."""
+    if not session.may_record:
+        return TOOLS
+    from npu_tui.mcp import recording  # only who may record needs it
+
+    return TOOLS | recording.TOOLS
+
+
+def listed_tools(session: Session) -> list[types.Tool]:
+    """Every tool of ``session`` with its schemas."""
     return [
         types.Tool(
             name=name,
@@ -77,7 +86,7 @@ def listed_tools() -> list[types.Tool]:
                 read_only_hint=not tool.writes, destructive_hint=False, open_world_hint=False
             ),
         )
-        for name, tool in TOOLS.items()
+        for name, tool in tools_of(session).items()
     ]
 
 
@@ -100,9 +109,10 @@ def answered(session: Session, call: Call, name: str, arguments: dict[str, Any])
 
 
 def _run(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
-    tool = TOOLS.get(name)
+    tools = tools_of(session)
+    tool = tools.get(name)
     if tool is None:
-        raise Refusal(message("mcp.no_tool", name=name, names=list(TOOLS)))
+        raise Refusal(message("mcp.no_tool", name=name, names=list(tools)))
     try:
         given = msgspec.convert(arguments, tool.arguments, strict=False)
     except (msgspec.ValidationError, UnicodeError) as error:
@@ -137,7 +147,7 @@ def make_server(session: Session) -> Server[Any]:
     """The server of ``session``, for any transport."""
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=listed_tools())
+        return types.ListToolsResult(tools=listed_tools(session))
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call()

@@ -142,8 +142,16 @@ class Opened:
 class Session:
     """The profiles that are open, the last used at the end, and the labels of their names."""
 
-    def __init__(self, roots: Sequence[Path], thresholds: Thresholds | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        thresholds: Thresholds | None = None,
+        threads: int = 1,
+        may_record: bool = False,
+    ) -> None:
+        """With ``may_record`` jobs that watch folders in ``roots`` are recorded, and raw profiles there analysed."""
         self.roots = Roots(roots)
+        self.may_record = may_record
         self.thresholds = thresholds or Thresholds()
         self.names: dict[str, str] = {}
         self.pictures: OrderedDict[str, Callable[[], str]] = OrderedDict()

@@ -44,10 +44,10 @@ class StoppedError(Exception):
 
 
 class Pace:
-    """The clock of a recording. ``stop`` ends whatever waits by it, from any thread."""
+    """The clock of a recording. ``stop``, or the event ``stopped``, ends whatever waits by it, from any thread."""
 
-    def __init__(self) -> None:
-        self._stopped = Event()
+    def __init__(self, stopped: Event | None = None) -> None:
+        self._stopped = Event() if stopped is None else stopped
 
     def stop(self) -> None:
         """Whoever waits, now or later, gets ``StoppedError``."""

@@ -80,7 +80,7 @@ def test_halves_of_characters_are_replaced_and_whole_ones_are_not() -> None:
 
 
 def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
-    listed = server.listed_tools()
+    listed = server.listed_tools(Session([FIXTURES]))
     assert [tool.name for tool in listed] == [
         "open", "report", "explain", "tables", "query", "whatif", "compare", "ranks", "log", "screenshot",
         "crop",
