@@ -28,7 +28,7 @@ class Record(Arguments, frozen=True, kw_only=True):
     steps: Annotated[int, Meta(ge=1, le=1_000)] = 5
     warmup: Annotated[int, Meta(ge=0, le=1_000)] = 0
     ranks: Annotated[tuple[int, ...], Meta(description="Only these ranks")] = ()
-    at: Annotated[int | None, Meta(ge=1, description="Begin at this step instead of the next one")] = None
+    at: Annotated[int, Meta(ge=0, description="Begin at this step; 0: the next one")] = 0
     stack: Annotated[bool, Meta(description="With Python call stacks, which name lines of code")] = False
     wait: Annotated[int, Meta(ge=1, le=3_600, description="Give up after so many seconds without news")] = 600
 
@@ -44,7 +44,7 @@ def record_tool(session: Session, call: Call, given: Record) -> Answer:
     """A profile of the running job."""
     folder = session.roots.place(given.path)
     wanted = Wanted(
-        folder / PROFILES, given.steps, given.warmup, given.ranks, given.at, stack=given.stack,
+        folder / PROFILES, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack,
         patience=float(given.wait),
     )  # fmt: skip
     recorder = Recorder(Source(folder), wanted)
