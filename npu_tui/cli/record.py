@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from npu_tui.cli.parser import Parser, parser_of
 from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
-from npu_tui.record.progress import Pace, Progress, RecordError
+from npu_tui.record.progress import Progress, RecordClock, RecordError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, duration_text, padded, printable, shortened, whole_number, wrapped
 
 if TYPE_CHECKING:
-    from npu_tui.record.recording import Recorder, Source
-    from npu_tui.record.wanted import Wanted
+    from npu_tui.record.recording import Recorder, RecordingSource
+    from npu_tui.record.request import RecordRequest
 
 _SHOWN_SECONDS = 0.25
 _LINE_SECONDS = 30.0
@@ -70,7 +70,7 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
     with _ended_by_signals():
         while True:
             try:
-                _followed(recorder.record(pace := _ShownPace()), pace)
+                _followed(recorder.record(clock := _ShownClock()), clock)
             except RecordError as error:
                 code = _refused(error)
                 if every is None:
@@ -91,15 +91,15 @@ def _number(parser: Parser, options: argparse.Namespace, name: str, least: int =
     return found
 
 
-def _source(parser: Parser, options: argparse.Namespace) -> Source:
-    from npu_tui.record.recording import Source
+def _source(parser: Parser, options: argparse.Namespace) -> RecordingSource:
+    from npu_tui.record.recording import RecordingSource
 
     ways = [options.dir, options.url, options.service, options.dyno]
     if sum(way is not None for way in ways) != 1:
         parser.error(say("record.one_way"))
     if options.url is not None and options.out is None:
         parser.error(say("record.needs_out"))
-    return Source(
+    return RecordingSource(
         None if options.dir is None else Path(options.dir).absolute(),
         options.url,
         None if options.service is None else Path(options.service),
@@ -109,16 +109,16 @@ def _source(parser: Parser, options: argparse.Namespace) -> Source:
     )
 
 
-def _wanted(parser: Parser, options: argparse.Namespace) -> Wanted:
+def _wanted(parser: Parser, options: argparse.Namespace) -> RecordRequest:
     from npu_tui.record.recording import PROFILES
-    from npu_tui.record.wanted import Wanted
+    from npu_tui.record.request import RecordRequest
 
     ranks = [whole_number(part.strip()) for part in options.ranks.split(",") if part.strip()]
     if None in ranks:
         parser.error(say("record.bad_ranks", text=options.ranks))
     out = options.out or (Path(options.dir) / PROFILES if options.dir is not None else PROFILES)
     seconds = None if options.seconds is None else _seconds(parser, "--seconds", options.seconds)
-    return Wanted(
+    return RecordRequest(
         Path(out).absolute(),
         _number(parser, options, "steps", 1),
         _number(parser, options, "warmup"),
@@ -169,7 +169,7 @@ class _ended_by_signals:  # noqa: N801 - used as a statement
         raise KeyboardInterrupt
 
 
-class _ShownPace(Pace):
+class _ShownClock(RecordClock):
     """A clock that shows on a terminal what is waited for, and since when; elsewhere each state is a line."""
 
     def __init__(self) -> None:
@@ -218,14 +218,14 @@ class _ShownPace(Pace):
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _followed(states: Iterator[Progress], pace: _ShownPace) -> None:
+def _followed(states: Iterator[Progress], clock: _ShownClock) -> None:
     """Tell every state until the last one. Raises ``RecordError``."""
     try:
         last = None
         for last in states:
-            pace.tell(last)
+            clock.tell(last)
     finally:
-        pace.clear()
+        clock.clear()
 
 
 def _refused(error: RecordError) -> int:
@@ -309,7 +309,7 @@ def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
             write(shell_line(raws, options.python) + "\n")
             return DONE
         with _ended_by_signals():
-            _followed(analysed(raws, pace := _ShownPace(), options.python, jobs), pace)
+            _followed(analysed(raws, clock := _ShownClock(), options.python, jobs), clock)
     except RecordError as error:
         return _refused(error)
     for raw in raws:

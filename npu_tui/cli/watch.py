@@ -16,7 +16,6 @@ from msgspec import Struct
 from npu_tui.cli.options import thresholds_of
 from npu_tui.cli.parser import Parser
 from npu_tui.cli.streams import DONE, write
-from npu_tui.record.outputs import ANALYSED, is_whole
 from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, printable, shortened, whole_number
 
@@ -103,11 +102,15 @@ def _changed(look: Look) -> int:
 
 def ends_well(source: Source) -> bool:
     """Whether the files of ``source`` end as they do when they are whole, as far as their last bytes tell."""
+    from npu_tui.record.outputs import is_whole
+
     return all(file.suffix == ".gz" or is_whole(file) for file in source.files)
 
 
 def _is_done(source: Source) -> bool:
     """Whether the analysis of ``source`` has said that it ended; those before 2026 do not."""
+    from npu_tui.record.outputs import ANALYSED
+
     return source.folder is not None and (source.folder / ANALYSED).is_file()
 
 

@@ -11,9 +11,9 @@ from npu_tui.mcp.answers import Answer, Next
 from npu_tui.mcp.session import Call, Session
 from npu_tui.mcp.tools import Arguments, Tool
 from npu_tui.record.analysis import analysed, raw_below
-from npu_tui.record.progress import Pace, Progress, RecordError
-from npu_tui.record.recording import PROFILES, Recorder, Source
-from npu_tui.record.wanted import Wanted
+from npu_tui.record.progress import Progress, RecordClock, RecordError
+from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
+from npu_tui.record.request import RecordRequest
 from npu_tui.strings import say, words
 from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
@@ -43,12 +43,12 @@ class Analyse(Arguments, frozen=True, kw_only=True):
 def record_tool(session: Session, call: Call, given: Record) -> Answer:
     """A profile of the running job."""
     folder = session.roots.place(given.path)
-    wanted = Wanted(
+    wanted = RecordRequest(
         folder / PROFILES, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack,
         patience=float(given.wait),
     )  # fmt: skip
-    recorder = Recorder(Source(folder), wanted)
-    told = _told(recorder.record(Pace(call.given_up)))
+    recorder = Recorder(RecordingSource(folder), wanted)
+    told = _told(recorder.record(RecordClock(call.given_up)))
     newest, before = str(recorder.newest), recorder.before
     follow = [Next("open", {"path": newest})]
     follow += [] if before is None else [Next("compare", {"base": str(before), "new": newest})]
@@ -62,7 +62,7 @@ def analyse_tool(session: Session, call: Call, given: Analyse) -> Answer:
     raws = raw_below(place, given.ranks)
     if not raws:
         raise RecordError(message("record.no_raw", path=str(place)))
-    told = _told(analysed(raws, Pace(call.given_up)))
+    told = _told(analysed(raws, RecordClock(call.given_up)))
     data = {"profiles": [printable(str(raw.folder)) for raw in raws], "states": told}
     return Answer(verdict=told[-1:], data=data, next=[Next("open", {"path": str(raws[0].folder)})])
 

@@ -21,7 +21,7 @@ from npu_tui.load.layouts import MSPROF_OUTPUT
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
 from npu_tui.load.survey import Survey
 from npu_tui.record.outputs import Followed, Output
-from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError, unreadable
+from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, StoppedError, unreadable
 from npu_tui.trace.message import message
 from npu_tui.trace.text import on_one_line
 
@@ -35,14 +35,14 @@ _ROOM = 2
 """An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
 
 
-class Raw(Struct, frozen=True):
-    """Raw data in ``folder``, and the ``writer`` that parses them."""
+class RawProfile(Struct, frozen=True):
+    """RawProfile data in ``folder``, and the ``writer`` that parses them."""
 
     folder: Path
     writer: Writer
 
 
-def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[Raw]:
+def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[RawProfile]:
     """The raw profiles at ``path`` or one or two folders below it, of ``ranks`` alone where any are named.
 
     What is analysed already is left out. Raises ``RecordError``.
@@ -56,18 +56,18 @@ def raw_below(path: Path, ranks: Sequence[int] = ()) -> list[Raw]:
     return found
 
 
-def _raw_in(place: Path, depth: int) -> Iterator[Raw]:
+def _raw_in(place: Path, depth: int) -> Iterator[RawProfile]:
     writer = writer_of(place, Survey())
     if writer is not None:  # what lies inside belongs to it
         if not _is_analysed(place, writer):
-            yield Raw(place, writer)
+            yield RawProfile(place, writer)
     elif depth:
         for inner in sorted(place.iterdir()):
             if inner.is_dir() and not inner.is_symlink():
                 yield from _raw_in(inner, depth - 1)
 
 
-def raw_at(folder: Path) -> Raw:
+def raw_at(folder: Path) -> RawProfile:
     """The raw data that lie in ``folder``. Raises ``RecordError`` where there are none."""
     try:
         writer = writer_of(folder, Survey())
@@ -75,7 +75,7 @@ def raw_at(folder: Path) -> Raw:
         raise unreadable(folder, error) from error
     if writer is None:
         raise RecordError(message("record.no_raw", path=str(folder)))
-    return Raw(folder, writer)
+    return RawProfile(folder, writer)
 
 
 def _is_analysed(folder: Path, writer: Writer) -> bool:
@@ -88,7 +88,7 @@ def _is_analysed(folder: Path, writer: Writer) -> bool:
 
 
 def analysed(
-    raws: Sequence[Raw], pace: Pace, python: str = sys.executable, jobs: int | None = None
+    raws: Sequence[RawProfile], clock: RecordClock, python: str = sys.executable, jobs: int | None = None
 ) -> Iterator[Progress]:
     """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
 
@@ -105,17 +105,17 @@ def analysed(
         yield Progress("analysing", message("record.analyses", number=number, count=len(raws), path=str(raw.folder),
                                             size=size))  # fmt: skip
         for command in commands_of(raw.writer, [raw.folder], python, jobs):
-            yield from _run(raw, command, pace)
+            yield from _run(raw, command, clock)
         done.append(raw.folder)
     yield Progress("complete", message("record.complete", count=len(done)), tuple(done))
 
 
-def shell_line(raws: Sequence[Raw], python: str = "python3") -> str:
+def shell_line(raws: Sequence[RawProfile], python: str = "python3") -> str:
     """The commands that analyse ``raws``, to be copied into a shell."""
     return shell_of([call for raw in raws for call in commands_of(raw.writer, [raw.folder], python)])
 
 
-def _refuse_absent(raw: Raw, python: str) -> None:
+def _refuse_absent(raw: RawProfile, python: str) -> None:
     """Raises ``RecordError`` where what parses ``raw`` is not installed here."""
     missing = []
     if raw.writer in ("torch_npu", "mindspore"):
@@ -132,10 +132,10 @@ def _refuse_absent(raw: Raw, python: str) -> None:
         raise RecordError(message("record.no_analyser", missing=missing, command=shell_line([raw])), [raw.folder])
 
 
-def _run(raw: Raw, command: Sequence[str], pace: Pace) -> Iterator[Progress]:
+def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock) -> Iterator[Progress]:
     """Run ``command`` to its end."""
-    followed = Followed(Output(raw.folder), pace.now())
-    begun, told = pace.now(), None
+    followed = Followed(Output(raw.folder), clock.now())
+    begun, told = clock.now(), None
     with tempfile.TemporaryFile() as said:
         gently = _GENTLY if shutil.which(_GENTLY[0]) else ()
         try:
@@ -145,8 +145,8 @@ def _run(raw: Raw, command: Sequence[str], pace: Pace) -> Iterator[Progress]:
             raise unreadable(command[0], error) from error
         try:
             while process.poll() is None:
-                pace.wait(POLL)
-                followed.state(pace.now())
+                clock.wait(POLL)
+                followed.state(clock.now())
                 line = Progress("analysing", message("record.analyses_now", path=raw.folder.name,
                                                      size=followed.seen.bytes, files=followed.seen.files))  # fmt: skip
                 if line != told:
@@ -161,6 +161,6 @@ def _run(raw: Raw, command: Sequence[str], pace: Pace) -> Iterator[Progress]:
     if process.returncode or not _is_analysed(raw.folder, raw.writer):
         lines = [line for line in tail.splitlines() if line.strip()]
         why = on_one_line(lines[-1])[:_SAID] if lines else ""
-        args = {"path": str(raw.folder), "code": process.returncode, "waited": (pace.now() - begun) * 1e9}
+        args = {"path": str(raw.folder), "code": process.returncode, "waited": (clock.now() - begun) * 1e9}
         raise RecordError(message("record.analysis_failed" if why else "record.analysis_silent", why=why, **args),
                           [raw.folder])  # fmt: skip

@@ -18,8 +18,8 @@ from typing import Any
 from npu_tui.record.file_recording import followed
 from npu_tui.record.http import ANSWER_SECONDS
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import POLL, Deadline, Pace, Progress, RecordError
-from npu_tui.record.wanted import Wanted
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError
+from npu_tui.record.request import RecordRequest
 from npu_tui.trace.message import message
 from npu_tui.trace.text import whole_number
 
@@ -88,7 +88,7 @@ def _received(wire: socket.socket, count: int) -> bytes:
     return bytes(parts)
 
 
-def record_by_daemon(daemon: Daemon, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+def record_by_daemon(daemon: Daemon, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
     """Record the job that registered with ``daemon``. Raises ``RecordError``, ``StoppedError``."""
     before = _status(daemon)
     step = whole_number(before.get("current_step"))
@@ -103,9 +103,9 @@ def record_by_daemon(daemon: Daemon, wanted: Wanted, pace: Pace) -> Iterator[Pro
     if not matched or answer.get("commandStatus") == "ineffective":
         raise RecordError(message("record.no_process", address=daemon.address))
     yield Progress("waiting", message("record.daemon_asked", address=daemon.address, count=len(matched), step=step))
-    deadline, begun, told = Deadline(pace, wanted.patience), False, None
+    deadline, begun, told = Deadline(clock, wanted.patience), False, None
     while True:
-        pace.wait(POLL)
+        clock.wait(POLL)
         status = _status(daemon)
         state = status.get("nputrace")
         now, first, last = (whole_number(status.get(name)) for name in ("current_step", "start_step", "stop_step"))
@@ -122,10 +122,10 @@ def record_by_daemon(daemon: Daemon, wanted: Wanted, pace: Pace) -> Iterator[Pro
             yield Progress("waiting", message("record.daemon_waits", step=now, first=first))
         if deadline.is_over:
             raise RecordError(message("record.daemon_nothing", address=daemon.address, waited=deadline.seconds * 1e9))
-    yield from followed(wanted, known, 0, pace)
+    yield from followed(wanted, known, 0, clock)
 
 
-def _has_passed(begun: int | None, now: int | None, wanted: Wanted) -> bool:
+def _has_passed(begun: int | None, now: int | None, wanted: RecordRequest) -> bool:
     """Whether the steps are over although nobody was seen recording: they may be shorter than a look."""
     if begun is None or now is None:
         return False
@@ -140,7 +140,7 @@ def _status(daemon: Daemon) -> dict[str, Any]:
     return status
 
 
-def _config(wanted: Wanted) -> str:
+def _config(wanted: RecordRequest) -> str:
     flags = {
         "ACTIVITIES_LOG_FILE": str(wanted.out),
         "PROFILE_START_STEP": -1 if wanted.at is None else wanted.at,

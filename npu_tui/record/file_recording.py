@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, outputs_below
-from npu_tui.record.progress import POLL, Deadline, Pace, Progress, RecordError, unreadable
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, unreadable
+from npu_tui.record.request import RecordRequest
 from npu_tui.record.switch import NAME, Switch
 from npu_tui.record.torch_job import TorchJob
-from npu_tui.record.wanted import Wanted
 from npu_tui.trace.message import Message, message
 
 _SPARE = 1.2
@@ -19,7 +19,7 @@ _STRAGGLERS = 20.0
 """Seconds after which ranks that have not begun a step with the others record none."""
 
 
-def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
     """Record the job that watches ``folder``: each state once it is there, the complete profiles last.
 
     The switch is off afterwards, also where the iterator is closed early. Raises ``RecordError``, ``StoppedError``.
@@ -37,12 +37,12 @@ def record_by_file(folder: Path, wanted: Wanted, pace: Pace) -> Iterator[Progres
     try:
         yield Progress("waiting", message("record.asked", path=str(switch.path)))
         if job is None:
-            yield from _follow_folders(wanted, known, pace)
+            yield from _follow_folders(wanted, known, clock)
         else:
-            yield from _follow_logs(job, wanted, ranks, pace)
+            yield from _follow_logs(job, wanted, ranks, clock)
     finally:
         switch.off()
-    yield from followed(wanted, known, len(ranks), pace)
+    yield from followed(wanted, known, len(ranks), clock)
 
 
 def job_of(folder: Path) -> TorchJob | None:
@@ -54,7 +54,7 @@ def job_of(folder: Path) -> TorchJob | None:
     return TorchJob(folder)
 
 
-def _ranks_of(job: TorchJob | None, wanted: Wanted) -> set[int]:
+def _ranks_of(job: TorchJob | None, wanted: RecordRequest) -> set[int]:
     """The ranks that will record. Raises ``RecordError`` where one that is asked for does not run."""
     if job is None:
         return set(wanted.ranks)
@@ -67,7 +67,7 @@ def _ranks_of(job: TorchJob | None, wanted: Wanted) -> set[int]:
     return set(wanted.ranks) or running
 
 
-def _refuse_little_room(wanted: Wanted, ranks: int) -> None:
+def _refuse_little_room(wanted: RecordRequest, ranks: int) -> None:
     last = last_size(wanted.out.parent)
     if last is None:
         return
@@ -76,12 +76,12 @@ def _refuse_little_room(wanted: Wanted, ranks: int) -> None:
         raise RecordError(message("record.no_room", folder=str(wanted.out), needed=needed, free=free))
 
 
-def _follow_logs(job: TorchJob, wanted: Wanted, ranks: set[int], pace: Pace) -> Iterator[Progress]:
+def _follow_logs(job: TorchJob, wanted: RecordRequest, ranks: set[int], clock: RecordClock) -> Iterator[Progress]:
     """From the switch until the ranks have recorded."""
-    deadline, late = Deadline(pace, wanted.patience), Deadline(pace, _STRAGGLERS)
+    deadline, late = Deadline(clock, wanted.patience), Deadline(clock, _STRAGGLERS)
     read, started, stopped = False, dict[int, int](), set[int]()
     while not (started and stopped >= started.keys() and (started.keys() >= ranks or late.is_over)):
-        pace.wait(POLL)
+        clock.wait(POLL)
         for each in job.news():
             deadline.renew()
             if each.event == "unreadable":
@@ -106,11 +106,11 @@ def _follow_logs(job: TorchJob, wanted: Wanted, ranks: set[int], pace: Pace) -> 
         yield Progress("recording", message("record.some_missing", ranks=missing))
 
 
-def _waits(wanted: Wanted) -> Message:
+def _waits(wanted: RecordRequest) -> Message:
     return message("record.waits_next") if wanted.at is None else message("record.waits_at", step=wanted.at)
 
 
-def _why_nothing(job: TorchJob, wanted: Wanted, read: bool, begun: bool, seconds: float) -> Message:
+def _why_nothing(job: TorchJob, wanted: RecordRequest, read: bool, begun: bool, seconds: float) -> Message:
     args: dict[str, object] = {"waited": seconds * 1e9, "path": str(job.folder / NAME)}
     if begun:
         return message("record.not_stopped", **args)
@@ -119,12 +119,12 @@ def _why_nothing(job: TorchJob, wanted: Wanted, read: bool, begun: bool, seconds
     return message("record.no_step", **args) if wanted.at is None else message("record.not_at", step=wanted.at, **args)
 
 
-def _follow_folders(wanted: Wanted, known: set[Path], pace: Pace) -> Iterator[Progress]:
+def _follow_folders(wanted: RecordRequest, known: set[Path], clock: RecordClock) -> Iterator[Progress]:
     """From the switch until a profile begins: MindSpore writes no log."""
-    deadline = Deadline(pace, wanted.patience)
+    deadline = Deadline(clock, wanted.patience)
     yield Progress("waiting", _waits(wanted))
     while not new_outputs(wanted.out, known):
-        pace.wait(POLL)
+        clock.wait(POLL)
         if deadline.is_over:
             raise RecordError(message("record.not_at", step=wanted.at, waited=deadline.seconds * 1e9, path=NAME))
     yield Progress("recording", message("record.recording_at", steps=wanted.steps, first=wanted.at))
@@ -135,20 +135,20 @@ def new_outputs(folder: Path, known: set[Path]) -> list[Output]:
     return [output for output in outputs_below(folder) if output.folder not in known]
 
 
-def followed(wanted: Wanted, known: set[Path], count: int, pace: Pace) -> Iterator[Progress]:
+def followed(wanted: RecordRequest, known: set[Path], count: int, clock: RecordClock) -> Iterator[Progress]:
     """From the end of a recording of ``count`` ranks (0: as many as come) until its profiles are analysed.
 
     Ends with ``complete``; with ``raw`` where nothing analyses them. Raises ``RecordError``, ``StoppedError``.
     """
-    deadline = Deadline(pace, wanted.patience)
+    deadline = Deadline(clock, wanted.patience)
     profiles: dict[Path, Followed] = {}
     told = None
     while True:
         for output in new_outputs(wanted.out, known):
             if output.folder not in profiles:
-                profiles[output.folder] = Followed(output, pace.now())
+                profiles[output.folder] = Followed(output, clock.now())
                 deadline.renew()
-        now = pace.now()
+        now = clock.now()
         states = {path: profile.state(now) for path, profile in profiles.items()}
         if len(profiles) >= max(count, 1) and ENDED.issuperset(states.values()):
             break
@@ -162,7 +162,7 @@ def followed(wanted: Wanted, known: set[Path], count: int, pace: Pace) -> Iterat
         if profiles and (line := _line(profiles, states)) != told:
             told = line
             yield line
-        pace.wait(POLL)
+        clock.wait(POLL)
     yield _ended(profiles, states)
 
 

@@ -17,7 +17,7 @@ ANSWER_SECONDS = 10.0
 """A server that is well answers a question about itself in so many seconds."""
 
 
-class Answer(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """What a server answered: its ``status``, and the beginning of the ``body``."""
 
     status: int
@@ -49,7 +49,7 @@ class Server:
 
     def ask(
         self, method: str, path: str, fields: dict[str, Any] | None = None, seconds: float = ANSWER_SECONDS
-    ) -> Answer:
+    ) -> HttpAnswer:
         """What the server answers within ``seconds`` of silence. Raises ``RecordError`` where it does not."""
         connect = http.client.HTTPSConnection if self._scheme == "https" else http.client.HTTPConnection
         connection = connect(self._host or "", self._port, timeout=seconds)
@@ -61,7 +61,7 @@ class Server:
             content = answer.read(_MOST_BYTES)
             if answer.length and len(content) < _MOST_BYTES:
                 raise http.client.IncompleteRead(content, answer.length)
-            return Answer(answer.status, content)
+            return HttpAnswer(answer.status, content)
         except TimeoutError:
             raise RecordError(message("record.no_answer", url=self.url + path, waited=seconds * 1e9)) from None
         except ConnectionRefusedError:

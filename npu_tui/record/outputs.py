@@ -59,7 +59,7 @@ def is_whole(file: Path) -> bool:
 _TAIL = 256
 
 
-class Look(Struct, frozen=True):
+class FolderLook(Struct, frozen=True):
     """How a profile looks: its ``files`` with their ``bytes``, and the newest time of change, ns."""
 
     files: int = 0
@@ -122,7 +122,7 @@ class Output:
         files = _inside(self.folder / OUTPUT)
         return all(is_whole(file) for file in files if file.suffix in (".json", ".db"))
 
-    def look(self) -> Look:
+    def look(self) -> FolderLook:
         """How it looks now."""
         files = bytes = changed = 0
         for folder, _, names in os.walk(self.folder):
@@ -132,7 +132,7 @@ class Output:
                 except OSError:
                     continue
                 files, bytes, changed = files + 1, bytes + told.st_size, max(changed, told.st_mtime_ns)
-        return Look(files, bytes, changed)
+        return FolderLook(files, bytes, changed)
 
     @property
     def steps(self) -> int | None:

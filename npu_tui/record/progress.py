@@ -43,7 +43,7 @@ class StoppedError(Exception):
     """Whoever asked for the recording does not wait for it any longer."""
 
 
-class Pace:
+class RecordClock:
     """The clock of a recording. ``stop``, or the event ``stopped``, ends whatever waits by it, from any thread."""
 
     def __init__(self, stopped: Event | None = None) -> None:
@@ -68,16 +68,16 @@ POLL = 0.5
 
 
 class Deadline:
-    """So many seconds of patience, from now on by the clock of ``pace``."""
+    """So many seconds of patience, from now on by the clock of ``clock``."""
 
-    def __init__(self, pace: Pace, seconds: float) -> None:
-        self._pace, self.seconds = pace, seconds
-        self._since = pace.now()
+    def __init__(self, clock: RecordClock, seconds: float) -> None:
+        self._clock, self.seconds = clock, seconds
+        self._since = clock.now()
 
     @property
     def waited(self) -> float:
         """Seconds since it began."""
-        return self._pace.now() - self._since
+        return self._clock.now() - self._since
 
     @property
     def is_over(self) -> bool:
@@ -86,7 +86,7 @@ class Deadline:
 
     def renew(self) -> None:
         """Begin anew: something has happened."""
-        self._since = self._pace.now()
+        self._since = self._clock.now()
 
 
 def unreadable(path: Path | str, error: OSError) -> RecordError:

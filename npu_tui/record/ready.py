@@ -16,7 +16,7 @@ from npu_tui.record.switch import Switch, user_name
 from npu_tui.trace.message import Message, message
 
 
-class Look(Struct, frozen=True):
+class Readiness(Struct, frozen=True):
     """What was looked at, by ``name``, what was ``found``, and what to do; None where all is well."""
 
     name: str
@@ -24,22 +24,22 @@ class Look(Struct, frozen=True):
     advice: Message | None = None
 
 
-def looked_at(folder: Path) -> Iterator[Look]:
+def looked_at(folder: Path) -> Iterator[Readiness]:
     """What a recording of the job that watches ``folder`` would find."""
     try:
         job = job_of(folder)
         switch = Switch(folder)
     except RecordError as error:
-        yield Look("switch", message("record.ready.no"), error.message)
+        yield Readiness("switch", message("record.ready.no"), error.message)
         return
     owner = user_name(switch.path.stat().st_uid)
-    yield Look("switch", message("record.ready.switch", path=str(switch.path), of=switch.framework, owner=owner))
+    yield Readiness("switch", message("record.ready.switch", path=str(switch.path), of=switch.framework, owner=owner))
     if job is not None:
         ranks = sorted(job.ranks)
-        yield Look("ranks", message("record.ready.ranks", count=len(ranks), ranks=ranks[:16]))
+        yield Readiness("ranks", message("record.ready.ranks", count=len(ranks), ranks=ranks[:16]))
     room = shutil.disk_usage(folder).free
     size = last_size(folder / PROFILES)
     if size is None:
-        yield Look("room", message("record.ready.room", free=room))
+        yield Readiness("room", message("record.ready.room", free=room))
     else:
-        yield Look("room", message("record.ready.room_of", free=room, step=size.of(1, 1)))
+        yield Readiness("room", message("record.ready.room_of", free=room, step=size.of(1, 1)))

@@ -17,16 +17,16 @@ from npu_tui.record.analysis import analysed, raw_at
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import Pace, Progress
+from npu_tui.record.progress import Progress, RecordClock
+from npu_tui.record.request import RecordRequest
 from npu_tui.record.service import record_service
 from npu_tui.record.serving import record_server
-from npu_tui.record.wanted import Wanted
 
 PROFILES = "profiles"
 """The folder of recordings in that of a switch."""
 
 
-class Source(Struct, frozen=True):
+class RecordingSource(Struct, frozen=True):
     """Through what a job is recorded: the ``folder`` of a switch, ``url`` of a server, ``service`` file or ``dyno``.
 
     ``certificates`` are those for the daemon ``dyno``; ``python`` is that of the job, for what nothing else analyses.
@@ -52,13 +52,13 @@ class Recorder(Struct):
     the recording before it, None where there is none. ``made`` are the folders that recordings of this recorder lie in.
     """
 
-    source: Source
-    wanted: Wanted
+    source: RecordingSource
+    wanted: RecordRequest
     newest: Path | None = None
     before: Path | None = None
     made: list[Path] = []
 
-    def record(self, pace: Pace) -> Iterator[Progress]:
+    def record(self, clock: RecordClock) -> Iterator[Progress]:
         """Record once more: each state once it is there, ``complete`` last.
 
         Raises ``RecordError``, ``StoppedError``.
@@ -68,11 +68,11 @@ class Recorder(Struct):
             wanted = replace(wanted, out=_new_folder(wanted.out))
         raw: tuple[Path, ...] = ()
         try:
-            for state in self._states(wanted, pace):
+            for state in self._states(wanted, clock):
                 yield state
                 raw = state.profiles if state.stage == "raw" else ()
             if raw:
-                for state in analysed([raw_at(folder) for folder in raw], pace, self.source.python):
+                for state in analysed([raw_at(folder) for folder in raw], clock, self.source.python):
                     yield state
         finally:
             with contextlib.suppress(OSError):  # it goes if nothing is in it
@@ -86,15 +86,15 @@ class Recorder(Struct):
         while len(self.made) > count:
             shutil.rmtree(self.made.pop(0), ignore_errors=True)
 
-    def _states(self, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+    def _states(self, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
         source = self.source
         if source.url is not None:
-            return record_server(source.url, wanted, pace)
+            return record_server(source.url, wanted, clock)
         if source.service is not None:
-            return record_service(source.service, wanted, pace)
+            return record_service(source.service, wanted, clock)
         if source.dyno is not None:
-            return record_by_daemon(Daemon(source.dyno, source.certificates), wanted, pace)
-        return record_by_file(source.folder or Path(), wanted, pace)
+            return record_by_daemon(Daemon(source.dyno, source.certificates), wanted, clock)
+        return record_by_file(source.folder or Path(), wanted, clock)
 
 
 def _new_folder(out: Path) -> Path:

@@ -16,9 +16,9 @@ import orjson
 
 from npu_tui.load.raw import raw_services
 from npu_tui.load.survey import Survey
-from npu_tui.record.progress import POLL, Deadline, Pace, Progress, RecordError, unreadable
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, unreadable
+from npu_tui.record.request import RecordRequest
 from npu_tui.record.serving import SECONDS
-from npu_tui.record.wanted import Wanted
 from npu_tui.trace.message import message
 from npu_tui.whole_file import write_file
 
@@ -74,7 +74,7 @@ class ServiceSwitch:
             raise unreadable(self.file, error) from error
 
 
-def record_service(file: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+def record_service(file: Path, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
     """Record the service that watches ``file``: ends with the raw folders, which are to be parsed.
 
     It has stopped recording afterwards, also where the iterator is closed early.
@@ -89,24 +89,24 @@ def record_service(file: Path, wanted: Wanted, pace: Pace) -> Iterator[Progress]
     try:
         length = message("record.own_limit") if seconds is None else message("record.length", length=seconds * 1e9)
         yield Progress("waiting", message("record.service_asked", path=str(file), length=length))
-        deadline = Deadline(pace, wanted.patience)
+        deadline = Deadline(clock, wanted.patience)
         while not (found := [folder for folder in _recordings(switch.place) if folder not in known]):
-            pace.wait(POLL)
+            clock.wait(POLL)
             if deadline.is_over:
                 waited = deadline.seconds * 1e9
                 raise RecordError(message("record.service_nothing", path=str(file), folder=str(switch.place),
                                           waited=waited))  # fmt: skip
         yield Progress("recording", message("record.service_records", folder=str(found[0]), length=length))
-        deadline = Deadline(pace, wanted.patience if seconds is None else seconds)
+        deadline = Deadline(clock, wanted.patience if seconds is None else seconds)
         while switch.is_on and not deadline.is_over:
-            pace.wait(POLL)
+            clock.wait(POLL)
     finally:
         if switch.is_on:
             switch.write(0)
     found = [folder for folder in _recordings(switch.place) if folder not in known]
     while True:
         sizes = _sizes(found)
-        pace.wait(_QUIET)
+        clock.wait(_QUIET)
         if sizes == _sizes(found):
             break
         yield Progress("recording", message("record.writing", count=len(found), size=sum(sizes)))

@@ -14,10 +14,10 @@ from threading import Thread
 from typing import Literal
 
 from npu_tui.record.file_recording import followed
-from npu_tui.record.http import Answer, Server
+from npu_tui.record.http import HttpAnswer, Server
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import POLL, Pace, Progress, RecordError, StoppedError
-from npu_tui.record.wanted import Wanted
+from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, StoppedError
+from npu_tui.record.request import RecordRequest
 from npu_tui.trace.message import message
 
 Engine = Literal["vllm", "sglang"]
@@ -28,7 +28,7 @@ _STOP_SECONDS = 3600.0
 """Stopping answers when every worker has written its profile; public reports have more than 20 minutes."""
 
 
-def record_server(url: str, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
+def record_server(url: str, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
     """Record the server at ``url`` into the folder that it was started with, ``wanted.out``.
 
     It has stopped recording afterwards, also where the iterator is closed early.
@@ -49,18 +49,18 @@ def record_server(url: str, wanted: Wanted, pace: Pace) -> Iterator[Progress]:
         seconds = SECONDS if wanted.seconds is None else wanted.seconds
         try:
             yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
-            pace.wait(seconds)
+            clock.wait(seconds)
         except (StoppedError, GeneratorExit):
             server.ask("POST", "/stop_profile")
             raise
         yield Progress("recording", message("record.server_stops", url=server.url))
         stopping = _Beside(lambda: server.ask("POST", "/stop_profile", seconds=_STOP_SECONDS))
         while stopping.is_busy:
-            pace.wait(POLL)
+            clock.wait(POLL)
         _accepted(stopping.answer, server, engine)
     if not wanted.out.is_dir():
         raise RecordError(message("record.server_elsewhere", url=server.url, folder=str(wanted.out)))
-    yield from followed(wanted, known, 0, pace)
+    yield from followed(wanted, known, 0, clock)
 
 
 def engine_of(server: Server) -> Engine:
@@ -68,7 +68,7 @@ def engine_of(server: Server) -> Engine:
     return "sglang" if server.ask("GET", "/get_server_info").status == 200 else "vllm"
 
 
-def _accepted(answer: Answer, server: Server, engine: Engine) -> None:
+def _accepted(answer: HttpAnswer, server: Server, engine: Engine) -> None:
     if answer.status == 404:
         raise RecordError(message(f"record.not_configured.{engine}", url=server.url))
     if answer.status >= 300:
@@ -79,12 +79,12 @@ def _accepted(answer: Answer, server: Server, engine: Engine) -> None:
 class _Beside:
     """A question asked in a thread of its own, as it may last long."""
 
-    def __init__(self, ask: Callable[[], Answer]) -> None:
-        self._answer: Answer | RecordError | None = None
+    def __init__(self, ask: Callable[[], HttpAnswer]) -> None:
+        self._answer: HttpAnswer | RecordError | None = None
         self._thread = Thread(target=self._run, args=(ask,), daemon=True)
         self._thread.start()
 
-    def _run(self, ask: Callable[[], Answer]) -> None:
+    def _run(self, ask: Callable[[], HttpAnswer]) -> None:
         try:
             self._answer = ask()
         except RecordError as error:
@@ -96,9 +96,9 @@ class _Beside:
         return self._thread.is_alive()
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """The answer. Raises ``RecordError``."""
-        if not isinstance(self._answer, Answer):
+        if not isinstance(self._answer, HttpAnswer):
             raise self._answer or RecordError(message("record.broken_answer", url="", why=""))
         return self._answer
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import orjson
 
 from npu_tui.record.progress import RecordError, unreadable
-from npu_tui.record.wanted import Wanted
+from npu_tui.record.request import RecordRequest
 from npu_tui.trace.message import message
 
 NAME = "profiler_config.json"
@@ -69,7 +69,7 @@ class Switch:
             user, owner = user_name(os.geteuid()), user_name(self._told.st_uid)
             raise RecordError(message("record.foreign", path=str(self.path), owner=owner, user=user))
 
-    def on(self, wanted: Wanted) -> None:
+    def on(self, wanted: RecordRequest) -> None:
         """Ask for what is ``wanted``; fields that nobody here knows stay. Raises ``RecordError``."""
         of = _for_mindspore if self.framework == "mindspore" else _for_torch
         self._write(of(self.settings, wanted))
@@ -114,7 +114,7 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _for_torch(settings: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def _for_torch(settings: dict[str, Any], wanted: RecordRequest) -> dict[str, Any]:
     inner = settings.get("experimental_config")
     inner = dict(inner) if isinstance(inner, dict) else {"export_type": ["text"], "data_simplification": True}
     return settings | {
@@ -135,7 +135,7 @@ def _for_torch(settings: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _for_mindspore(settings: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def _for_mindspore(settings: dict[str, Any], wanted: RecordRequest) -> dict[str, Any]:
     if wanted.at is None:
         raise RecordError(message("record.mindspore_step"))
     if wanted.ranks:

@@ -51,7 +51,7 @@ class Happened(Struct, frozen=True):
     step: int | None = None
 
 
-class Log(Struct):
+class JobLog(Struct):
     """The log of one process; ``read`` bytes of it are known."""
 
     path: Path
@@ -100,7 +100,7 @@ class TorchJob:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._logs: dict[Path, Log] = {}
+        self._logs: dict[Path, JobLog] = {}
         self.last_step = max((each.step or 0 for each in self.news() if each.event == "stopped"), default=0)
         if not (folder / NAME).exists():
             raise RecordError(self._why_no_switch())
@@ -125,7 +125,7 @@ class TorchJob:
         for path in names:
             found = _LOG.fullmatch(path.name)
             if found is not None and path not in self._logs:
-                self._logs[path] = Log(path, found[1] is not None, found[2], int(found[3]), int(found[4]))
+                self._logs[path] = JobLog(path, found[1] is not None, found[2], int(found[3]), int(found[4]))
         # What a rank does it does after the switch was read.
         logs = sorted(self._logs.values(), key=lambda log: not log.looks)
         return [happened for log in logs for happened in log.news()]

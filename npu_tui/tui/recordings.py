@@ -7,9 +7,9 @@ from os.path import expanduser
 from pathlib import Path
 from threading import Thread
 
-from npu_tui.record.progress import Pace, RecordError, StoppedError
-from npu_tui.record.recording import PROFILES, Recorder, Source
-from npu_tui.record.wanted import Wanted
+from npu_tui.record.progress import RecordClock, RecordError, StoppedError
+from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
+from npu_tui.record.request import RecordRequest
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
@@ -33,7 +33,7 @@ class Recordings:
     ) -> None:
         self._recorder = recorder
         self._hold, self._tell, self._show = hold, tell, show
-        self._pace = Pace()
+        self._clock = RecordClock()
         self._thread: Thread | None = None
 
     @property
@@ -47,17 +47,17 @@ class Recordings:
             return say("record.busy")
         if folder.strip():
             place = Path(expanduser(folder.strip())).absolute()
-            self._recorder = Recorder(Source(place), Wanted(place / PROFILES))
+            self._recorder = Recorder(RecordingSource(place), RecordRequest(place / PROFILES))
         if self._recorder is None:
             return say("record.which")
-        self._pace = Pace()
-        self._thread = Thread(target=self._run, args=(self._recorder, self._pace), name="record", daemon=True)
+        self._clock = RecordClock()
+        self._thread = Thread(target=self._run, args=(self._recorder, self._clock), name="record", daemon=True)
         self._thread.start()
         return ""
 
-    def _run(self, recorder: Recorder, pace: Pace) -> None:
+    def _run(self, recorder: Recorder, clock: RecordClock) -> None:
         try:
-            for progress in recorder.record(pace):
+            for progress in recorder.record(clock):
                 self._hold(f"{say(f'record.stage.{progress.stage}')}: {printable(words(progress.said))}")
         except StoppedError:
             return
@@ -71,6 +71,6 @@ class Recordings:
 
     def stop(self) -> None:
         """Break a recording off; the switch of the job is off afterwards."""
-        self._pace.stop()
+        self._clock.stop()
         if self._thread is not None:
             self._thread.join(_PATIENCE)

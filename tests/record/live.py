@@ -17,13 +17,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from npu_tui.record.progress import Pace, Progress
+from npu_tui.record.progress import Progress, RecordClock
 
 LIVE_JOB = Path(__file__).resolve().parents[2] / "fixtures" / "live_job.py"
 FASTER = 20.0
 
 
-class FastPace(Pace):
+class FastClock(RecordClock):
     """Its seconds are a twentieth of those of the wall."""
 
     def now(self) -> float:

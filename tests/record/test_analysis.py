@@ -14,7 +14,7 @@ from npu_tui.cli.main import main
 from npu_tui.record.analysis import analysed, raw_below
 from npu_tui.record.progress import RecordError
 from npu_tui.strings import words
-from tests.record.live import FastPace, stages
+from tests.record.live import FastClock, stages
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 
@@ -52,7 +52,7 @@ def test_raw_profiles_are_analysed_one_after_the_other(tmp_path: Path, programs:
     raws = raw_below(tmp_path / "job")
     assert [each.folder for each in raws] == places
     assert [each.folder for each in raw_below(tmp_path / "job", [1])] == places[1:]
-    assert stages(analysed(raws, FastPace(), str(programs / "job-python"))) == ["analysing", "complete"]
+    assert stages(analysed(raws, FastClock(), str(programs / "job-python"))) == ["analysing", "complete"]
     assert all((place / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").is_file() for place in places)
     assert raw_below(tmp_path / "job") == []
 
@@ -62,7 +62,7 @@ def test_an_analysis_without_a_trace_has_failed(tmp_path: Path, programs: Path) 
     for how, code in (("echo; echo 'no CANN here'; CODE=3\n", 3), ("echo 'no CANN here'\n", 0)):
         (programs / "how").write_text(how)
         with pytest.raises(RecordError) as told:
-            list(analysed(raw_below(place), FastPace(), str(programs / "job-python")))
+            list(analysed(raw_below(place), FastClock(), str(programs / "job-python")))
         assert told.value.message.args["code"] == code
         assert "no CANN here" in words(told.value.message)
 
@@ -70,7 +70,7 @@ def test_an_analysis_without_a_trace_has_failed(tmp_path: Path, programs: Path) 
 def test_whoever_stops_waiting_ends_the_analysis(tmp_path: Path, programs: Path) -> None:
     place = raw(tmp_path / "job")
     (programs / "how").write_text(f"echo $$ > {tmp_path}/pid; sleep 100\n")
-    with closing(analysed(raw_below(place), FastPace(), str(programs / "job-python"))) as states:
+    with closing(analysed(raw_below(place), FastClock(), str(programs / "job-python"))) as states:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             next(states)
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()

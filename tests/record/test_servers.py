@@ -16,10 +16,10 @@ import pytest
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.http import Server
 from npu_tui.record.progress import Progress, RecordError
+from npu_tui.record.request import RecordRequest
 from npu_tui.record.service import record_service
 from npu_tui.record.serving import record_server
-from npu_tui.record.wanted import Wanted
-from tests.record.live import FastPace, daemon, http_server, stages
+from tests.record.live import FastClock, daemon, http_server, stages
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 
@@ -49,7 +49,7 @@ class Serving:
 def test_vllm_is_recorded_for_some_seconds(tmp_path: Path) -> None:
     serving = Serving(tmp_path, "vllm")
     with http_server(serving) as url:
-        states = list(record_server(url, Wanted(tmp_path, seconds=2.0), FastPace()))
+        states = list(record_server(url, RecordRequest(tmp_path, seconds=2.0), FastClock()))
     assert [path for path, _ in serving.asked] == ["/start_profile", "/stop_profile"]
     assert states[-1].stage == "complete"
     assert states[-1].profiles == (tmp_path / "host_1_2026_ascend_pt",)
@@ -58,7 +58,7 @@ def test_vllm_is_recorded_for_some_seconds(tmp_path: Path) -> None:
 def test_sglang_counts_the_steps_itself(tmp_path: Path) -> None:
     serving = Serving(tmp_path, "sglang")
     with http_server(serving) as url:
-        assert stages(record_server(url, Wanted(tmp_path, steps=7, stack=True), FastPace()))[-1] == "complete"
+        assert stages(record_server(url, RecordRequest(tmp_path, steps=7, stack=True), FastClock()))[-1] == "complete"
     assert [path for path, _ in serving.asked] == ["/start_profile"]
     fields = serving.asked[0][1]
     assert (fields["num_steps"], fields["with_stack"], fields["output_dir"]) == (7, True, str(tmp_path))
@@ -66,14 +66,17 @@ def test_sglang_counts_the_steps_itself(tmp_path: Path) -> None:
 
 def test_whoever_stops_waiting_stops_the_server(tmp_path: Path) -> None:
     serving = Serving(tmp_path, "vllm")
-    with http_server(serving) as url, closing(record_server(url, Wanted(tmp_path, seconds=60.0), FastPace())) as states:
+    with (
+        http_server(serving) as url,
+        closing(record_server(url, RecordRequest(tmp_path, seconds=60.0), FastClock())) as states,
+    ):
         next(states)
     assert [path for path, _ in serving.asked] == ["/start_profile", "/stop_profile"]
 
 
 def refusal(url: str, out: Path) -> str:
     with pytest.raises(RecordError) as told:
-        list(record_server(url, Wanted(out, seconds=1.0, patience=5.0), FastPace()))
+        list(record_server(url, RecordRequest(out, seconds=1.0, patience=5.0), FastClock()))
     return told.value.message.code
 
 
@@ -138,7 +141,7 @@ class Monitored:
 def test_a_job_is_recorded_through_the_daemon(tmp_path: Path) -> None:
     job = Monitored(tmp_path)
     with daemon(job) as address:
-        found = list(record_by_daemon(Daemon(address), Wanted(tmp_path, steps=3, ranks=(0, 8)), FastPace()))
+        found = list(record_by_daemon(Daemon(address), RecordRequest(tmp_path, steps=3, ranks=(0, 8)), FastClock()))
     assert job.config["ACTIVITIES_ITERATIONS"] == "3"
     assert job.config["PROFILE_RANK_LIST"] == "0,8"
     assert job.config["ACTIVITIES_LOG_FILE"] == str(tmp_path)
@@ -149,7 +152,7 @@ def test_a_job_is_recorded_through_the_daemon(tmp_path: Path) -> None:
 
 def asked_of(answers: Any, out: Path) -> str:
     with daemon(answers) as address, pytest.raises(RecordError) as told:
-        list(record_by_daemon(Daemon(address), Wanted(out, patience=5.0), FastPace()))
+        list(record_by_daemon(Daemon(address), RecordRequest(out, patience=5.0), FastClock()))
     return told.value.message.code
 
 
@@ -203,7 +206,7 @@ def test_a_service_is_recorded_through_its_file(limit: float | None, tmp_path: P
     file.write_text(json.dumps(told))
     loop = ServiceLoop(file, limit)
     loop.start()
-    states = list(record_service(file, Wanted(tmp_path), FastPace()))
+    states = list(record_service(file, RecordRequest(tmp_path), FastClock()))
     loop.ended.set()
     assert states[-1] == Progress("raw", states[-1].said, (tmp_path / "out" / "0102-0304",))
     assert json.loads(file.read_text()) == told
@@ -213,12 +216,12 @@ def test_a_service_that_does_not_look_is_said_not_to(tmp_path: Path) -> None:
     file = tmp_path / "service.json"
     file.write_text(json.dumps({"enable": 0, "prof_dir": str(tmp_path / "out")}))
     with pytest.raises(RecordError) as told:
-        list(record_service(file, Wanted(tmp_path, patience=4.0), FastPace()))
+        list(record_service(file, RecordRequest(tmp_path, patience=4.0), FastClock()))
     assert told.value.message.code == "record.service_nothing"
     assert json.loads(file.read_text())["enable"] == 0
     for content, code in ((b"{", "record.bad_switch"), (b"{}", "record.no_service_file"),
                           (b'{"enable": 1}', "record.service_busy")):  # fmt: skip
         file.write_bytes(content)
         with pytest.raises(RecordError) as told:
-            list(record_service(file, Wanted(tmp_path), FastPace()))
+            list(record_service(file, RecordRequest(tmp_path), FastClock()))
         assert told.value.message.code == code

@@ -12,10 +12,10 @@ import pytest
 
 from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.progress import RecordError, StoppedError
-from npu_tui.record.recording import Recorder, Source
+from npu_tui.record.recording import Recorder, RecordingSource
+from npu_tui.record.request import RecordRequest
 from npu_tui.record.switch import NAME, Switch
-from npu_tui.record.wanted import Wanted
-from tests.record.live import FastPace, live_job, stages
+from tests.record.live import FastClock, live_job, stages
 
 TORCH = {"active": 1, "warmup": 0, "start_step": 0, "own": {"kept": [1]}, "experimental_config": {"l2_cache": True}}
 
@@ -25,29 +25,29 @@ def settings(folder: Path) -> dict[str, object]:
     return found
 
 
-def wanted(folder: Path, **fields: object) -> Wanted:
-    return Wanted(folder / "out", **({"patience": 60.0, "analysis": 60.0} | fields))  # type: ignore[arg-type]
+def wanted(folder: Path, **fields: object) -> RecordRequest:
+    return RecordRequest(folder / "out", **({"patience": 60.0, "analysis": 60.0} | fields))  # type: ignore[arg-type]
 
 
 def test_a_job_is_recorded_and_its_switch_is_off_again(tmp_path: Path) -> None:
     with live_job(tmp_path):
         before = settings(tmp_path)
-        recorder = Recorder(Source(tmp_path), wanted(tmp_path, steps=3, warmup=1))
-        assert stages(recorder.record(FastPace())) == ["waiting", "recording", "raw", "analysing", "complete"]
+        recorder = Recorder(RecordingSource(tmp_path), wanted(tmp_path, steps=3, warmup=1))
+        assert stages(recorder.record(FastClock())) == ["waiting", "recording", "raw", "analysing", "complete"]
         assert recorder.newest is not None
         assert (recorder.newest / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").is_file()
         assert recorder.before is None
         assert settings(tmp_path) == before
         first = recorder.newest
-        list(recorder.record(FastPace()))
+        list(recorder.record(FastClock()))
         assert recorder.newest != first
         assert recorder.before == first
 
 
 def test_several_ranks_are_recorded_together(tmp_path: Path) -> None:
     with live_job(tmp_path, "--ranks", "3"):
-        recorder = Recorder(Source(tmp_path), wanted(tmp_path))
-        last = list(recorder.record(FastPace()))[-1]
+        recorder = Recorder(RecordingSource(tmp_path), wanted(tmp_path))
+        last = list(recorder.record(FastClock()))[-1]
         assert (last.stage, len(last.profiles)) == ("complete", 3)
         assert recorder.newest is not None
         assert recorder.newest.parent == tmp_path / "out"
@@ -55,10 +55,10 @@ def test_several_ranks_are_recorded_together(tmp_path: Path) -> None:
 
 def test_only_the_ranks_asked_for_record(tmp_path: Path) -> None:
     with live_job(tmp_path, "--ranks", "3"):
-        last = list(Recorder(Source(tmp_path), wanted(tmp_path, ranks=(1,))).record(FastPace()))[-1]
+        last = list(Recorder(RecordingSource(tmp_path), wanted(tmp_path, ranks=(1,))).record(FastClock()))[-1]
         assert len(last.profiles) == 1
         with pytest.raises(RecordError) as told:
-            list(Recorder(Source(tmp_path), wanted(tmp_path, ranks=(1, 7))).record(FastPace()))
+            list(Recorder(RecordingSource(tmp_path), wanted(tmp_path, ranks=(1, 7))).record(FastClock()))
         assert told.value.message.code == "record.no_rank"
 
 
@@ -81,7 +81,11 @@ ENDS = {
 def test_a_recording_that_breaks_off_says_why(point: str, tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", point):
         with pytest.raises(RecordError) as told:
-            list(Recorder(Source(tmp_path, python="python-that-is-not-there"), wanted(tmp_path)).record(FastPace()))
+            list(
+                Recorder(RecordingSource(tmp_path, python="python-that-is-not-there"), wanted(tmp_path)).record(
+                    FastClock()
+                )
+            )
         code = told.value.message.code
         assert code == ("record.no_python" if point == "unanalysed" else ENDS[point])
         assert settings(tmp_path)["start_step"] == 0
@@ -90,13 +94,13 @@ def test_a_recording_that_breaks_off_says_why(point: str, tmp_path: Path) -> Non
 
 def test_an_analysis_that_does_not_tell_its_end_is_complete_once_it_settles(tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", "unsaid"):
-        assert stages(Recorder(Source(tmp_path), wanted(tmp_path)).record(FastPace()))[-1] == "complete"
+        assert stages(Recorder(RecordingSource(tmp_path), wanted(tmp_path)).record(FastClock()))[-1] == "complete"
 
 
 @pytest.mark.parametrize("stage", ["waiting", "recording", "analysing"])
 def test_whoever_stops_waiting_leaves_the_switch_off(stage: str, tmp_path: Path) -> None:
     with live_job(tmp_path):
-        states = record_by_file(tmp_path, wanted(tmp_path), FastPace())
+        states = record_by_file(tmp_path, wanted(tmp_path), FastClock())
         with closing(states):
             next(state for state in states if state.stage == stage)
         assert settings(tmp_path)["start_step"] == 0
@@ -105,10 +109,10 @@ def test_whoever_stops_waiting_leaves_the_switch_off(stage: str, tmp_path: Path)
 
 def test_a_pace_that_is_stopped_ends_the_wait(tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", "still"):
-        pace = FastPace()
-        states = Recorder(Source(tmp_path), wanted(tmp_path)).record(pace)
+        clock = FastClock()
+        states = Recorder(RecordingSource(tmp_path), wanted(tmp_path)).record(clock)
         next(states)
-        pace.stop()
+        clock.stop()
         with pytest.raises(StoppedError):
             list(states)
         assert settings(tmp_path)["start_step"] == 0
@@ -118,16 +122,18 @@ def test_a_pace_that_is_stopped_ends_the_wait(tmp_path: Path) -> None:
 def test_mindspore_is_recorded_at_a_step(tmp_path: Path) -> None:
     with live_job(tmp_path, "--mindspore"):
         with pytest.raises(RecordError) as told:
-            list(Recorder(Source(tmp_path), wanted(tmp_path)).record(FastPace()))
+            list(Recorder(RecordingSource(tmp_path), wanted(tmp_path)).record(FastClock()))
         assert told.value.message.code == "record.mindspore_step"
         before = settings(tmp_path)
-        recorder = Recorder(Source(tmp_path), wanted(tmp_path, at=100_000, patience=5.0))
+        recorder = Recorder(RecordingSource(tmp_path), wanted(tmp_path, at=100_000, patience=5.0))
         with pytest.raises(RecordError) as told:
-            list(recorder.record(FastPace()))
+            list(recorder.record(FastClock()))
         assert told.value.message.code == "record.not_at"
         assert settings(tmp_path) == before
         assert (
-            stages(Recorder(Source(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastPace()))[-1]
+            stages(Recorder(RecordingSource(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastClock()))[
+                -1
+            ]
             == "complete"
         )
 
@@ -171,7 +177,7 @@ def test_what_is_no_switch_is_refused(content: bytes, tmp_path: Path) -> None:
 def test_a_folder_that_nobody_watches_is_refused(tmp_path: Path) -> None:
     def code() -> str:
         with pytest.raises(RecordError) as told:
-            list(record_by_file(tmp_path / "job", wanted(tmp_path), FastPace()))
+            list(record_by_file(tmp_path / "job", wanted(tmp_path), FastClock()))
         return told.value.message.code
 
     assert code() == "record.no_folder"

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class Wanted(Struct, frozen=True):
+class RecordRequest(Struct, frozen=True):
     """``steps`` after ``warmup`` more that pass unrecorded, of ``ranks`` (empty: all), into the folder ``out``.
 
     ``at`` is the step to begin with, None: the next one. ``level`` is that of the profiler, 0 to 2. With ``stack``,
