@@ -20,11 +20,11 @@ from typing import Any
 from npu_tui.record.progress import Progress, RecordClock
 
 LIVE_JOB = Path(__file__).resolve().parents[2] / "fixtures" / "live_job.py"
-FASTER = 20.0
+FASTER = 40.0
 
 
 class FastClock(RecordClock):
-    """Its seconds are a twentieth of those of the wall."""
+    """Its seconds are a fortieth of those of the wall."""
 
     def now(self) -> float:
         return time.monotonic() * FASTER
