@@ -306,7 +306,7 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         find_source(tmp_path / "raw")
     command = f"msserviceprofiler parse --input-path={tmp_path / 'raw'} --output-path={tmp_path / 'raw' / 'parsed'}"
-    assert words(refused.value.message).endswith(f"never parsed; run: {command}")
+    assert words(refused.value.message).endswith(f"never parsed; run npu-tui analyse, or: {command}")
 
 
 def test_a_damaged_database_is_said_once(tmp_path: Path) -> None:

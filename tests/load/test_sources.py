@@ -194,7 +194,7 @@ def test_that_command_holds_any_path(tmp_path: Path, folders: list[str]) -> None
         (place / folder).mkdir(parents=True)
     with pytest.raises(InputError) as refused:
         load(place)
-    last = shlex.split(said(refused.value).partition("run: ")[2])[-1]
+    last = shlex.split(said(refused.value).partition(", or: ")[2])[-1]
     if last.startswith("--output="):
         assert last == f"--output={place}"
     else:
