@@ -80,11 +80,11 @@ ENDS = {
 @pytest.mark.parametrize("point", ENDS)
 def test_a_recording_that_breaks_off_says_why(point: str, tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", point):
+        source, asked = (
+            RecordingSource(tmp_path, python="python-that-is-not-there"),
+            wanted(tmp_path, patience=50.0),
+        )
         with pytest.raises(RecordError) as told:
-            source, asked = (
-                RecordingSource(tmp_path, python="python-that-is-not-there"),
-                wanted(tmp_path, patience=50.0),
-            )
             list(Recorder(source, asked).record(FastClock()))
         code = told.value.message.code
         assert code == ("record.no_python" if point == "unanalysed" else ENDS[point])
