@@ -67,21 +67,19 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.record.recording import Recorder
 
     recorder = Recorder(source, wanted)
-    with _ended_by_signals():
-        while True:
-            try:
+    while True:
+        try:
+            with _ended_by_signals():
                 _followed(recorder.record(clock := _ShownClock()), clock)
-            except RecordError as error:
-                code = _refused(error)
-                if every is None:
-                    return code
-            else:
-                code = _then(recorder, options, every is not None)
-                if every is None or code == INTERRUPTED:
-                    return code
-                if keep is not None:
-                    recorder.keep(keep)
-            time.sleep(every)
+        except RecordError as error:
+            code = _refused(error)
+        else:
+            code = _then(recorder, options, every is not None)
+            if keep is not None:
+                recorder.keep(keep)
+        if every is None or code == INTERRUPTED:
+            return code
+        time.sleep(every)
 
 
 def _number(parser: Parser, options: argparse.Namespace, name: str, least: int = 0) -> int:
@@ -89,6 +87,16 @@ def _number(parser: Parser, options: argparse.Namespace, name: str, least: int =
     if found is None or found < least:
         parser.error(say("record.bad_number", option=f"--{name}", least=least))
     return found
+
+
+def _ranks(parser: Parser, options: argparse.Namespace) -> tuple[int, ...]:
+    found = []
+    for part in filter(None, map(str.strip, options.ranks.split(","))):
+        rank = whole_number(part)
+        if rank is None:
+            parser.error(say("record.bad_ranks", text=options.ranks))
+        found.append(rank)
+    return tuple(found)
 
 
 def _source(parser: Parser, options: argparse.Namespace) -> RecordingSource:
@@ -113,16 +121,13 @@ def _wanted(parser: Parser, options: argparse.Namespace) -> RecordRequest:
     from npu_tui.record.recording import PROFILES
     from npu_tui.record.request import RecordRequest
 
-    ranks = [whole_number(part.strip()) for part in options.ranks.split(",") if part.strip()]
-    if None in ranks:
-        parser.error(say("record.bad_ranks", text=options.ranks))
     out = options.out or (Path(options.dir) / PROFILES if options.dir is not None else PROFILES)
     seconds = None if options.seconds is None else _seconds(parser, "--seconds", options.seconds)
     return RecordRequest(
         Path(out).absolute(),
         _number(parser, options, "steps", 1),
         _number(parser, options, "warmup"),
-        tuple(rank for rank in ranks if rank is not None),
+        _ranks(parser, options),
         None if options.at is None else _number(parser, options, "at", 1),
         int(options.level),
         options.stack,
@@ -297,12 +302,10 @@ def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
     """Analyse the raw profiles that ``options`` name; returns the exit code."""
     from npu_tui.record.analysis import analysed, raw_below, shell_line
 
-    ranks = [whole_number(part.strip()) for part in options.ranks.split(",") if part.strip()]
-    if None in ranks:
-        parser.error(say("record.bad_ranks", text=options.ranks))
+    ranks = _ranks(parser, options)
     jobs = None if options.jobs is None else _number(parser, options, "jobs", 1)
     try:
-        raws = raw_below(Path(options.path), [rank for rank in ranks if rank is not None])
+        raws = raw_below(Path(options.path), ranks)
         if not raws:
             return refuse(say("record.no_raw", path=options.path))
         if options.dry_run:

@@ -9,7 +9,6 @@ SGLang takes the number of steps and the folder, and stops by itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from threading import Thread
 from typing import Literal
 
@@ -101,8 +100,3 @@ class _Beside:
         if not isinstance(self._answer, HttpAnswer):
             raise self._answer or RecordError(message("record.broken_answer", url="", why=""))
         return self._answer
-
-
-def place_of(out: Path | None) -> Path:
-    """Where a server writes: ``out``, else the working directory."""
-    return Path.cwd() if out is None else out
