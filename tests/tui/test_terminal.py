@@ -42,6 +42,7 @@ WALK = [
     "W",
     "/Gelu\r",
     "n",
+    "",  # the panel comes to rest before the next command moves what it is about
     ":stream 2\r",
     "gg",
     "\x1b[B",
