@@ -14,10 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.args import JsonArgs
-from npu_tui.load.doubles import distinct_links, first_of_equals, twin_processes
+from npu_tui.load.doubles import again, distinct_links, doubled_slices
 from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.layers import PairedEnds, ProcessPlan, bound_links, paired_ends, plan_layers, thread_label
+from npu_tui.load.layers import (
+    PairedEnds,
+    ProcessPlan,
+    bound_links,
+    paired_ends,
+    plan_layers,
+    thread_label,
+    twin_processes,
+)
 from npu_tui.load.times import INVALID
 from npu_tui.native.library import library
 from npu_tui.native.rows import first_fit
@@ -131,9 +139,12 @@ def build_trace(
     lane, start, end = np.take(lane, order), np.take(start, order), np.take(end, order)
     category = np.take(category, order)
     streams = np.array([plan.kind in ("hardware", "overlap") for plan in plans for _ in plan.threads], np.bool_)
-    single = first_of_equals(lane, start, end, streams, lambda: whole.peek("x_name", np.int32)[kept])
-    if single is not None:
-        health.warnings.append(message("odd.doubled", count=int(np.count_nonzero(~single)), all=len(single)))
+    doubled, alike = doubled_slices(lane, start, end, streams, lambda: whole.peek("x_name", np.int32)[kept])
+    if alike:
+        health.warnings.append(message("odd.alike", count=alike, all=len(doubled)))
+    if doubled.any():
+        single = ~doubled
+        health.warnings.append(message("odd.doubled", count=int(np.count_nonzero(doubled)), all=len(single)))
         kept, lane, start, end, category = kept[single], lane[single], start[single], end[single], category[single]
     gathering = Background(lambda: {name: _ordered(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     # Without the library a thread would only take turns with this one.
@@ -149,13 +160,15 @@ def build_trace(
     python = {plan.pid for plan in plans if plan.kind == "python"}
     tasks = np.array([plan.kind in ("hardware", "communication") for plan in plans for _ in plan.threads], np.bool_)
     links = bound_links(whole, pairing.result(), lane_of, python, bounds, slices, start_ns, tasks, health)
-    if single is not None:
+    if twins:
         links = distinct_links(links)
     rows, lanes = placing.result()
     for name, column in gathering.result().items():
         setattr(slices, name, column)
-    counters, untimed = counting.result()
+    counters, untimed, twice = counting.result()
     health.skip(message("skip.sample_time"), untimed)
+    if twice:
+        health.warnings.append(message("odd.doubled_samples", count=twice))
     _note_health(whole, plans, lanes, slices, health)
     chunks = whole.chunks()
     return Trace(
@@ -385,8 +398,11 @@ def _named(slices: Slices, names: dict[str, int], number: Callable[[str], object
     return np.flatnonzero(np.isin(slices.name, codes)) if codes else np.zeros(0, np.int64)
 
 
-def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int]:
-    """The samples of ``whole`` by series and time, in ns after ``start_ns``, and how many have no time."""
+def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int) -> tuple[Counters, int, int]:
+    """The samples of ``whole`` by series and time, in ns after ``start_ns``.
+
+    With them how many have no time, and how many equal another one in series, time and value and are left out.
+    """
     layer_of = {plan.pid: i for i, plan in enumerate(plans)}
     declared = list(whole.series)
     rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
@@ -403,9 +419,15 @@ def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int
         time, value, code = time[timed], value[timed], code[timed]
     time -= start_ns
     code = np.take(new_code, code)
-    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
     order = sort_slices(code, time, time)
-    return Counters(np.take(time, order), np.take(value, order), offset, series), len(timed) - len(time)
+    time, value, code = np.take(time, order), np.take(value, order), np.take(code, order)
+    same = np.append(False, (code[1:] == code[:-1]) & (time[1:] == time[:-1]))[: len(time)]
+    single = ~again(same, value)
+    untimed, twice = len(timed) - len(time), len(single) - int(np.count_nonzero(single))
+    if twice:
+        time, value, code = time[single], value[single], code[single]
+    offset = np.append(0, np.cumsum(np.bincount(code, minlength=len(series)))).astype(np.int64)
+    return Counters(time, value, offset, series), untimed, twice
 
 
 def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:

@@ -45,7 +45,8 @@ class Schema(Struct, frozen=True):
 
     ``others`` are names that other writers give such a file. Other columns are kept under ``column_name`` of their
     heading, as numbers if ``measured`` (PMU counters) and all of their cells are, else as text; with ``only`` they are
-    not read. A file without one of the columns ``key``, or without any that we know, is not of this kind.
+    not read. A file without one of the columns ``key``, or without any that we know, is not of this kind. Of ``events``
+    no two are alike: what a row says was once.
     """
 
     stem: str
@@ -54,6 +55,7 @@ class Schema(Struct, frozen=True):
     measured: bool = False
     others: tuple[str, ...] = ()
     only: bool = False
+    events: bool = False
 
     def by_heading(self) -> dict[str, Column]:
         """Every heading of every column, as ``column_name`` writes it."""
@@ -74,7 +76,8 @@ def declared(
     """
     parts = [line.split(maxsplit=2) for line in columns.strip().splitlines()]
     known = [Column(name, cast(Kind, kind), tuple(headings.split(" | "))) for name, kind, headings in parts]
-    return Schema(stem, tuple(known), tuple(key.split()), measured, others, only)
+    events = any(column.kind == "time" for column in known)
+    return Schema(stem, tuple(known), tuple(key.split()), measured, others, only, events)
 
 
 KERNELS = declared(
@@ -400,8 +403,8 @@ class Reading(Struct, frozen=True):
 
     ``headings`` are the columns that the file has, by their names in the frame; ``not_numbers`` counts, by column, the
     cells that should be numbers and are none (null in the frame). ``why`` is what the system or the parser says of an
-    unreadable file. ``short`` counts rows that were left out, as they are many and lack most cells.
-    ``requests`` are those of a column of that kind, one after the other.
+    unreadable file. ``short`` counts rows that were left out, as they are many and lack most cells, ``twice`` those
+    that equal one before them. ``requests`` are those of a column of that kind, one after the other.
     """
 
     name: str
@@ -412,6 +415,7 @@ class Reading(Struct, frozen=True):
     why: str = ""
     short: int = 0
     requests: pl.DataFrame | None = None
+    twice: int = 0
 
     @property
     def messages(self) -> list[Message]:
@@ -425,6 +429,8 @@ class Reading(Struct, frozen=True):
             messages.append(message(f"companion.{self.state}", name=self.name))
         if self.short:
             messages.append(message("companion.short", name=self.name, count=self.short))
+        if self.twice:
+            messages.append(message("companion.twice", name=self.name, count=self.twice))
         for column, count in (self.not_numbers or {}).items():
             messages.append(message("companion.not_numbers", name=self.name, column=column, count=count))
         return messages

@@ -14,6 +14,7 @@ import numpy as np
 
 from npu_tui.load.companion_schema import MISSING, Column, Kind, Reading, Schema, State, column_name, find_file, reason
 from npu_tui.load.csv_rows import Blocks, ahead, parsed_rows
+from npu_tui.load.doubles import first_rows
 from npu_tui.load.request_lists import REQUESTS, requests_of
 from npu_tui.load.survey import Survey
 from npu_tui.load.times import INVALID, parse_times
@@ -40,6 +41,7 @@ _COMPILED = {
     "text": CSV_TEXT, "label": CSV_TEXT, "shapes": CSV_TEXT, "requests": CSV_REQUESTS,
 }  # fmt: skip
 """Kinds of columns as the compiled loop knows them."""
+_MOMENTS = "time", "moment", "date"
 _USUAL_TIME = r"^-?\d{1,15}\.\d{3}$"
 
 
@@ -321,7 +323,15 @@ class _Typed:
         headings = tuple(column.name for column in self._columns)
         state: State = "cut_off" if cut_off else "read"
         requests = pl.concat(self._requests) if self._requests else None
-        return Reading(name, state, frame, headings, self._lost or None, short=short, requests=requests)
+        rows, moments = len(frame), [column.name for column in self._columns if column.kind in _MOMENTS]
+        kept = first_rows(frame, moments) if self._schema.events and moments else None
+        if kept is not None:
+            if requests is not None:
+                counts = next(column.name for column in self._columns if column.kind == "requests")
+                requests = requests.filter(np.repeat(kept, frame[counts].fill_null(0).to_numpy()))
+            frame = frame.filter(kept)
+        lost, twice = self._lost or None, rows - len(frame)
+        return Reading(name, state, frame, headings, lost, short=short, requests=requests, twice=twice)
 
     def _measured(self, frame: pl.DataFrame) -> list[pl.Series]:
         """The columns that are not of the schema and hold numbers only."""

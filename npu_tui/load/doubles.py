@@ -3,63 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import fields
 
-from npu_tui.load.layers import ProcessPlan
-from npu_tui.trace.arrays import I32, I64, Bools
+from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.model import Links
 
-_LEAST_SHARE = 0.1
-"""A stream runs one task at a time: where a tenth of its tasks lies on equal ones, the file holds them twice."""
+if TYPE_CHECKING:
+    import polars as pl
 
 
-def first_of_equals(lane: I32, start: I64, end: I64, streams: Bools, names: Callable[[], I32]) -> Bools | None:
-    """The slices without those that equal another one in lane, name, start and end; (n,). None where a file has none.
+def again(same: Bools, values: npt.NDArray[Any]) -> Bools:
+    """Which of some sorted events equal one before them; (n,).
+
+    ``same`` says which have the keys of the one before them, (n,); among those ``values`` tell them apart.
+    """
+    found = np.zeros(len(same), np.bool_)
+    rows = np.flatnonzero(same | np.append(same[1:], False))
+    if len(rows):
+        group = np.cumsum(~same[rows])
+        order = np.lexsort((values[rows], group))
+        rows, group = rows[order], group[order]
+        found[rows[1:]] = (group[1:] == group[:-1]) & (values[rows][1:] == values[rows][:-1])
+    return found
+
+
+def doubled_slices(lane: I32, start: I64, end: I64, streams: Bools, names: Callable[[], I32]) -> tuple[Bools, int]:
+    """Which slices equal one before them in lane, name, start and end and count no more, (n,); how many others do.
 
     The slices are sorted by lane, start and end; ``names`` gives the name of each. ``streams`` says which lanes hold
-    the tasks of a device: they tell whether events are doubled, as calls of the host may begin and end together.
+    the tasks of a device, which runs one of a stream at a time: where it would have run two, the file holds events
+    twice, and those of the host that are equal are doubles too. Alone they may be calls that begin and end together.
     """
-    if not streams.any():
+    same = np.append(False, (lane[1:] == lane[:-1]) & (start[1:] == start[:-1]) & (end[1:] == end[:-1]))[: len(lane)]
+    if not same.any():
+        return same, 0
+    doubled = again(same, names())
+    if (doubled & (end > start) & streams[lane]).any():
+        return doubled, 0
+    return np.zeros(len(lane), np.bool_), int(np.count_nonzero(doubled))
+
+
+def doubled_ends(key: I32, phase: I8, thread: I32, time: I64) -> Bools:
+    """Which ends of links equal one before them in all of that; (n,)."""
+    found = np.zeros(len(key), np.bool_)
+    for here in (np.flatnonzero(phase == one) for one in range(int(phase.max(initial=-1)) + 1)):
+        several = here[np.bincount(key[here])[key[here]] > 1] if len(here) else here
+        order = several[np.lexsort((several, time[several], thread[several], key[several]))]
+        columns = (column[order] for column in (key, thread, time))
+        equal = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+        found[order[1:][equal]] = True
+    return found
+
+
+def first_rows(frame: pl.DataFrame, moments: Sequence[str]) -> Bools | None:
+    """The rows of ``frame`` that equal none before them; (n,), None if that are all. ``moments`` are its times."""
+    import polars as pl
+
+    alike = frame.select(pl.struct(moments).is_duplicated().alias("alike"))["alike"]
+    if not alike.any():
         return None
-    telling = (end > start) & streams[lane]
-    same = np.append(False, (lane[1:] == lane[:-1]) & (start[1:] == start[:-1]) & (end[1:] == end[:-1]))
-    least = _LEAST_SHARE * np.count_nonzero(telling)
-    if not least or np.count_nonzero(same & telling) < least:
-        return None
-    name, group = names(), np.cumsum(~same)
-    order = np.lexsort((name, group))
-    again = np.zeros(len(lane), np.bool_)
-    again[order[1:]] = (group[order][1:] == group[order][:-1]) & (name[order][1:] == name[order][:-1])
-    return None if np.count_nonzero(again & telling) < least else ~again
-
-
-def twin_processes(
-    plans: list[ProcessPlan], threads: Sequence[tuple[int, int]], thread: I32, start: I64, end: I64
-) -> dict[int, int]:
-    """The processes that another one equals in name, device, threads and times, by pid, and the pid of that one.
-
-    ``threads`` are the (pid, tid) that ``thread`` indexes, (n,); ``start`` and ``end`` are those of the slices. A file
-    that was put together from two exports of one run may have both under pids of their own.
-    """
-    alike: dict[tuple[object, ...], list[int]] = {}
-    for plan in plans:
-        if plan.threads:
-            alike.setdefault((plan.name, plan.kind, plan.device, *sorted(plan.threads)), []).append(plan.pid)
-    asked = {pid for pids in alike.values() if len(pids) > 1 for pid in pids}
-    if not asked:
-        return {}
-    of_pid = np.array([pid for pid, _ in threads], object)
-    sums = {}
-    for pid in asked:
-        inside = (of_pid == pid)[thread]
-        sums[pid] = int(inside.sum()), int(start[inside].sum()), int(end[inside].sum())
-    twins: dict[int, int] = {}
-    for pids in alike.values():
-        first = {sums[pid]: pid for pid in reversed(pids)} if len(pids) > 1 else {}
-        twins |= {pid: first[sums[pid]] for pid in pids if first and first[sums[pid]] != pid}
-    return twins
+    rows = np.flatnonzero(alike.to_numpy())
+    first = frame[rows].select(pl.struct(pl.all()).is_first_distinct().alias("first"))["first"].to_numpy()
+    kept = np.ones(len(frame), np.bool_)
+    kept[rows] = first
+    return None if kept.all() else kept
 
 
 def distinct_links(links: Links) -> Links:

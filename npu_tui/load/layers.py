@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.load.doubles import doubled_ends
 from npu_tui.load.json_columns import FOLLOWING, SOURCE, STEP, TARGET
 from npu_tui.load.json_events import Metadata, named
 from npu_tui.load.json_reader import WholeColumns
@@ -105,6 +108,33 @@ def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
     return pid & 31 if order is not None and (pid >> 5) & 31 == order and pid >> 10 else None
 
 
+def twin_processes(
+    plans: list[ProcessPlan], threads: Sequence[tuple[int, int]], thread: I32, start: I64, end: I64
+) -> dict[int, int]:
+    """The processes that another one equals in name, device, threads and times, by pid, and the pid of that one.
+
+    ``threads`` are the (pid, tid) that ``thread`` indexes, (n,); ``start`` and ``end`` are those of the slices. A file
+    that was put together from two exports of one run may have both under pids of their own.
+    """
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for plan in plans:
+        if plan.threads:
+            alike.setdefault((plan.name, plan.kind, plan.device, *sorted(plan.threads)), []).append(plan.pid)
+    asked = {pid for pids in alike.values() if len(pids) > 1 for pid in pids}
+    if not asked:
+        return {}
+    of_pid = np.array([pid for pid, _ in threads], object)
+    sums = {}
+    for pid in asked:
+        inside = (of_pid == pid)[thread]
+        sums[pid] = int(inside.sum()), int(start[inside].sum()), int(end[inside].sum())
+    twins: dict[int, int] = {}
+    for pids in alike.values():
+        first = {sums[pid]: pid for pid in reversed(pids)} if len(pids) > 1 else {}
+        twins |= {pid: first[sums[pid]] for pid in pids if first and first[sums[pid]] != pid}
+    return twins
+
+
 def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
     """The name of a thread, or a name made of its number."""
     return metadata.thread_name.get((pid, tid)) or named(tid) or f"{metadata.stream_name.get(pid, 'Thread ')}{tid}"
@@ -176,7 +206,8 @@ class PairedEnds(Struct, frozen=True):
     """Timed link ends, and which belong together: ``pairs`` are indices of these ends, by the time of the target.
 
     ``where`` is their place among all ends, ``time`` absolute ns, ``category`` and ``key`` one number each; (ends,).
-    ``untimed`` counts the others; ``following`` are those of the slice that begins next, (ends,).
+    ``untimed`` counts the others, ``twice`` those that equal another end; ``following`` are those of the slice that
+    begins next, (ends,).
     """
 
     where: I64
@@ -185,6 +216,7 @@ class PairedEnds(Struct, frozen=True):
     key: I32
     pairs: Pairs
     untimed: int
+    twice: int
     following: npt.NDArray[np.bool_]
 
 
@@ -196,11 +228,15 @@ def paired_ends(whole: WholeColumns) -> PairedEnds:
     time, category = time[where], whole.column("l_category", np.int32)[where]
     key = link_keys(category, whole.column("l_id", np.int64)[where], whole.column("l_high", np.int64)[where])
     phase = whole.column("l_phase", np.int8)[where]
+    doubled = doubled_ends(key, phase, whole.peek("l_thread", np.int32)[where], time)
+    twice = int(np.count_nonzero(doubled))
+    if twice:
+        where, time, category, key, phase = (column[~doubled] for column in (where, time, category, key, phase))
     following = phase == FOLLOWING
     pairs = pair_ends(key, np.where(following, TARGET, phase).astype(np.int8))
     order = np.argsort(time[pairs.target], kind="stable")
     pairs = replace(pairs, source=pairs.source[order], target=pairs.target[order])
-    return PairedEnds(where, time, category, key, pairs, untimed, following)
+    return PairedEnds(where, time, category, key, pairs, untimed, twice, following)
 
 
 def bound_links(
@@ -221,6 +257,8 @@ def bound_links(
     tasks of a device. What is left over is counted in ``health``.
     """
     health.skip(message("skip.link_time"), ends.untimed)
+    if ends.twice:
+        health.warnings.append(message("odd.doubled_links", count=ends.twice))
     health.skip(message("skip.lone_source"), ends.pairs.lone_sources)
     health.skip(message("skip.lone_target"), ends.pairs.lone_targets)
     category, key, source, target = ends.category, ends.key, ends.pairs.source, ends.pairs.target

@@ -21,6 +21,7 @@ from npu_tui.load.csv_rows import Blocks as Rows
 from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
+from npu_tui.load.doubles import first_rows
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import form_of
 from npu_tui.load.lives import lives_of
@@ -76,7 +77,11 @@ class _Reading:
         import polars as pl
 
         cells = self._of_database() if form_of(self._path) == "db" else self._of_csv()
-        rows = pl.concat(self._pieces(cells)).sort("time", "number", maintain_order=True)
+        rows = pl.concat(self._pieces(cells))
+        if (once := first_rows(rows, ("time",))) is not None:
+            self._odd[message("odd.memscope_twice")] += int(np.count_nonzero(~once))
+            rows = rows.filter(once)
+        rows = rows.sort("time", "number", maintain_order=True)
         several = rows["process"].n_unique() > 1
         rows = rows.with_columns(stack=self._operated(rows)).filter(pl.col("action") >= 0)
         # The driver does not say of which device it releases memory.

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.trace.arrays import I64
+from npu_tui.load.doubles import again
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, Scheduling, Spans, State
 
@@ -76,6 +77,10 @@ class Events:
 def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = False) -> Scheduling:
     """What ``events`` tell; ``is_absolute`` where their times count from 1970."""
     columns = {name: events.column(name) for name in _COLUMNS}
+    single = ~_doubled(columns)
+    if not single.all():
+        events.count_odd(message("odd.ftrace_twice"), int(np.count_nonzero(~single)))
+        columns = {name: values[single] for name, values in columns.items()}
     timed = columns["kind"] != Event.lost
     first, last = int(columns["time"][timed].min()), int(columns["time"][timed].max())
     by_cpu = _by_cpu(columns)
@@ -99,6 +104,32 @@ def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = Fals
         odd=events.odd,
         is_absolute=is_absolute,
     )
+
+
+def _doubled(columns: dict[str, I64]) -> Bools:
+    """Which events equal one before them; (n,). None where no CPU switches twice from one thread to another at once.
+
+    Other events may be equal in a recording of us: two notes of one waking are.
+    """
+    switches = np.flatnonzero(columns["kind"] == Event.switch)
+    if not _equal_rows({name: values[switches] for name, values in columns.items()}).any():
+        return np.zeros(len(columns["time"]), np.bool_)
+    return _equal_rows(columns) & (columns["kind"] != Event.lost)
+
+
+def _equal_rows(columns: dict[str, I64]) -> Bools:
+    """Which events equal one before them in everything; (n,)."""
+    order = np.lexsort((columns["cpu"], columns["time"]))
+    time, cpu = columns["time"][order], columns["cpu"][order]
+    same = np.append(False, (time[1:] == time[:-1]) & (cpu[1:] == cpu[:-1]))[: len(time)]
+    others = np.stack([columns[name] for name in ("kind", "task", "other", "value", "current")], axis=1)
+    found = np.zeros(len(time), np.bool_)
+    near = same | np.append(same[1:], False)
+    codes = np.zeros(len(time), np.int64)
+    if near.any():
+        codes[near] = np.unique(others[order][near], axis=0, return_inverse=True)[1].ravel()
+    found[order] = again(same, codes)
+    return found
 
 
 _IN, _OUT, _DOUBT = Event.switch, -Event.switch, 0

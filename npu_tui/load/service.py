@@ -76,7 +76,8 @@ def _schema(table: type[Rows]) -> Schema:
         columns.append(Column("duration", "length", ("during_time(ms)", "during_time")))
     if table.FILE == "batch":
         columns.append(Column("members", "requests", ("res_list",)))
-    return Schema(table.FILE, tuple(columns), (), only=True)
+    events = not {"rid", "end"}.isdisjoint(table.__struct_fields__)
+    return Schema(table.FILE, tuple(columns), (), only=True, events=events)
 
 
 SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}

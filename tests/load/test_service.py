@@ -134,13 +134,15 @@ def test_lists_that_are_cut_off_or_nameless_are_told(tmp_path: Path, text: str, 
 
 
 def test_files_of_several_runs_are_told(tmp_path: Path) -> None:
-    """Copies beside are named, a request that is there twice, and files of which one is hours later."""
+    """Copies beside are named, a row and a request that are there twice, and files of which one is hours later."""
     later = NEW["batch.csv"].replace("1763600000", "1763609000").replace("2025-11-20 08", "2025-11-20 11")
     rows = NEW["request.csv"].splitlines(keepends=True)
-    files = {"request.csv": "".join([*rows, rows[-1]]), "batch.csv": later, "request (1).csv": "", "Batch.CSV.bak": ""}
+    rows += [rows[-1], rows[-1].replace(",100,", ",101,")]
+    files = {"request.csv": "".join(rows), "batch.csv": later, "request (1).csv": "", "Batch.CSV.bak": ""}
     service = read_service(folder_of(tmp_path / "out", files))
     assert [(said.code, said.args.get("count"), said.args.get("names")) for said in service.odd] == [
         ("odd.service_unread", None, ["Batch.CSV.bak", "request (1).csv"]),
+        ("companion.twice", 1, None),
         ("odd.service_runs", None, ["batch.csv"]),
         ("odd.service_twice", 1, None),
     ]
