@@ -152,9 +152,8 @@ def kernel_savings(facts: Facts) -> dict[str, Saving]:
         positions = np.flatnonzero(slices.lane[facts.kernels] == lane)
         items = facts.kernels[positions]
         matched = _replaceable(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), positions)
-        _add(
-            slices, savings, matched, items, facts.length(items), types, code[positions], _breaks(facts, items, matched)
-        )
+        breaks = _breaks(facts, items, code[positions], matched)
+        _add(slices, savings, matched, items, facts.length(items), types, code[positions], breaks)
     _all_reduces(facts, savings)
     _dots(facts, savings)
     return savings
@@ -190,17 +189,25 @@ def _replaceable(facts: Facts, matched: Matches, positions: I64) -> Matches:
     return Matches((*runs, *apart), number[kept], first[kept], last[kept])
 
 
-def _breaks(facts: Facts, items: I64, matched: Matches) -> Bools:
-    """Which of ``items`` in a chain compute another tensor than the one before, as far as shapes tell; (n,).
+def _breaks(facts: Facts, items: I64, code: I64, matched: Matches) -> Bools:
+    """Which of ``items`` in a chain compute another tensor than the one before, as far as their types and shapes tell.
 
-    One kernel for several tensors moves the same bytes, so it saves launches, and hardly any time of the device.
+    One kernel for several tensors moves the same bytes, so it saves launches, and hardly any time of the device. A few
+    types (``code``) that come again and again are a loop over tensors, as updates of parameters are; (n,).
     """
     chain = np.array([run.api == CHAIN for run in matched.runs], np.bool_)[matched.run]
     breaks = np.zeros(len(items), np.bool_)
-    if chain.any():
-        at, _ = _members(Matches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
-        shape = first_shapes(facts, items[at])
-        breaks[at] = (shape < 0) | np.append(True, shape[1:] != shape[:-1])
+    if not chain.any():
+        return breaks
+    at, number = _members(Matches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
+    shape = first_shapes(facts, items[at])
+    breaks[at] = (shape < 0) | np.append(True, shape[1:] != shape[:-1])
+    count = np.bincount(number)
+    place = np.arange(len(at)) - (np.cumsum(count) - count)[number]
+    for period in range(1, CHAIN_FROM):
+        other = (place >= period) & (code[at] != code[at - period])
+        loops = (np.bincount(number[other], minlength=len(count)) == 0) & (count >= 2 * period)
+        breaks[at[loops[number] & (place % period == 0)]] = True
     return breaks
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import simulator
 from cause_jobs import GRAPH
 from causes import ALL
 from jobs import check, facts_of, job, measured, profile_at, rule
@@ -112,6 +113,17 @@ def test_one_kernel_for_many_tensors_moves_as_much(shape: str, severity: str) ->
     draft = check("OP.AFFINITY_KERNEL", facts_of(found, all_kernels=table))
     assert isinstance(draft, Draft)
     assert (draft.severity, draft.change is None) == (severity, severity == "info")
+
+
+@pytest.mark.parametrize(("kinds", "severity"), [(2, "info"), (3, "info"), (8, "high")])
+def test_a_few_kinds_over_and_over_are_a_loop_over_tensors(
+    kinds: int, severity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulator, "FORMULA", simulator.FORMULA[:kinds])
+    found = measured(replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12, steps=4))
+    (chains,) = [each for each in found.findings.findings if each.id == "OP.AFFINITY_KERNEL"]
+    assert chains.severity == severity
+    assert (chains.gain_ns or 0) > 0 or severity == "info"
 
 
 @pytest.mark.parametrize(("stream", "severity"), [(9, "info"), (2, "high")])
