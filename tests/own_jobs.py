@@ -231,6 +231,23 @@ OWN: dict[str, Cause] = {
         ("COMM.LINK",),
         others=("COMM.EXPOSED",),
     ),
+    "own: a clock that falls": Cause(
+        (troubled(replace(CALM, steps=6, step_end_sync=False), core_mhz=1_100, clock_step=3),),
+        untroubled(core_mhz=1_800),
+        ("FREQ",),
+    ),
+    "own: a clock that falls while the host is slow": Cause(
+        (troubled(replace(CALM, steps=6, host_op_ns=280_000, kernel_ns=90_000), core_mhz=1_200, clock_step=3),),
+        untroubled(core_mhz=1_800),
+        ("FREQ",),
+        gains_nothing=True,
+    ),
+    "own: kernels beside reductions": Cause(
+        (troubled(replace(JOB, layers=6, gradient_bytes=90_000_000), beside_percent=150),),
+        untroubled(beside_percent=100),
+        ("COMM.BESIDE",),
+        others=("COMM.EXPOSED", "COMM.LINK"),
+    ),
     "own: a late rank of thirty-two": Cause(
         (troubled(replace(JOB, world_size=32, steps=4), late_peer=21, late_peer_ns=11_000_000),),
         _ON_TIME,

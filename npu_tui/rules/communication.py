@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.lateness import UNKNOWN, peers_seen
+from npu_tui.analysis.lateness import UNKNOWN, peers_seen, unknown_waits
 from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -49,6 +49,7 @@ def exposed(facts: Facts) -> Draft | None:
     known = bool(facts.collectives.has_arrivals.any())
     lateness = late(facts)
     waited = length_of(waiting(facts))
+    all_long = waited > 0 and lateness is None and _all_long(facts)
     filling = fill_span(facts)
     rest = moving(facts)
     mostly_late = 2 * waited >= sums.not_overlapped
@@ -64,7 +65,7 @@ def exposed(facts: Facts) -> Draft | None:
     if waited and lateness is not None:
         parts.append(_late(facts, lateness, waited))
     elif waited:
-        parts.append(message("finding.exposed.waited", waited=waited))
+        parts.append(message(f"finding.exposed.{'waited_all' if all_long else 'waited'}", waited=waited))
     if not known:
         parts.append(message(f"finding.exposed.unknown{'_gpu' * facts.on_gpu}"))
     if length_of(filling):
@@ -81,6 +82,7 @@ def exposed(facts: Facts) -> Draft | None:
     verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
     if mostly_late:
         verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)
+        verdict += "_all" * all_long
     if severity == "info":
         verdict, spent = "verdict_fill", length_of(filling)
     return Draft(
@@ -89,7 +91,7 @@ def exposed(facts: Facts) -> Draft | None:
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
-        advise(_first_of_all(facts, lateness))
+        advise(*(["slow_then"] if all_long else []), _first_of_all(facts, lateness))
         if mostly_late
         else advise(*(["no_sync"] if needless else _words(facts))),
         rest if known else facts.exposed,
@@ -142,6 +144,20 @@ def _first_of_all(facts: Facts, lateness: Late | None) -> str:
         unknown = "record_ranks" if facts.on_gpu else "late_unknown"
         return "late_first" if facts.collectives.has_arrivals.any() else unknown
     return "experts_balance" if is_uneven(facts, lateness) else "late_first"
+
+
+def _all_long(facts: Facts) -> bool:
+    """Whether all collectives of a kind take longer than usual together, in some repetitions and not in others.
+
+    A late rank delays the first of those that follow each other; slow links, or a rank that is slow all the time, each.
+    """
+    every, slices = facts.collectives, facts.trace.slices
+    longer = np.isin(every.item, list(unknown_waits(facts.trace, every)))
+    kind = slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
+    repetition = np.searchsorted(facts.repetitions, slices.start[every.item], "right")
+    groups = [longer[alike] for alike in in_groups(kind * (len(facts.repetitions) + 1) + repetition) if len(alike) > 1]
+    some = [each for each in groups if each.any()]
+    return len(some) < len(groups) and 2 * sum(bool(each.all()) for each in some) > len(some)
 
 
 def _late(facts: Facts, lateness: Late, waited: int) -> Message:
@@ -291,8 +307,8 @@ def _speed(collective: Collective) -> Said:
 
 
 _EVERYWHERE = (
-    "late_first", "no_sync", "overlap", "accumulate", "shard_overlap", "sequence_parallel", "prefetch_weights",
-    "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
+    "late_first", "slow_then", "no_sync", "overlap", "accumulate", "shard_overlap", "sequence_parallel",
+    "prefetch_weights", "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
 )  # fmt: skip
 """What to do about exposed communication on an NPU and on a GPU."""
 

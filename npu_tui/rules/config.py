@@ -1,17 +1,13 @@
-"""Findings about settings: clock frequency, environment, and what the profiler itself costs.
+"""Findings about settings: the environment, and what the profiler itself costs.
 
-Rules F23, F28 and F29 of the collected diagnosis rules: the environment and frequency rules of msprof-analyze's
-advisor, and the gap that a profiler with l2_cache leaves after every kernel.
+Rules F28 and F29 of the collected diagnosis rules: the environment rules of msprof-analyze's advisor, and the gap that
+a profiler with l2_cache leaves after every kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     LINKS_FEWEST,
@@ -24,18 +20,15 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import largest, length_of
 from npu_tui.rules.model import Severity
 from npu_tui.rules.rule import (
-    GRADES,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
     Rule,
     Skipped,
-    about,
     sentences,
     severity_of,
     stretches,
 )
-from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief, whole_number
 
@@ -89,36 +82,6 @@ def environment(facts: Facts) -> Draft | Skipped | None:
     )
 
 
-FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
-
-
-def frequency(facts: Facts) -> Draft | None:
-    """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
-    counters, kernels = facts.trace.counters, facts.kernels
-    length, ends = facts.length(kernels), facts.trace.slices.end[kernels]
-    keep = np.ones(len(kernels))
-    for series in counters.series:
-        samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
-        time, value = counters.time[samples], counters.value[samples]
-        if series.name == "AI Core Freq" and value.max(initial=0) > 0:
-            at = np.searchsorted(time, ends, "right") - 1
-            keep = np.minimum(keep, np.where(at >= 0, value[at] / value.max(), 1.0))
-    lost = (1 - keep) * length
-    drop = float(lost.sum() / max(length.sum(), 1))
-    if drop < facts.limits[FREQUENCY_DROP]:
-        return None
-    items, end = kernels[keep < 1], ends[keep < 1]
-    removes = union(end - lost[keep < 1].astype(np.int64), end)
-    cuts = tuple(TaskCut(kernels[keep == left], left) for left in np.unique(keep[keep < 1]).tolist())
-    return Draft(
-        severity_of(facts.limits, facts.share(length_of(removes))),
-        *about("frequency", drop=drop, count=len(items), all=len(kernels)),
-        facts.longest(items, lambda item: message("finding.frequency.place"), 5),
-        removes=removes,
-        change=Change(tasks=cuts),
-    )
-
-
 def profiler(facts: Facts) -> Draft | None:
     """Kernels that were launched in time and yet start a fixed pause after the one before."""
     pauses = fixed_pauses(facts)
@@ -151,17 +114,6 @@ def profiler(facts: Facts) -> Draft | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "FREQ",
-        cls="config",
-        inputs=("device", "overlap", "frequency"),
-        check=frequency,
-        thresholds=(FREQUENCY_DROP, *GRADES),
-        advice=("power",),
-        pages=(pages.NPU_SMI,),
-        sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
-        reach="cause",
-    ),
     Rule(
         "ENV/STARTUP",
         cls="config",

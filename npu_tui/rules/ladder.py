@@ -323,8 +323,8 @@ def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, R
     shares = sorted(shares, key=lambda row: -row[0])
     wholes = [rung for taken, rung in shares if taken >= NOTABLE * most] or [shares[0][1]]
     gain = min(most, sum(rung.gain or 0 for rung in wholes))
-    nearer = all(_NEARNESS[rung.candidate.reach] > _NEARNESS[candidate.reach] for rung in wholes)
-    shown = nearer and candidate.rule.cls == "dispatch"  # launching in another way helps against no such cause
+    # Launching in another way, or other buckets, help against no cause that is nearer.
+    shown = all(_NEARNESS[rung.candidate.reach] > _NEARNESS[candidate.reach] for rung in wholes)
     return Rung(candidate, gain, total, tuple(rung.candidate.rule.id for rung in wholes), most, shown=shown)
 
 

@@ -1,26 +1,31 @@
-"""Kernels far slower than their equals: the trouble table of the operator tuning guide (0-29)."""
+"""Kernels slower than their equals: a few calls, those at a lower clock, those beside communication.
+
+The trouble table of the operator tuning guide (0-29), and the frequency rule of msprof-analyze's advisor (F23).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, FEWEST_EQUALS
+from npu_tui.analysis.limits import A_PART, EVEN, FEWEST_EQUALS, SOME
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
-from npu_tui.rules.facts import Facts
-from npu_tui.rules.rule import GRADES, LISTED, Draft, Rule, Skipped, severity_of
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.inputs import Span
+from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, Skipped, about, sentences, severity_of
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
-from npu_tui.trace.intervals import union
+from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import message
 
 _GAP_FACTOR = 2.0
@@ -117,6 +122,125 @@ def _equals(facts: Facts) -> tuple[I64, bool] | None:
     beyond = int(equal.max(initial=0)) + 1
     equal[members[known]] = beyond + distinct(names[members[known]] * (1 << 32) + shapes[known])[1]
     return equal, bool(known.any())
+
+
+class Slowed(Struct, frozen=True):
+    """Kernels ``items`` that take longer somewhere than equal ones elsewhere, by ``excess`` ns, and what undoes it.
+
+    ``known`` is their time for which there are equal ones at all, ns.
+    """
+
+    items: I64
+    excess: int
+    known: int
+    cuts: tuple[TaskCut, ...]
+
+
+@once_per_device
+def _alike(facts: Facts) -> I64:
+    """A number for every kernel, the same for kernels of equal work: by name and shapes, else by place; (n,)."""
+    names = facts.trace.slices.name[facts.kernels].astype(np.int64)
+    table = facts.kernel_table.shapes.code
+    shapes = table if len(table) == len(names) else np.full(len(names), -1)
+    if not (shapes >= 0).any():
+        shapes = _launched_shapes(facts, facts.kernels, _code_of)
+    if (shapes >= 0).any():
+        return np.where(shapes >= 0, names * (1 << 32) + shapes, -1 - np.arange(len(names)))
+    places = _places(facts, names)
+    return -1 - np.arange(len(names)) if places is None else places
+
+
+def slowed(facts: Facts, level: I64) -> Slowed:
+    """The kernels at each ``level`` above 0 beside equal ones at level 0; (n,).
+
+    How much longer they take is told for each name and level, as single kernels differ by chance.
+    """
+    length, group = facts.length(facts.kernels).astype(np.float64), distinct(_alike(facts))[1]
+    usual = np.full(int(group.max(initial=-1)) + 1, np.nan)
+    order = np.flatnonzero(level == 0)
+    order = order[np.lexsort((length[order], group[order]))]
+    value, first, count = np.unique(group[order], return_index=True, return_counts=True)
+    middle = (length[order[first + (count - 1) // 2]] + length[order[first + count // 2]]) / 2
+    usual[value] = np.where(count >= SOME, middle, np.nan)
+    known = np.flatnonzero((level > 0) & np.isfinite(usual[group]))
+    names = facts.trace.slices.name[facts.kernels[known]].astype(np.int64)
+    kind = distinct(names * (int(level.max(initial=0)) + 1) + level[known])[1]
+    took, alone = (np.bincount(kind, column[known]) for column in (length, usual[group]))
+    longer = took > (1 + EVEN) * alone
+    cuts = tuple(
+        TaskCut(facts.kernels[known[kind == number]], float(alone[number] / took[number]))
+        for number in np.flatnonzero(longer).tolist()
+    )
+    slow = longer[kind]
+    return Slowed(facts.kernels[known[slow]], round((took - alone)[longer].sum()), round(took.sum()), cuts)
+
+
+FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
+
+
+def frequency(facts: Facts) -> Draft | None:
+    """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
+    counters, kernels = facts.trace.counters, facts.kernels
+    length, ends = facts.length(kernels), facts.trace.slices.end[kernels]
+    keep = np.ones(len(kernels))
+    for series in counters.series:
+        samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
+        time, value = counters.time[samples], counters.value[samples]
+        if series.name == "AI Core Freq" and value.max(initial=0) > 0:
+            at = np.searchsorted(time, ends, "right") - 1
+            keep = np.minimum(keep, np.where(at >= 0, value[at] / value.max(), 1.0))
+    lost = (1 - keep) * length
+    drop = float(lost.sum() / max(length.sum(), 1))
+    if drop < facts.limits[FREQUENCY_DROP]:
+        return None
+    clocks, level = np.unique(keep, return_inverse=True)
+    slow = slowed(facts, np.where(keep < 1, level + 1, 0))
+    items, known = kernels[keep < 1], 2 * slow.known >= int(length[keep < 1].sum())
+    excess = slow.excess if known else round(lost.sum())
+    cuts = (
+        slow.cuts if known else tuple(TaskCut(kernels[keep == clock], clock) for clock in clocks[clocks < 1].tolist())
+    )
+    words = {"drop": drop, "count": len(items), "all": len(kernels), "time": excess}
+    share = facts.share(excess)
+    return Draft(
+        severity_of(facts.limits, share) if share >= facts.limits[SYNC_SHARE] else "info",
+        message("finding.frequency.title", **words),
+        sentences(
+            message("finding.frequency.detail", **words),
+            message(f"finding.frequency.{'equals' if known else 'bound'}", **words),
+        ),
+        facts.longest(items, lambda item: message("finding.frequency.place"), 5),
+        removes=_ends(facts, cuts),
+        change=Change(tasks=cuts),
+        confidence="high" if known else "low",
+    )
+
+
+def _ends(facts: Facts, cuts: Sequence[TaskCut]) -> Span:
+    """The last part of every kernel that ``cuts`` take away."""
+    items = np.concatenate([cut.items for cut in cuts] or [np.zeros(0, np.int64)])
+    share = np.repeat([1 - cut.keep for cut in cuts], [len(cut.items) for cut in cuts])
+    end = facts.trace.slices.end[items]
+    return union(end - (share * facts.length(items)).astype(np.int64), end)
+
+
+def beside(facts: Facts) -> Draft | None:
+    """Kernels that take longer while a collective runs on another stream than equal ones without."""
+    slices, kernels = facts.trace.slices, facts.kernels
+    along = touches(*facts.span_of(facts.collectives.item), slices.start[kernels], slices.end[kernels])
+    slow = slowed(facts, along.astype(np.int64))
+    share = facts.share(slow.excess)
+    if not len(slow.items) or share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    took = int(facts.length(slow.items).sum())
+    return Draft(
+        severity_of(facts.limits, share),
+        *about("beside", count=len(slow.items), time=slow.excess, more=slow.excess / (took - slow.excess)),
+        facts.longest(slow.items, lambda item: message("finding.beside.place")),
+        removes=_ends(facts, slow.cuts),
+        change=Change(tasks=slow.cuts),
+        confidence="medium",
+    )
 
 
 def first_shapes(facts: Facts, kernels: I64) -> I64:
@@ -233,5 +357,29 @@ RULES: tuple[Rule, ...] = (
         sources=("operator tuning guide 0-29",),
         reach="place",
         totals=("outlier.title",),
+    ),
+    Rule(
+        "FREQ",
+        cls="config",
+        inputs=("device", "overlap", "frequency"),
+        check=frequency,
+        thresholds=(FREQUENCY_DROP, SYNC_SHARE, *GRADES),
+        advice=("power",),
+        pages=(pages.NPU_SMI,),
+        sources=("20-step tuning checklist 2-29", "msprof-analyze advisor: AI core frequency"),
+        reach="cause",
+    ),
+    Rule(
+        "COMM.BESIDE",
+        cls="communication",
+        check=beside,
+        thresholds=GRADES,
+        advice=("contention", "fewer_at_once"),
+        gpu=("contention", "fewer_at_once"),
+        pages=(pages.ANALYZE,),
+        sources=("msprof-analyze advisor: bandwidth contention", "20-step tuning checklist 2-26"),
+        reach="cause",
+        words=("overlap",),
+        totals=("beside.title",),
     ),
 )

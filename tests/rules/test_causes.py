@@ -28,6 +28,8 @@ TRIED = (
     "own: Level0, sorting",
     "own: decode, tensor parallel, late by little",
     "own: slow transfers now and then",
+    "own: a clock that falls",
+    "own: kernels beside reductions",
     "host: an optimizer on the CPU",
     "device: AI CPU for little",
     "own: a slow first product of six",

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from causes import ALL
 from jobs import by_id, check, facts_of, job, measured
 from launcher import Launcher
 from measured import profile_at
@@ -87,8 +88,18 @@ def test_as_many_kernels_are_slow_as_end_at_a_lower_clock(core_mhz: int) -> None
     ends = found.trace.slices.end[facts.kernels].tolist()
     clocks = [[value for time, value in samples if time <= end][-1:] for end in ends]
     slow = [clock for clock in clocks if clock and clock[0] < max(value for _, value in samples)]
-    assert draft.detail.args["count"] == len(slow) > 0
-    assert draft.detail.args["all"] == len(ends)
+    told = draft.title.args
+    assert (told["count"], told["all"]) == (len(slow), len(ends))
+    assert len(slow) > 0
+    assert "No equal kernels ran at both clocks" in words(draft.detail)
+    assert draft.confidence == "low"
+
+
+def test_a_lower_clock_costs_what_equal_kernels_take_longer() -> None:
+    """Matrix products take 64 % longer at the lower clock, all else as long as before."""
+    told = by_id(measured(ALL["own: a clock that falls"].job).findings)["FREQ"]
+    assert "longer than equal kernels at the full clock" in words(told.detail)
+    assert (told.severity, told.confidence) == ("high", "high")
 
 
 def test_each_of_two_devices_has_its_own_host() -> None:
