@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, blocking_calls
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.device import DeviceSlices, Window, named_on
-from npu_tui.analysis.launches import Around, Pairs
+from npu_tui.analysis.device import Window, named_on
+from npu_tui.analysis.launches import Around, launched_at
 from npu_tui.analysis.limits import ROUNDING_NS
-from npu_tui.analysis.overlap import OverlapLanes
+from npu_tui.analysis.overlap import DevicePart, FreeSplit
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.model import Trace
@@ -22,21 +21,22 @@ from npu_tui.trace.model import Trace
 class Idles(Struct, frozen=True):
     """The free times of one device by start, (n,) each.
 
-    ``late`` (ns) is the first part of a free time, until the launch that ended it reached the device; the rest is the
-    device's fault. Where not ``linked``, the launch is unknown. ``before`` is the busy slice that ended last, ``after``
-    the one that ended the free time, ``link`` the launch of ``after`` (-1 without one); ``ahead`` is the launch latency
-    plus clock offset of that link, ns.
+    ``late`` (ns) is how long the device waited in it for launches that had not reached it, ``unlinked`` how long for
+    what is not known; the rest is the device's fault. ``before`` is the busy slice that ended last, ``after`` the one
+    that ended the free time, ``link`` the launch of ``after`` (-1 without one); ``ahead`` is the launch latency plus
+    clock offset of that link, ns. ``split`` are the parts of all of them, None without launches.
     """
 
     device: int | None
     start: I64
     end: I64
     late: F64
-    linked: npt.NDArray[np.bool_]
+    unlinked: F64
     before: I64
     after: I64
     link: I64
     ahead: F64
+    split: FreeSplit | None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -48,42 +48,44 @@ class Idles(Struct, frozen=True):
         return lengths
 
     def within(self, window: Window) -> Idles:
-        """The parts inside ``window``; ``late`` is that of the part."""
-        low = np.clip(self.start, window.start, window.end)
-        high = np.maximum(np.clip(self.end, window.start, window.end), low)
+        """The parts inside ``window``; ``late`` and ``unlinked`` are those of the part."""
+        low, high = window.cut(self.start, self.end)
         inside = np.flatnonzero(high > low)
-        late = np.clip(self.start + self.late, low, high) - low
-        return Idles(
-            self.device,
-            low[inside],
-            high[inside],
-            late[inside],
-            self.linked[inside],
-            self.before[inside],
-            self.after[inside],
-            self.link[inside],
-            self.ahead[inside],
-        )
+        begun, low, high = self.start[inside], low[inside], high[inside]
+        split = None if self.split is None else self.split.within(window)
+        ends = self.before[inside], self.after[inside], self.link[inside], self.ahead[inside]
+        return Idles(self.device, low, high, *_late(split, begun, high - low), *ends, split)
 
     def longest(self) -> I64:
         """Positions, the longest free time first."""
         return np.argsort(-self.length, kind="stable").astype(np.int64)
 
 
-def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs: Pairs | None) -> Idles:
-    """The free times of a device: the Free slices of ``lanes``, with the launch that ended each by ``pairs``."""
+def _late(split: FreeSplit | None, begun: I64, length: I64) -> tuple[F64, F64]:
+    """How long the host is late in the free times that have ``begun`` then, and how long nobody knows; (n,) ns each."""
+    if split is None or not len(begun):
+        return np.zeros(len(begun)), length.astype(np.float64)
+    of = np.searchsorted(begun, split.begun)
+    late = np.bincount(of, split.late_until - split.start, len(begun))
+    return late, np.bincount(of, np.where(split.linked, 0, split.end - split.start), len(begun))
+
+
+def idles(trace: Trace, part: DevicePart) -> Idles:
+    """The free times of a device: its Free slices, with the launch that ended each."""
     slices, links = trace.slices, trace.links
+    assert part.lanes is not None
+    device, lanes, pairs = part.slices, part.lanes, part.pairs
     start, end = lanes.free
     lasting = end > start
     order = np.argsort(start[lasting], kind="stable")
     start, end = start[lasting][order], end[lasting][order]
     count = len(start)
     none = np.full(count, -1, np.int64)
-    late, linked, ahead = np.zeros(count), np.zeros(count, np.bool_), np.zeros(count)
+    ahead = np.zeros(count)
     before, after, link = none.copy(), none.copy(), none.copy()
     busy = np.flatnonzero(device.busy) if device is not None else none[:0]
     if count and len(busy):
-        links_of_pairs, launch = (none[:0], late[:0]) if pairs is None else (pairs.link, pairs.launch)
+        links_of_pairs, launch = (none[:0], ahead[:0]) if pairs is None else (pairs.link, pairs.launch)
         pair = BySlice(links.target_slice[links_of_pairs], np.arange(len(links_of_pairs)))
         # The first busy slice after the free time ended it; of slices that start together prefer one with a launch.
         busy = busy[np.lexsort((pair.of(busy) < 0, slices.start[busy]))]
@@ -99,10 +101,9 @@ def idles(trace: Trace, device: DeviceSlices | None, lanes: OverlapLanes, pairs:
         linked = near & (pair_of >= 0)
         pair_of = pair_of[linked]
         link[linked] = links_of_pairs[pair_of]
-        # Launched before the free time: the device is at fault (0). Launched after it: the host was late throughout.
-        late[linked] = np.clip(launch[pair_of], start[linked], end[linked]) - start[linked]
-        ahead[linked] = launch[pair_of] - links.source_time[link[linked]]
-    return Idles(lanes.device, start, end, late, linked, before, after, link, ahead)
+        ahead[linked] = launch[pair_of] - launched_at(trace, link[linked])
+    late = _late(part.split, start, end - start)
+    return Idles(lanes.device, start, end, *late, before, after, link, ahead, part.split)
 
 
 class SyncSum(Struct, frozen=True):
@@ -153,10 +154,9 @@ def sync_sums(trace: Trace, idle: Sequence[Idles], ahead: float, window: Window)
         idle_inside = np.maximum(
             idle_inside, covered_before(free.start, free.end, end) - covered_before(free.start, free.end, start)
         )
-        at = np.searchsorted(free.start, end, "right") - 1
-        started = at >= 0
-        reach = np.where(started, (free.start + free.late)[at], 0.0) if len(free) else np.zeros(len(items))
-        after = np.maximum(after, np.where(started, np.maximum(reach - end, 0.0), 0.0))
+        if free.split is not None and len(free.split.start):
+            at = np.searchsorted(free.split.start, end, "right") - 1
+            after = np.maximum(after, np.where(at >= 0, free.split.late_until[at] - end, 0.0))
     operation = _operations(trace, items)
     stack = stack_of(trace, operation)
     groups: dict[tuple[str, str, CodeLine | None], list[int]] = {}

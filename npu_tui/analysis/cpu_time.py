@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct, field
 
-from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of
+from npu_tui.analysis.launches import Dispatch, dequeue_of, enqueue_of, launched_at
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message
@@ -64,8 +64,8 @@ def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
         length = np.rint(launches.lost).astype(np.int64)
         late = np.flatnonzero(length > 0)
         link, length = launches.link[late], length[late]
-        source = links.source_time[link]
-        floor = links.latency[link] - launches.relative[late]
+        source = launched_at(trace, link)
+        floor = links.target_time[link] - source - launches.relative[late]
         end = np.rint(np.minimum(source, links.target_time[link] - floor)).astype(np.int64)
         enqueue = enqueue_of(trace, dequeue_of(trace, link))
         fed = enqueue >= 0

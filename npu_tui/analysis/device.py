@@ -23,25 +23,34 @@ from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lan
 class Window(Struct, frozen=True):
     """The time ``[start, end)`` in ns, of a range or of a step.
 
-    A range cuts slices at its edges. A step (``whole``) counts every slice that starts in it with its full length, as
-    torch_npu's step_trace_time.csv does.
+    A range cuts slices at its edges. What starts in a step (``whole``) may last longer than its window, as in
+    torch_npu's step_trace_time.csv, but not beyond ``until``, when the next step begins: there it is cut.
     """
 
     start: int
     end: int
     whole: bool = False
+    until: int = 2**62
 
     def holds(self, time: I64) -> npt.NDArray[np.bool_]:
         """Which of ``time`` lie in the window; (n,)."""
         inside: npt.NDArray[np.bool_] = (time >= self.start) & (time < self.end)
         return inside
 
+    def cut(self, start: I64, end: I64, begun: I64 | None = None) -> tuple[I64, I64]:
+        """The intervals ``[start, end)`` as far as they belong to the window, empty where they do not; (n,).
+
+        ``begun`` is when each began, where an interval is a part of a longer one.
+        """
+        if not self.whole:
+            return clipped(start, end, self.start, self.end)
+        low, high = clipped(start, end, self.start, self.until)
+        begun = np.maximum(start if begun is None else begun, self.start)
+        return low, np.where(begun < self.end, high, low)
+
     def length(self, start: I64, end: I64) -> int:
         """How much of the disjoint intervals ``[start, end)`` belongs to the window, ns."""
-        if self.whole:
-            held = self.holds(start)
-            return int((end[held] - start[held]).sum())
-        low, high = clipped(start, end, self.start, self.end)
+        low, high = self.cut(start, end)
         return int((high - low).sum())
 
 

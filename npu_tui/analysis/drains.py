@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, blocking_calls, is_memory_call
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
-from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of
+from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of, launched_at
 from npu_tui.analysis.limits import COPY_NS, LONG_NS, SHORT_NS, SOME
 from npu_tui.trace.arrays import F64, I8, I64, Bools
 from npu_tui.trace.intervals import covered_before, touches, union
@@ -152,7 +152,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     task queue. The thread of the task queue is the cause where it is in its entries for most of the drain.
     """
     slices, link = trace.slices, pairs.link[next_pair]
-    floor = pairs.launch[next_pair] - trace.links.source_time[link]
+    floor = pairs.launch[next_pair] - launched_at(trace, link)
 
     def length(items: I64) -> I64:
         return slices.end[items] - slices.start[items]

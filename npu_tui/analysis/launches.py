@@ -17,7 +17,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.native.spans import count_until
-from npu_tui.trace.arrays import F64, I32, I64, BySlice
+from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
@@ -49,7 +49,8 @@ class Dispatch(Struct, frozen=True):
     """The classed launches of one device, by target start.
 
     ``link`` indexes ``Trace.links`` (the first busy target of every launch). In float64 ns, ``relative`` is the latency
-    above the clock floor, ``lost`` the time that the idle device waited for the launch; ``ready`` is when the device
+    above the clock floor from when the launch was made (``launched_at``), ``lost`` the time that the idle device waited
+    for the launch; ``ready`` is when the device
     had finished everything before (-1 where nothing ran before). ``near_limit`` and ``starved_limit`` (ns) separate
     the classes.
     """
@@ -112,6 +113,43 @@ def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
     return ClockFloor(floor if trusted else min(floor, _UNTRUSTED_FLOOR_NS), trusted)
 
 
+@of_trace
+def launch_delays(trace: Trace) -> BySlice:
+    """How long after its line begins the launch of each call was made, ns; only calls that came late to it.
+
+    A line begins early in its call. What a call takes above the usual, such as to load a kernel at its first use, is
+    the host's, unless anything that it launched started before its end.
+    """
+    links, slices = trace.links, trace.slices
+    link = bound_launch_links(trace)
+    link = link[links.source_slice[link] >= 0]
+    queued = [code for code, name in enumerate(trace.categories) if name in ("enqueue", "dequeue")]
+    link = link[~np.isin(slices.category[links.source_slice[link]], queued)]  # an entry of the queue launches within
+    call, place = distinct(links.source_slice[link])
+    made, started = np.full(len(call), 2**62), np.full(len(call), 2**62)
+    np.minimum.at(made, place, links.source_time[link])
+    # The first target tells the device: links come by target time.
+    _, first = np.unique(place, return_index=True)
+    started = links.target_time[link[first]]
+    length = slices.end[call] - made
+    if not (length > SHALLOW_NS).any():
+        return BySlice(call[:0], call[:0])
+    layer = np.array([lane.layer for lane in trace.lanes], np.int64)[slices.lane[links.target_slice[link[first]]]]
+    floor = np.zeros(len(call))
+    for number in np.unique(layer).tolist():
+        here = layer == number
+        floor[here] = clock_floor((started - made)[here].astype(np.float64), is_kineto(trace)).floor
+    beyond = length - np.int64(np.median(length))
+    late = (beyond > SHALLOW_NS) & (started - floor >= made + beyond - _UNTRUSTED_FLOOR_NS)
+    return BySlice(call[late], beyond[late])
+
+
+def launched_at(trace: Trace, link: I64) -> I64:
+    """When the launch of each ``link`` was made, ns on the host's clock: where its line begins, or later; (n,)."""
+    made: I64 = trace.links.source_time[link] + np.maximum(launch_delays(trace).of(trace.links.source_slice[link]), 0)
+    return made
+
+
 def dispatch(trace: Trace, devices: Sequence[DeviceSlices], limits: Thresholds) -> list[Dispatch]:
     """The launches of each device that has any, classed by ``limits``, in the order of ``devices``."""
     dispatches = (_dispatch_of(trace, device, limits) for device in devices)
@@ -140,8 +178,8 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     key, event = key[repeated], links.source_event[candidates[repeated]]
     first[repeated[1:]] = (key[1:] != key[:-1]) | (event[1:] != event[:-1])
     link = candidates[first]
-    source, start = links.source_time[link], links.target_time[link]
-    latency = (start - source).astype(np.float64)
+    source, start = launched_at(trace, link), links.target_time[link]
+    latency = (start - links.source_time[link]).astype(np.float64)
     floors: list[ClockFloor] = []
     floor = np.zeros(len(link))
     host = _host_process(trace, link)
@@ -155,7 +193,7 @@ def _dispatch_of(trace: Trace, device: DeviceSlices, limits: Thresholds) -> Disp
     arrival = np.minimum(source + floor, start)
     lost = np.where(ready >= 0, np.maximum(arrival - ready, 0.0), 0.0)
     near, starved = limits[NEAR_VERTICAL_US] * 1000, limits[STARVED_US] * 1000
-    return Dispatch(device.device, link, latency - floor, lost, ready, tuple(floors), near, starved)
+    return Dispatch(device.device, link, start - source - floor, lost, ready, tuple(floors), near, starved)
 
 
 def _host_process(trace: Trace, link: I64) -> I64:
@@ -213,7 +251,7 @@ class Around:
 class Pairs(Struct, frozen=True):
     """Every HostToDevice pair that ends in a busy slice of one device, by target start.
 
-    ``link`` indexes ``Trace.links``. ``launch`` is source time plus clock floor, float64 ns: when the launch would
+    ``link`` indexes ``Trace.links``. ``launch`` is when it was made plus clock floor, float64 ns: when the launch would
     reach the device. ``arrival`` is the same, but not after the start of the target. ``end`` is that of the target, or
     of the last one of the kernels that the launch of a graph replays. ``unlinked`` are kernels and copies that no link
     leads to, ``graph`` the pair that launched the graph of each, -1 outside of graphs.
@@ -239,9 +277,10 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     """
     links, slices = trace.links, trace.slices
     floor_of = np.full(int(links.key.max()) + 1 if len(links) else 0, np.nan)
-    floor_of[links.key[launches.link]] = links.latency[launches.link] - launches.relative
+    made = launched_at(trace, launches.link)
+    floor_of[links.key[launches.link]] = links.target_time[launches.link] - made - launches.relative
     link = _to_busy(trace, device)
-    launch = links.source_time[link] + floor_of[links.key[link]]
+    launch = launched_at(trace, link) + floor_of[links.key[link]]
     target = links.target_slice[link]
     linked = np.zeros(len(slices), np.bool_)
     linked[target] = True

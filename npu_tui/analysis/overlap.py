@@ -21,8 +21,8 @@ from npu_tui.analysis.launches import (
 )
 from npu_tui.analysis.limits import HALF, HARDLY_ANY, ROUNDING_NS
 from npu_tui.native.spans import count_until
-from npu_tui.trace.arrays import F64, I64, BySlice
-from npu_tui.trace.intervals import covered_before, difference, union
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice
+from npu_tui.trace.intervals import covered_before, difference, intersection, parted, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 from npu_tui.trace.outlying import bulk_of
@@ -240,41 +240,63 @@ def disagreements(trace: Trace, devices: Sequence[DevicePart]) -> list[tuple[str
 
 
 class FreeSplit(Struct, frozen=True):
-    """Free times of one device, each split into a host-late part until ``late_until`` (ns) and a device-side part.
+    """Parts of the Free times of one device, each host late until ``late_until`` (ns), then of the device.
 
-    Where not ``linked``, the launch that the device waited for is unknown, and ``late_until`` is the start.
+    Where not ``linked``, the launch that the device waited for is unknown, and ``late_until`` is the start. ``begun``
+    is the start of the Free time that each is a part of, ``copying`` says in which of them the device copies.
     """
 
     start: I64
     end: I64
     late_until: F64
-    linked: npt.NDArray[np.bool_]
+    linked: Bools
+    begun: I64
+    copying: Bools
+
+    def taken(self, chosen: Bools | I64) -> FreeSplit:
+        """The ``chosen`` parts."""
+        return FreeSplit(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
+
+    def within(self, window: Window) -> FreeSplit:
+        """The parts of ``window``, cut at its edges."""
+        low, high = window.cut(self.start, self.end, self.begun)
+        lasting = high > low
+        cut = FreeSplit(low, high, np.clip(self.late_until, low, high), self.linked, self.begun, self.copying)
+        return cut.taken(lasting)
 
     def sums(self, window: Window) -> tuple[float, float, float]:
         """Host-late, device-side and unlinked time of ``window``, ns."""
-        if window.whole:
-            low = np.where(window.holds(self.start), self.start, self.end)
-            high = self.end
-        else:
-            low = np.clip(self.start, window.start, window.end)
-            high = np.maximum(np.clip(self.end, window.start, window.end), low)
-        turn = np.clip(self.late_until, low, high)
-        late, side = (turn - low)[self.linked].sum(), (high - turn)[self.linked].sum()
-        return float(late), float(side), float((high - low)[~self.linked].sum())
+        inside = self.within(window)
+        late, length = inside.late_until - inside.start, inside.end - inside.start
+        linked = inside.linked
+        return float(late.sum()), float((length - late)[linked].sum()), float(length[~linked].sum())
 
 
-def free_splits(
-    trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None
-) -> tuple[FreeSplit, FreeSplit]:
-    """Splits each Free slice by the launch of the first busy slice that starts in it or right after it.
+def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
+    """Splits each Free time by what happens in it: by every launch that ends a part of it.
 
-    The second result splits the parts of Free without copies. Free continues through copies: a host that launches a
-    copy early and then pauses is still late for the next kernel.
+    Free continues through copies: a host that launches a copy early and then pauses is late for the next kernel.
+    While the device copies it is its own time that passes.
     """
     starts = None if pairs is None else _starts(trace, device, pairs)
     copies = np.flatnonzero(device.copy)
     copied = trace.slices.start[copies], trace.slices.end[copies]
-    return _split(lanes.free, starts), _split(difference(*lanes.free, *copied), starts)
+    gaps, copies_within = difference(*lanes.free, *copied), intersection(*lanes.free, *copied)
+    late_until, linked = _late(gaps, starts)
+    # Free times that touch are one gap, and each has its part of it.
+    begins = lanes.free[0]
+    parts, copying = parted(*gaps, begins), parted(*copies_within, begins)
+    gap = count_until(gaps[0], parts[0]) - 1
+    start, end = (np.concatenate(edges) for edges in zip(parts, copying, strict=True))
+    split = FreeSplit(
+        start,
+        end,
+        np.append(np.clip(late_until[gap], *parts), copying[0]),
+        np.append(linked[gap], np.full(len(copying[0]), starts is not None)),
+        begins[count_until(begins, start) - 1],
+        np.arange(len(start)) >= len(gap),
+    )
+    return split.taken(np.argsort(start, kind="stable"))
 
 
 class _Starts(Struct, frozen=True):
@@ -297,12 +319,13 @@ def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
     return _Starts(trace.slices.start[busy[order]], launch[order])
 
 
-def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
-    start, end = free
+def _late(gaps: Intervals, starts: _Starts | None) -> tuple[F64, Bools]:
+    """Until when the host was late in each of ``gaps``, ns, and whether a launch tells; (n,) each."""
+    start, end = gaps
     linked = np.zeros(len(start), np.bool_)
     late_until = start.astype(np.float64)
     if starts is None or not len(starts.start):
-        return FreeSplit(start, end, late_until, linked)
+        return late_until, linked
     at = count_until(starts.start, start - 1)  # the first that starts at or after it
     following = np.minimum(at, len(starts.start) - 1)
     # A slice that starts after the free time did not end it.
@@ -310,7 +333,7 @@ def _split(free: Intervals, starts: _Starts | None) -> FreeSplit:
     launch_of = starts.launch[following]
     linked = near & ~np.isnan(launch_of)
     late_until[linked] = np.minimum(np.maximum(launch_of[linked], late_until[linked]), end[linked])
-    return FreeSplit(start, end, late_until, linked)
+    return late_until, linked
 
 
 SlowStage = Literal["python", "cann"]
@@ -326,11 +349,8 @@ def dequeue_idle_ratio(trace: Trace, split: FreeSplit, launches: Dispatch, windo
     floors = {floor.floor for floor in launches.floors}
     if not len(dequeues) or len(floors) != 1:
         return None
-    low = np.where(window.holds(split.start), split.start, split.late_until)
-    high = split.late_until
-    if not window.whole:
-        low = np.clip(split.start, window.start, window.end).astype(np.float64)
-        high = np.maximum(np.clip(split.late_until, window.start, window.end), low)
+    inside = split.within(window)
+    low, high = inside.start.astype(np.float64), inside.late_until
     late = float((high - low).sum())
     if late <= 0:
         return None
@@ -348,17 +368,13 @@ def slow_stage(idle_ratio: float | None) -> SlowStage | None:
 
 
 class DevicePart(Struct, frozen=True):
-    """One device with its launches and its free time.
-
-    ``split`` divides each Free slice into host-late and device-side time, ``gaps`` the parts of Free without a copy.
-    """
+    """One device with its launches and its free time, which ``split`` divides into host-late and device-side time."""
 
     slices: DeviceSlices | None
     lanes: OverlapLanes | None
     launches: Dispatch | None
     pairs: Pairs | None
     split: FreeSplit | None
-    gaps: FreeSplit | None
 
     @property
     def device(self) -> int | None:
@@ -377,13 +393,11 @@ def device_parts(
         lanes_of_device = next((device_lanes for device_lanes in lanes if device_lanes.device == device.device), None)
         launched = launches.get(device.device)
         pairs = busy_pairs(trace, device, launched) if launched is not None else None
-        split = gaps = None
+        split = None
         if lanes_of_device is not None and pairs is not None:
-            split, gaps = free_splits(trace, device, lanes_of_device, pairs)
-        parts.append(DevicePart(device, lanes_of_device, launched, pairs, split, gaps))
+            split = free_split(trace, device, lanes_of_device, pairs)
+        parts.append(DevicePart(device, lanes_of_device, launched, pairs, split))
     known = {device.device for device in devices}
     return parts + [
-        DevicePart(None, device_lanes, None, None, None, None)
-        for device_lanes in lanes
-        if device_lanes.device not in known
+        DevicePart(None, device_lanes, None, None, None) for device_lanes in lanes if device_lanes.device not in known
     ]

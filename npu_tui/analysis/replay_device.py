@@ -19,6 +19,7 @@ from npu_tui.analysis.lateness import (
     peers_seen,
     unknown_waits,
 )
+from npu_tui.analysis.launches import launched_at
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.kineto import bound_launch_links
@@ -169,7 +170,7 @@ def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:
     link = bound_launch_links(trace)
     led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
     linked = link[led[led >= 0]]
-    time[led >= 0], lane[led >= 0] = links.source_time[linked], links.source_lane[linked]
+    time[led >= 0], lane[led >= 0] = launched_at(trace, linked), links.source_lane[linked]
     if (connection < 0).all():  # a GPU has none
         call[led >= 0] = links.source_slice[linked]
     other = np.flatnonzero((led < 0) & (connection >= 0))

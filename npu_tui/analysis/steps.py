@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
 from npu_tui.analysis.engine_calls import device_windows, engine_calls
@@ -14,6 +17,7 @@ from npu_tui.analysis.overlap import Overlap, OverlapLanes
 from npu_tui.trace.arrays import I64, among, distinct
 from npu_tui.trace.classes import repeated_number, step_number
 from npu_tui.trace.engine_names import EngineName, engine_name
+from npu_tui.trace.intervals import parted
 from npu_tui.trace.model import Trace
 
 _RECEIVE = "hcom_receive"
@@ -78,7 +82,19 @@ def steps(trace: Trace) -> list[Step]:
             window = Window(max(span[0], reached), max(span[1], reached), whole=True)
             reached = window.end
         result.append(Step(trace.name_of(item), number, item, window))
-    return result
+    return _in_turn(result)
+
+
+def _in_turn(found: list[Step]) -> list[Step]:
+    """``found``, where what reaches into the next step is cut."""
+    begins = sorted(step.window.start for step in found if step.window is not None)
+    turns = []
+    for step in found:
+        window = step.window
+        if window is not None and (after := bisect_right(begins, window.start)) < len(begins):
+            window = replace(window, until=max(begins[after], window.end))
+        turns.append(replace(step, window=window))
+    return turns
 
 
 def _engine_steps(trace: Trace, items: I64) -> list[Step]:
@@ -89,12 +105,11 @@ def _engine_steps(trace: Trace, items: I64) -> list[Step]:
         windows = list(zip(start.tolist(), end.tolist(), strict=True))
     else:
         windows = device_windows(trace, start)
-    return [
+    calls = engine_calls(trace, items)
+    return _in_turn([
         Step(trace.name_of(item), number, item, None if window is None else Window(*window, whole=True), call)
-        for number, (item, window, call) in enumerate(
-            zip(items.tolist(), windows, engine_calls(trace, items), strict=True), 1
-        )
-    ]
+        for number, (item, window, call) in enumerate(zip(items.tolist(), windows, calls, strict=True), 1)
+    ])  # fmt: skip
 
 
 def _step_slices(trace: Trace) -> list[int]:
@@ -150,7 +165,7 @@ def _device_spans(trace: Trace, items: I64) -> list[tuple[int, int] | None]:
 
 
 def step_sums(trace: Trace, all_steps: list[Step], lanes: OverlapLanes) -> list[StepSums]:
-    """The sums of each step by kind of time; every slice counts in full for the step that it starts in."""
+    """The sums of each step by kind of time; what crosses the start of a step is split there."""
     groups = (
         lane
         for lane in trace.file_lanes
@@ -162,7 +177,7 @@ def step_sums(trace: Trace, all_steps: list[Step], lanes: OverlapLanes) -> list[
     kinds = (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free, lanes.copies, receive)
     windows = [step.window or Window(0, 0) for step in all_steps]
     bounds = np.array([(window.start, window.end) for window in windows], np.int64).reshape(-1, 2)
-    spent = [_spent(start, end, bounds) for start, end in kinds]
+    spent = [_spent(*parted(start, end, np.sort(bounds[:, 0])), bounds) for start, end in kinds]
     rows = []
     for step, *spent_of_step in zip(all_steps, *spent, strict=True):
         (computing, communication, exposed, free, copies, bubble), _, _ = zip(*spent_of_step, strict=True)

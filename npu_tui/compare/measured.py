@@ -125,7 +125,7 @@ class Side:
         device = next((part for part in self.profile.devices if part.lanes is not None), None)
         if device is None or device.lanes is None:
             return None
-        return claims(device.lanes, device.split, device.gaps, self.waits)
+        return claims(device.lanes, device.split, self.waits)
 
     @once
     def floor(self) -> int:

@@ -39,20 +39,16 @@ class Claims(Struct, frozen=True):
     device_side: Intervals
 
 
-def claims(lanes: OverlapLanes, split: FreeSplit | None, gaps: FreeSplit | None, waits: Intervals | None) -> Claims:
-    """``waits`` is from the start of each collective to the end of its longest wait, None where none is recorded.
-
-    The host is late in ``gaps``; what else is linked, with the copies, is of the device.
-    """
+def claims(lanes: OverlapLanes, split: FreeSplit | None, waits: Intervals | None) -> Claims:
+    """``waits`` is from the start of each collective to the end of its longest wait, None where none is recorded."""
     computing = union(*lanes.computing)
     exposed = difference(*lanes.communication, *computing)
     wait = None if waits is None else intersection(*exposed, *waits)
     none = np.zeros(0, np.int64)
     late, side = (none, none), (none, none)
-    if split is not None and gaps is not None:
-        late = gaps.start[gaps.linked], np.rint(gaps.late_until[gaps.linked]).astype(np.int64)
-        known = [(free.start[free.linked], free.end[free.linked]) for free in (split, gaps)]
-        side = union(*(np.concatenate(columns) for columns in zip(*known, strict=True)))
+    if split is not None:
+        late = split.start[split.linked], np.rint(split.late_until[split.linked]).astype(np.int64)
+        side = split.start[split.linked], split.end[split.linked]
     busy = union(np.concatenate((computing[0], exposed[0])), np.concatenate((computing[1], exposed[1])))
     late = difference(*late, *busy)
     return Claims(computing, wait, exposed, late, difference(*difference(*side, *busy), *late))

@@ -271,7 +271,7 @@ def free(profile: Profile) -> Sheet:
     def joined(name: str, kind: type = np.int64) -> Array:
         return np.concatenate([getattr(idle, name) for idle in gaps]) if gaps else np.zeros(0, kind)
 
-    start, end, late, linked = joined("start"), joined("end"), joined("late", float), joined("linked", bool)
+    start, end, late, unlinked = joined("start"), joined("end"), joined("late", float), joined("unlinked", float)
     length = (end - start).astype(np.float64)
     known = np.repeat(np.array([_has_launches(profile, idle.device) for idle in gaps], np.bool_),
                       [len(idle) for idle in gaps])  # fmt: skip
@@ -284,15 +284,15 @@ def free(profile: Profile) -> Sheet:
             "device": numbers(np.repeat(np.array(device, np.int64), [len(idle) for idle in gaps]), UNKNOWN),
             "step": steps_at(profile, start),
             **times(profile, start, end - start),
-            "host_late": numbers(np.where(known, np.where(linked, late, 0.0), np.nan)),
-            "device_side": numbers(np.where(known, np.where(linked, length - late, 0.0), np.nan)),
-            "unlinked": numbers(np.where(known, np.where(linked, 0.0, length), np.nan)),
+            "host_late": numbers(np.where(known, late, np.nan)),
+            "device_side": numbers(np.where(known, length - late - unlinked, np.nan)),
+            "unlinked": numbers(np.where(known, unlinked, np.nan)),
             "before_slice": numbers(before, UNKNOWN),
             "before_name": names_of(profile, before),
             "after_slice": numbers(after, UNKNOWN),
             "after_name": names_of(profile, after),
             "link": numbers(joined("link"), UNKNOWN),
-            "late_share": numbers(np.where(linked, late / np.maximum(length, 1), np.nan)),
+            "late_share": numbers(np.where(unlinked < length, late / np.maximum(length, 1), np.nan)),
         },
         lambda row: [Span(int(start[row]), int(end[row]), marked=False)],
         code=lambda row: line_of(profile.trace, int(after[row])) if after[row] >= 0 else None,

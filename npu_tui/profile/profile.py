@@ -250,11 +250,7 @@ class Profile(Parted):
         """When each device was free, and who was late."""
         from npu_tui.analysis.bubbles import idles
 
-        return [
-            idles(self.trace, device.slices, device.lanes, device.pairs)
-            for device in self.devices
-            if device.lanes is not None
-        ]
+        return [idles(self.trace, device) for device in self.devices if device.lanes is not None]
 
     @shared
     def free_slices(self) -> I64:
@@ -480,7 +476,7 @@ class Profile(Parted):
         devices = [facts for facts in self.facts if facts.has("overlap")]
         if devices or len(self.trace.slices) or self.companions is None:
             return devices
-        return [Facts(DevicePart(None, None, None, None, None, None), self.inputs)]
+        return [Facts(DevicePart(None, None, None, None, None), self.inputs)]
 
     @once
     def judged(self) -> Judged | None:

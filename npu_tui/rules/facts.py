@@ -226,16 +226,13 @@ class Facts(TraceSlices):
         """``span`` within the window.
 
         A step owns all time from the end of the step before it to its own end: the idle time before its first kernel
-        is its fault. The window of whole steps keeps what starts in it uncut, a range cuts at its edges.
+        is its fault. A window of whole steps keeps what starts in it, a range cuts at its edges.
         """
         start, end = span
         if self.inputs.step is not None:
             low, high = clipped(start, end, self.since, self.window.end)
             return low[high > low], high[high > low]
-        if self.window.whole:
-            inside = self.window.holds(start)
-            return start[inside], end[inside]
-        low, high = clipped(start, end, self.window.start, self.window.end)
+        low, high = self.window.cut(start, end)
         return low[high > low], high[high > low]
 
     @once
@@ -335,19 +332,19 @@ class Facts(TraceSlices):
     @once
     def host_late(self) -> Span:
         """Free without copies in which the launch that ended it had not been made yet."""
-        split = self.part.gaps
+        split = self.part.split
         if split is None:
             return NOTHING
-        late = split.linked & (split.late_until > split.start)
+        late = split.late_until > split.start
         return self._asked(self.cut((split.start[late], split.late_until[late].astype(np.int64))))
 
     @once
     def device_side(self) -> Span:
         """Free without copies in which the launch that ended it had already been made."""
-        split = self.part.gaps
+        split = self.part.split
         if split is None:
             return NOTHING
-        side = split.linked & (split.late_until < split.end)
+        side = split.linked & ~split.copying & (split.late_until < split.end)
         return self.cut((split.late_until[side].astype(np.int64), split.end[side]))
 
     def lost_span(self, chosen: Bools | None = None) -> Span:
@@ -438,9 +435,9 @@ class Facts(TraceSlices):
     @once
     def dequeue_idle(self) -> float | None:
         """Share of the host-late time in which the dequeue thread had nothing to do."""
-        if self.part.gaps is None or self.part.launches is None:
+        if self.part.split is None or self.part.launches is None:
             return None
-        return dequeue_idle_ratio(self.trace, self.part.gaps, self.part.launches, self.window)
+        return dequeue_idle_ratio(self.trace, self.part.split, self.part.launches, self.window)
 
     # The run again.
 

@@ -31,6 +31,24 @@ def clipped(start: I64, end: I64, low: int, high: int) -> tuple[I64, I64]:
     return cut, np.maximum(np.clip(end, low, high), cut)
 
 
+def parted(start: I64, end: I64, cuts: I64) -> tuple[I64, I64]:
+    """``[start, end)`` cut at the ascending ``cuts`` that lie within, by start."""
+    first, last = np.searchsorted(cuts, start, "right"), np.searchsorted(cuts, end, "left")
+    pieces = np.maximum(last - first, 0) + 1
+    if not len(cuts) or int(pieces.max(initial=1)) == 1:
+        return start, end
+    head = np.cumsum(pieces) - pieces
+    place = np.arange(int(pieces.sum())) - np.repeat(head, pieces)
+    low, high = np.repeat(start, pieces), np.repeat(end, pieces)
+    cut = np.repeat(first, pieces) + place
+    inner = place > 0
+    low[inner] = cuts[cut[inner] - 1]
+    inner = place < np.repeat(pieces, pieces) - 1
+    high[inner] = cuts[cut[inner]]
+    order = np.argsort(low, kind="stable")
+    return low[order], high[order]
+
+
 def difference(start: I64, end: I64, cut_start: I64, cut_end: I64) -> tuple[I64, I64]:
     """The union of ``[start, end)`` without that of ``[cut_start, cut_end)``, disjoint and ascending."""
     # What lies outside the cuts is their complement: from the end of each cut to the start of the next.

@@ -13,7 +13,7 @@ from situations import SITUATIONS
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
 from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dispatch
-from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_splits, overlap_lanes
+from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_split, overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
 from npu_tui.trace.model import Trace
@@ -53,7 +53,6 @@ class Parts:
     launches: Dispatch
     pairs: Pairs
     split: FreeSplit
-    gaps: FreeSplit
 
 
 def parts_of(trace: Trace) -> Parts:
@@ -61,4 +60,4 @@ def parts_of(trace: Trace) -> Parts:
     (lanes,) = overlap_lanes(trace, [device])
     (launches,) = dispatch(trace, [device], Thresholds())
     pairs = busy_pairs(trace, device, launches)
-    return Parts(device, lanes, launches, pairs, *free_splits(trace, device, lanes, pairs))
+    return Parts(device, lanes, launches, pairs, free_split(trace, device, lanes, pairs))

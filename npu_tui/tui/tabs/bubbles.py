@@ -72,7 +72,7 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
         length = int(found.length.sum())
         if length <= ROUNDING_NS:
             continue
-        late, linked = float(found.late.sum()), int(found.length[found.linked].sum())
+        late, linked = float(found.late.sum()), length - float(found.unlinked.sum())
         line = say(
             "idle.sums",
             length=duration_text(length),
@@ -91,7 +91,7 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
 def verdict(found: Idles, at: int) -> str:
     """Who was late, in one line."""
     length, late = int(found.length[at]), float(found.late[at])
-    if not found.linked[at]:
+    if found.unlinked[at] >= length:
         return say("idle.unlinked")
     if late <= 0:
         return say("idle.device")
