@@ -13,7 +13,15 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, blocking_calls, is_memory_call
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_cpu
 from npu_tui.analysis.host_work import idle_work
-from npu_tui.analysis.launches import Dispatch, Pairs, dequeue_of, dequeue_slices, enqueue_of, launched_at
+from npu_tui.analysis.launches import (
+    Dispatch,
+    Pairs,
+    dequeue_of,
+    dequeue_slices,
+    enqueue_of,
+    launch_delays,
+    launched_at,
+)
 from npu_tui.analysis.limits import COPY_NS, LONG_NS, SHORT_NS, SOME
 from npu_tui.trace.arrays import F64, I8, I64, Bools
 from npu_tui.trace.intervals import covered_before, touches, union
@@ -192,8 +200,8 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
         return taken >= share * (host_end - host_start)
 
     causes: list[tuple[Cause, Bools]] = [
-        # Whoever waited has gone on since, to what launches nothing and takes most of the drain.
-        ("work", takes(idle_work(trace), _MOST)),
+        # Whoever waited has gone on since, to what launches nothing, or no more, and takes most of the drain.
+        ("work", takes(idle_work(trace), _MOST) | takes(launch_delays(trace).items, _MOST)),
         ("gc", takes(collecting, _MOST)),
         ("dataloader", takes(loading, _MOST)),
         ("sync", waited),

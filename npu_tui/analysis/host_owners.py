@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.call_paths import CallPaths, call_paths
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, user_line
+from npu_tui.analysis.launches import launch_delays
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.path import (
     HOST,
@@ -189,9 +190,10 @@ class HostOwners:
         self.lines += lines
         nodes, within = self.nodes, dict[int, tuple[int, int]]()
         one_place = _OnePlace()
-        for parts, (node, told) in _alike(np.flatnonzero(self.works), calls.node, line):
-            named = nodes.named(node)
-            name, where = nodes.work_of(named)
+        slow = launch_delays(self._trace).of(calls.item) >= 0
+        for parts, (node, told, late) in _alike(np.flatnonzero(self.works), calls.node, line, slow.astype(np.int64)):
+            named = node if late else nodes.named(node)
+            name, where = (nodes.text[node], nodes.where[node]) if late else nodes.work_of(named)
             of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
             within[at] = max(within.get(at, (0, ROOT)), (int(length[parts].sum()), named))
         # Waits, by the operation that waits and its line.

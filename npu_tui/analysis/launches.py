@@ -118,7 +118,7 @@ def launch_delays(trace: Trace) -> BySlice:
     """How long after its line begins the launch of each call was made, ns; only calls that came late to it.
 
     A line begins early in its call. What a call takes above the usual, such as to load a kernel at its first use, is
-    the host's, unless anything that it launched started before its end.
+    the host's, where the first thing that it launched starts as it ends: neither before nor long after.
     """
     links, slices = trace.links, trace.slices
     link = bound_launch_links(trace)
@@ -140,7 +140,8 @@ def launch_delays(trace: Trace) -> BySlice:
         here = layer == number
         floor[here] = clock_floor((started - made)[here].astype(np.float64), is_kineto(trace)).floor
     beyond = length - np.int64(np.median(length))
-    late = (beyond > SHALLOW_NS) & (started - floor >= made + beyond - _UNTRUSTED_FLOOR_NS)
+    after = started - floor - (made + beyond)
+    late = (beyond > SHALLOW_NS) & (after >= -_UNTRUSTED_FLOOR_NS) & (after <= SHALLOW_NS)
     return BySlice(call[late], beyond[late])
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import is_memory_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.launches import launch_delays
 from npu_tui.analysis.limits import AWAKE_NS, HALF, PLACES
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
@@ -209,11 +210,14 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
     time, late = cost / facts.count, _late_behind(facts, removes)
     behind: Said = message("finding.work.late", count=late) if late else ""
+    slow = launch_delays(facts.trace).of(owner.items)
+    form = "_launching" * bool(len(slow) and (slow >= 0).all())
     return Draft(
         severity_of(facts.limits, share),
         message("finding.work.title", time=time, **words),
-        message("finding.work.detail", time=owner.on_path / facts.count, unit=facts.unit),
-        facts.longest(facts.outermost(owner.items), lambda item: message("finding.work.place")),
+        message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
+        facts.longest(facts.outermost(owner.items), lambda item: message(f"finding.work.place{form}")),
+        advise("warm_launches") if form else advise("work_beside", "work_on_device"),
         removes=removes,
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
@@ -425,8 +429,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=host_work,
         thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("work_beside", "work_on_device"),
-        gpu=("work_beside",),
+        advice=("work_beside", "work_on_device", "warm_launches"),
+        gpu=("work_beside", "warm_launches"),
         pages=(pages.TUNING,),
         change="""\
 -score = metric(output.cpu().numpy(), labels)

@@ -79,7 +79,7 @@ def test_no_slice_lies_before_the_first_free_time_or_after_the_last(tmp_path: Pa
         [trace.name_of(item) if item >= 0 else "" for item in side.tolist()] for side in (found.before, found.after)
     ]
     assert names == [["", "kernel1", "kernel2"], ["", "kernel2", ""]]
-    assert found.linked.tolist() == parts_of(trace).split.linked.tolist() == [False, True, False]
+    assert (found.unlinked == 0).tolist() == parts_of(trace).split.linked.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(("late_ns", "after"), [(-3, "the end"), (-2, "kernel2"), (2, "kernel2"), (3, "the end")])

@@ -12,7 +12,7 @@ from samples import parts_of
 
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.overlap import OverlapLanes, computed_lanes, disagreement
-from npu_tui.trace.intervals import covered_before, difference, touches
+from npu_tui.trace.intervals import covered_before, difference, parted, touches
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -108,7 +108,21 @@ def test_length_in_a_window(own: tuple[np.ndarray, np.ndarray], low: int, length
     assert window.length(*own) == sum(
         max(min(end, low + length) - max(start, low), 0) for start, end in zip(*own, strict=True)
     )
-    whole = Window(low, low + length, whole=True)
-    assert whole.length(*own) == sum(
-        end - start for start, end in zip(*own, strict=True) if low <= start < low + length
+    until = low + length + 7
+    step = Window(low, low + length, whole=True, until=until)
+    assert step.length(*own) == sum(
+        max(min(end, until) - max(start, low), 0)
+        for start, end in zip(*own, strict=True)
+        if max(start, low) < low + length
     )
+
+
+@given(INTERVALS, st.lists(st.integers(-5, 60)).map(sorted))
+def test_what_is_cut_is_neither_more_nor_less(own: tuple[np.ndarray, np.ndarray], cuts: list[int]) -> None:
+    order = np.argsort(own[0], kind="stable")
+    own = own[0][order], own[1][order]
+    start, end = parted(*own, np.array(cuts, np.int64))
+    assert (np.diff(start) >= 0).all()
+    assert not any(low < cut < high for low, high in zip(start, end, strict=True) for cut in cuts)
+    assert (end - start).sum() == (own[1] - own[0]).sum()
+    assert points(start, end) == points(*own)

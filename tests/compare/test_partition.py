@@ -38,9 +38,10 @@ def test_parts_sum_to_the_window_and_are_what_a_painter_sees(computing, communic
     order = np.argsort(free[0], kind="stable")
     free = free[0][order], free[1][order]
     turn = (free[0] + free[1]) / 2
-    split = FreeSplit(free[0], free[1], turn.astype(np.float64), np.ones(len(turn), np.bool_))
+    no, yes = np.zeros(len(turn), np.bool_), np.ones(len(turn), np.bool_)
+    split = FreeSplit(free[0], free[1], turn.astype(np.float64), yes, free[0], no)
     lanes = OverlapLanes(0, None, computing, communication, communication, free)
-    own = claims(lanes, split, split, waits)
+    own = claims(lanes, split, waits)
     columns = partitions(own, np.array([low, 0]), np.array([high, _END]))
     parts = {name: int(values[0]) for name, values in columns.items()}
     assert sum(int(values[1]) for values in columns.values()) == _END
