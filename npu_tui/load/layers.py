@@ -231,7 +231,8 @@ def paired_ends(whole: WholeColumns) -> PairedEnds:
     doubled = doubled_ends(key, phase, whole.peek("l_thread", np.int32)[where], time)
     twice = int(np.count_nonzero(doubled))
     if twice:
-        where, time, category, key, phase = (column[~doubled] for column in (where, time, category, key, phase))
+        where, time, category = where[~doubled], time[~doubled], category[~doubled]
+        key, phase = key[~doubled], phase[~doubled]
     following = phase == FOLLOWING
     pairs = pair_ends(key, np.where(following, TARGET, phase).astype(np.int8))
     order = np.argsort(time[pairs.target], kind="stable")

@@ -114,7 +114,7 @@ def _doubled(columns: dict[str, I64]) -> Bools:
     switches = np.flatnonzero(columns["kind"] == Event.switch)
     if not _equal_rows({name: values[switches] for name, values in columns.items()}).any():
         return np.zeros(len(columns["time"]), np.bool_)
-    return _equal_rows(columns) & (columns["kind"] != Event.lost)
+    return _equal_rows(columns) & np.not_equal(columns["kind"], Event.lost)
 
 
 def _equal_rows(columns: dict[str, I64]) -> Bools:
