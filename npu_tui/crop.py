@@ -28,6 +28,7 @@ from npu_tui.subjects import subject_of
 from npu_tui.trace.arrays import Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
+from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.transfers import groups_of
 
 
@@ -325,7 +326,7 @@ def frame_of(trace: Trace) -> Frame:
         return BARE
     first, last = int(chunks.offset[0]), int(chunks.offset[-1] + chunks.length[-1])
     try:
-        with open(plain_path(trace.files[0]), "rb") as file:
+        with open_regular(plain_path(trace.files[0])) as file:
             if first > _LONGEST or os.fstat(file.fileno()).st_size - last > _LONGEST:
                 return BARE
             head = file.read(first)

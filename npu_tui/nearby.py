@@ -21,6 +21,7 @@ from npu_tui.load.roles import RolePlace, RolePlaces
 from npu_tui.load.survey import Survey
 from npu_tui.strings import words
 from npu_tui.trace.once import Cancelled
+from npu_tui.trace.side_file import paths_in
 from npu_tui.trace.text import printable
 
 _NAMED = re.compile(r"(?P<worker>.*?)(?:_(?P<time>\d{14,17}))?_ascend_(?:pt|ms)")
@@ -182,7 +183,7 @@ def _measured(source: Source) -> tuple[int, float]:
     size, written = 0, 0.0
     try:
         if not source.files:
-            files = [file for file in source.path.iterdir() if file.suffix in (".csv", ".json", ".db")]
+            files = [file for file in paths_in(source.path) if file.suffix in (".csv", ".json", ".db")]
         for file in files:
             status = file.stat()
             size, written = size + status.st_size, max(written, status.st_mtime)

@@ -31,7 +31,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.step_tables import OVERLAP, STEPS
 from npu_tui.profile.table import Record, us
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.side_file import read_regular
+from npu_tui.trace.side_file import paths_in, read_regular
 from npu_tui.trace.text import printable
 
 ENDING = ".run.json"
@@ -114,7 +114,7 @@ class Log(Struct, frozen=True):
 def read_log(folder: Path) -> Log:
     """The log in ``folder``. Raises ``InputError`` where there is no such folder."""
     try:
-        files = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
+        files = [file for file in paths_in(folder) if not file.name.startswith(".")]
     except OSError as error:
         raise InputError(message("log.none", path=str(folder), why=error.strerror or str(error))) from error
     runs: dict[tuple[str, str], tuple[str, Run]] = {}

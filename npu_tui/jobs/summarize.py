@@ -21,6 +21,7 @@ from npu_tui.jobs.summary import FORMAT, write_broken, write_summary
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, content_of, find_sources
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import paths_in
 
 _BESIDE = ("communication.json", "communication_matrix.json", "step_trace_time.csv", "analysis.db")
 _ABOVE = ("profiler_metadata.json",)
@@ -80,7 +81,7 @@ def content_key(source: Source, traces: bool) -> str:
         above = source.folder.parent
         infos: list[Path] = []
         with contextlib.suppress(OSError):
-            infos = sorted(file for file in above.iterdir() if file.name.startswith(_INFO))
+            infos = [file for file in paths_in(above) if file.name.startswith(_INFO)]
         files += [source.folder / name for name in _BESIDE] + [above / name for name in _ABOVE] + infos
     for file in files:
         with contextlib.suppress(OSError):

@@ -81,7 +81,7 @@ def key_of(source: Source) -> str | None:
 
 def _plain_size(file: Path) -> int:
     """The bytes of a file once it is unpacked, as far as it tells."""
-    with file.open("rb", buffering=0) as stream:
+    with open_regular(file) as stream:
         return plain_bytes(stream.fileno())
 
 

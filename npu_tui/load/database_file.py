@@ -25,7 +25,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.format import SQLITE
 from npu_tui.load.unpack import check_room, scratch_folder
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import admitted, open_regular
 
 _HEADER = 100
 _WAL = 2
@@ -164,7 +164,7 @@ def is_whole(path: Path) -> bool:
 
 def changes_beside(path: Path) -> list[Path]:
     """The files with changes that are not in the database yet. Raises ``OSError`` if nobody may look."""
-    files = [path.with_name(path.name + suffix) for suffix in _SIDECARS]
+    files = [Path(admitted(path.with_name(path.name + suffix))) for suffix in _SIDECARS]
     return [file for file in files if file.is_file() and file.stat().st_size]
 
 
@@ -264,9 +264,9 @@ def _copied(path: Path, needed: int) -> tuple[Path, object]:
     place = tempfile.TemporaryDirectory(prefix=_COPIES, dir=folder, ignore_cleanup_errors=True)
     _places.append(place)
     copy = Path(place.name) / "copy.db"
-    shutil.copyfile(path, copy)
-    for file in changes_beside(path):
-        shutil.copyfile(file, copy.with_name(copy.name + file.name[len(path.name) :]))
+    for file in (path, *changes_beside(path)):
+        with open_regular(file) as source, copy.with_name(copy.name + file.name[len(path.name) :]).open("wb") as out:
+            shutil.copyfileobj(source, out)
     # What cannot be taken in stays out.
     with contextlib.suppress(sqlite3.DatabaseError), contextlib.closing(sqlite3.connect(copy)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import zlib
 from contextlib import suppress
@@ -24,6 +23,7 @@ from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
 from npu_tui.trace.model import Trace
+from npu_tui.trace.side_file import held_bytes, open_regular
 
 _FRAMES = "python_function"
 _DEEPEST = 64
@@ -125,9 +125,8 @@ def distributed(path: str) -> Distributed:
     Of a packed file only the beginning is looked at.
     """
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
+        with open_regular(path) as file:
+            size = held_bytes(file.fileno())
             packed = file.read(len(MAGIC)) == MAGIC
             for at in (0,) if packed else dict.fromkeys((0, max(size - _LONGEST_HEAD, 0))):
                 file.seek(at)

@@ -19,6 +19,7 @@ from npu_tui.load.formats.service import DATABASES
 from npu_tui.load.layouts import OUTPUT
 from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import paths_in
 
 _FRAMEWORK = "FRAMEWORK"
 _OF_FRAMEWORKS = "_ascend_pt", "_ascend_ms"
@@ -104,7 +105,7 @@ def refusal(path: Path, profiles: Sequence[tuple[Path, Writer]]) -> Message:
     count = 0
     for profile, writer in profiles:
         holds_several = writer == "msprof" and not is_msprof(profile)
-        count += sum(map(is_msprof, profile.iterdir())) if holds_several else 1
+        count += sum(map(is_msprof, paths_in(profile))) if holds_several else 1
         places.setdefault(writer, {}).setdefault(profile if holds_several else profile.parent, []).append(profile)
     # The profiles of one folder are parsed together.
     given = {

@@ -13,7 +13,7 @@ from fnmatch import filter as matching
 from pathlib import Path
 from typing import TypeVar, cast
 
-from npu_tui.trace.side_file import head_of
+from npu_tui.trace.side_file import admitted, head_of
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Survey:
         status = os.stat(folder)
         key = status.st_dev, status.st_ino
         if key not in self._listed:
-            with os.scandir(folder) as entries:
+            with os.scandir(admitted(folder)) as entries:
                 found = {entry.name: _is_folder(entry) for entry in entries}
             self._listed[key] = dict(sorted(found.items()))
         return self._listed[key]

@@ -44,7 +44,7 @@ def record_tool(session: Session, call: Call, given: Record) -> Answer:
     """A profile of the running job."""
     folder = session.roots.place(given.path)
     wanted = RecordRequest(
-        folder / PROFILES, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack,
+        session.roots.place(str(folder / PROFILES)), given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack,
         patience=float(given.wait),
     )  # fmt: skip
     recorder = Recorder(RecordingSource(folder), wanted)
@@ -59,6 +59,7 @@ def record_tool(session: Session, call: Call, given: Record) -> Answer:
 def analyse_tool(session: Session, call: Call, given: Analyse) -> Answer:
     """Raw profiles, analysed."""
     place = session.roots.place(given.path)
+    session.roots.check(place)  # another program reads it
     raws = raw_below(place, given.ranks)
     if not raws:
         raise RecordError(message("record.no_raw", path=str(place)))

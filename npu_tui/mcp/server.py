@@ -25,7 +25,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from npu_tui import __version__
-from npu_tui.load.errors import is_panic
+from npu_tui.load.errors import InputError, is_panic
 from npu_tui.mcp import guide
 from npu_tui.mcp.answers import Answer, dumped, written
 from npu_tui.mcp.session import Call, Refusal, Session
@@ -33,6 +33,7 @@ from npu_tui.mcp.tools import TOOLS, Tool
 from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import Cancelled, given_up
+from npu_tui.trace.side_file import limit_to, limited_to
 
 Context = ServerRequestContext[Any, Any]
 
@@ -95,7 +96,7 @@ def answered(session: Session, call: Call, name: str, arguments: dict[str, Any])
 
     Raises ``Cancelled`` where the caller has given up.
     """
-    with labelling(session.label_of):
+    with labelling(session.label_of), limited_to(session.roots.folders) as links:
         try:
             answer = _run(session, call, name, arguments)
             return written(answer, session.names), list(answer.links)
@@ -104,6 +105,8 @@ def answered(session: Session, call: Call, name: str, arguments: dict[str, Any])
         except BaseException as error:
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
+            if links and isinstance(error, InputError | OSError):
+                error = Refusal(message("mcp.link", path=str(links[0])))
             refused = written(Answer(verdict=[_said(error)], data={}), session.names)
             return {"error": refused.pop("verdict")[0], **refused}, []
 
@@ -234,6 +237,7 @@ def _prepare() -> None:
 
 def serve(session: Session) -> None:
     """Answer on standard input and output until the client closes them."""
+    limit_to(session.roots.folders)
     Thread(target=_prepare, daemon=True).start()
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what a client does wrong it is told in the answer
 

@@ -15,6 +15,7 @@ from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.subjects import subject_at, subject_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import go_on, once
+from npu_tui.trace.side_file import paths_in
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
@@ -196,7 +197,6 @@ class Session:
             known = self._opened.get(place)
             stamp, size = _stamp(place)
             if known is None or known.stamp != stamp:
-                self.roots.check(place)
                 known = self._open(place, stamp, size, call)
             with self._lock:
                 self._opened[place] = known
@@ -266,8 +266,8 @@ def _stamp(place: Path) -> tuple[object, int]:
             except SeveralError:
                 sources = find_sources(place)
         folders = {source.folder for source in sources if source.folder is not None} or {place}
-        files = {entry for folder in folders if folder.is_dir() for entry in os.scandir(folder) if entry.is_file()}
-        marks = sorted((entry.path, status.st_size, status.st_mtime_ns) for entry in files if (status := entry.stat()))
+        files = [entry for folder in folders if folder.is_dir() for entry in paths_in(folder) if entry.is_file()]
+        marks = sorted((str(entry), status.st_size, status.st_mtime_ns) for entry in files if (status := entry.stat()))
         size = sum(file.stat().st_size for source in sources for file in source.files)
     except OSError as error:
         why = error.strerror or str(error)

@@ -23,6 +23,7 @@ from npu_tui.load.survey import Survey
 from npu_tui.record.outputs import Followed, Output
 from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, StoppedError, unreadable
 from npu_tui.trace.message import message
+from npu_tui.trace.side_file import paths_in
 from npu_tui.trace.text import on_one_line
 
 _TAIL = 4 << 10
@@ -62,7 +63,7 @@ def _raw_in(place: Path, depth: int) -> Iterator[RawProfile]:
         if not _is_analysed(place, writer):
             yield RawProfile(place, writer)
     elif depth:
-        for inner in sorted(place.iterdir()):
+        for inner in paths_in(place):
             if inner.is_dir() and not inner.is_symlink():
                 yield from _raw_in(inner, depth - 1)
 
@@ -83,7 +84,7 @@ def _is_analysed(folder: Path, writer: Writer) -> bool:
         return Output(folder).has_trace
     if writer == "msserviceprofiler":
         return (folder / PARSED).is_dir()
-    parts = [folder] if is_msprof(folder) else [part for part in folder.iterdir() if is_msprof(part)]
+    parts = [folder] if is_msprof(folder) else [part for part in paths_in(folder) if is_msprof(part)]
     return all((part / MSPROF_OUTPUT).is_dir() for part in parts)
 
 

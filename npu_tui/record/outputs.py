@@ -21,7 +21,7 @@ from msgspec import Struct
 from npu_tui.load.formats.database import databases_in
 from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.survey import Survey
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import admitted, open_regular, paths_in, read_regular
 
 ANALYSED = "analyse.done"
 
@@ -125,7 +125,7 @@ class Output:
     def look(self) -> FolderLook:
         """How it looks now."""
         files = bytes = changed = 0
-        for folder, _, names in os.walk(self.folder):
+        for folder, _, names in os.walk(admitted(self.folder)):
             for name in names:
                 try:
                     told = os.stat(os.path.join(folder, name))
@@ -139,9 +139,9 @@ class Output:
         """How many steps it was asked to record, None where that is not told."""
         info = self.info
         try:
-            if info is None or info.stat().st_size > _MOST_INFO:
+            if info is None:
                 return None
-            schedule = orjson.loads(info.read_bytes())["config"]["common_config"]["schedule"]
+            schedule = orjson.loads(read_regular(info, _MOST_INFO))["config"]["common_config"]["schedule"]
             return int(schedule["active"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -149,7 +149,7 @@ class Output:
 
 def _inside(folder: Path) -> list[Path]:
     try:
-        return sorted(folder.iterdir())
+        return paths_in(folder)
     except OSError:
         return []
 

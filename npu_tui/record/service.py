@@ -20,9 +20,12 @@ from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, Recor
 from npu_tui.record.request import RecordRequest
 from npu_tui.record.serving import SECONDS
 from npu_tui.trace.message import message
+from npu_tui.trace.side_file import paths_in, read_regular
 from npu_tui.whole_file import write_file
 
 _PLACE = "~/.ms_server_profiler"
+_LARGEST = 1 << 20
+"""Bytes of the file: it holds some settings."""
 _QUIET = 5.0
 """Seconds in which a database of a process that still records has changed."""
 
@@ -38,7 +41,7 @@ class ServiceSwitch:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = orjson.loads(self.file.read_bytes())
+            found = orjson.loads(read_regular(self.file, _LARGEST))
         except OSError as error:
             raise unreadable(self.file, error) from error
         except orjson.JSONDecodeError:
@@ -116,10 +119,10 @@ def record_service(file: Path, wanted: RecordRequest, clock: RecordClock) -> Ite
 def _recordings(place: Path) -> list[Path]:
     """The folders that the profiler has made in ``place``."""
     try:
-        return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and raw_services(folder, Survey())]
+        return [folder for folder in paths_in(place) if folder.is_dir() and raw_services(folder, Survey())]
     except OSError:
         return []
 
 
 def _sizes(folders: list[Path]) -> list[int]:
-    return [path.stat().st_size for folder in folders for path in sorted(folder.glob("*.db*"))]
+    return [path.stat().st_size for folder in folders for path in paths_in(folder) if ".db" in path.name]

@@ -24,6 +24,7 @@ import orjson
 from npu_tui.record.progress import RecordError, unreadable
 from npu_tui.record.request import RecordRequest
 from npu_tui.trace.message import message
+from npu_tui.trace.side_file import open_regular
 
 NAME = "profiler_config.json"
 
@@ -45,7 +46,7 @@ class Switch:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 content = file.read(_MOST_BYTES + 1)
             self._told = self.path.stat()
         except OSError as error:

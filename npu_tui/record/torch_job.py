@@ -19,6 +19,7 @@ from msgspec import Struct
 from npu_tui.record.progress import RecordError
 from npu_tui.record.switch import NAME, user_name
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import open_regular, paths_in
 from npu_tui.trace.text import whole_number
 
 _LOG = re.compile(r"(monitor_)?dp_(.+)_(\d{1,9})_rank_(-?\d{1,9})\.log")
@@ -69,7 +70,7 @@ class JobLog(Struct):
     def news(self) -> Iterator[Happened]:
         """What has been written since the last time; a log that has been begun anew is read from its beginning."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 size = file.seek(0, 2)
                 self.read = self.read if self.read <= size else 0
                 file.seek(max(self.read, size - _MOST_BYTES))
@@ -119,7 +120,7 @@ class TorchJob:
     def news(self) -> list[Happened]:
         """What the processes have written since the last time."""
         try:
-            names = sorted((self.folder / _LOGS).iterdir())
+            names = paths_in(self.folder / _LOGS)
         except OSError:
             names = []
         for path in names:

@@ -1,4 +1,9 @@
-"""Files beside a trace, opened through one door: only regular ones, without waiting, and no longer than a bound."""
+"""The door through which every file of a profile is opened, and every folder listed.
+
+Only regular files are, without waiting, and as far as they hold anything: a hole of a sparse file is its end. Where
+roots are set, what lies outside of them is not there: nothing of it is opened or listed, wherever a link or ``..``
+leads.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,10 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read as a whole."""
@@ -15,23 +23,136 @@ LARGEST_DOCUMENT = 1 << 30
 _MORE = 1 << 20
 """Bytes by which a file is read that grows meanwhile: so many are laid out for it each time."""
 
+_limits: list[_Limit] = []
 
-def open_regular(path: str | Path) -> io.FileIO:
-    """The file at ``path``, unbuffered, as ``open`` does. Raises ``OSError``, also where it is no regular file.
+
+class _Limit:
+    """Only what lies in the real folders ``roots`` is opened; ``links`` below them have led out."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = roots
+        self.links: list[Path] = []
+
+    def check(self, real: Path, path: Path) -> None:
+        """Raises ``FileNotFoundError`` where ``real``, to which ``path`` leads, lies outside of the roots."""
+        if not any(real.is_relative_to(root) for root in self.roots):
+            if any(path.is_relative_to(root) for root in self.roots):
+                self.links.append(path)
+            raise FileNotFoundError(errno.ENOENT, "Outside of the roots", str(path))
+
+
+def limit_to(roots: Sequence[Path]) -> None:
+    """From now on open only what lies in the real folders ``roots``, in all threads of the process."""
+    _limits.append(_Limit(roots))
+
+
+@contextmanager
+def limited_to(roots: Sequence[Path]) -> Iterator[list[Path]]:
+    """Meanwhile open only what lies in the real folders ``roots``, in all threads of the process.
+
+    Gives the paths below them that led out.
+    """
+    limit = _Limit(roots)
+    _limits.append(limit)
+    try:
+        yield limit.links
+    finally:
+        _limits.remove(limit)
+
+
+def admitted(path: str | Path) -> str:
+    """Where ``path`` leads to. Raises ``FileNotFoundError`` outside of the roots, ``OSError`` where it is no path."""
+    if not _limits or _is_ours(path):
+        return os.fspath(path)
+    try:
+        real = os.path.realpath(path)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
+    _check(real, path)
+    return real
+
+
+def _is_ours(path: str | Path) -> bool:
+    """Whether it is an unpacked file without a name, which is opened again by its descriptor."""
+    return str(path).startswith(f"/proc/{os.getpid()}/fd/")
+
+
+def _check(real: str, path: str | Path) -> None:
+    """Raises ``FileNotFoundError`` where the real path ``real`` lies outside of the roots."""
+    for limit in reversed(_limits):
+        limit.check(Path(real), Path(os.path.abspath(path)))
+
+
+def descriptor_of(path: str | Path) -> int:
+    """A descriptor of the file at ``path``. Raises ``OSError``, also where it is no regular file.
 
     A FIFO would be waited for, and a device may have no end; ``/dev/null`` is an empty file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = os.open(admitted(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError as error:  # a name with a zero byte, or a lone surrogate
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode) and os.path.realpath(path) != os.devnull:
-        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        os.close(descriptor)
-        if is_folder:
+    try:
+        if _limits and not _is_ours(path):  # somebody may have put a link there meanwhile
+            _check(os.path.realpath(f"/proc/self/fd/{descriptor}"), path)
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return io.FileIO(descriptor)
+        if not stat.S_ISREG(mode) and os.path.realpath(path) != os.devnull:
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def held_bytes(descriptor: int) -> int:
+    """The bytes of a file up to its first hole, all of them where it has none; its position is 0 afterwards."""
+    size = os.fstat(descriptor).st_size
+    try:
+        hole = os.lseek(descriptor, 0, os.SEEK_HOLE) if size else 0
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except (OSError, AttributeError):  # the file system, or the system, tells of no holes
+        return size
+    return min(size, hole)
+
+
+class _Holed(io.FileIO):
+    """A file that ends at its first hole."""
+
+    def __init__(self, descriptor: int, end: int) -> None:
+        super().__init__(descriptor)
+        self._end = end
+
+    def _left(self) -> int:
+        return max(self._end - self.tell(), 0)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self._left() if size is None or size < 0 else min(size, self._left())) or b""
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        return super().readinto(view[: self._left()]) or 0
+
+
+def open_regular(path: str | Path) -> io.FileIO:
+    """The file at ``path``, unbuffered, as ``open`` does. Raises ``OSError``, also where it is no regular file."""
+    descriptor = descriptor_of(path)
+    end = held_bytes(descriptor)
+    return io.FileIO(descriptor) if end == os.fstat(descriptor).st_size else _Holed(descriptor, end)
+
+
+def names_in(folder: str | Path) -> list[str]:
+    """The names in ``folder``, sorted. Raises ``OSError``."""
+    return sorted(os.listdir(admitted(folder)))
+
+
+def paths_in(folder: Path) -> list[Path]:
+    """What lies in ``folder``, by name. Raises ``OSError``."""
+    return [folder / name for name in names_in(folder)]
 
 
 def head_of(path: str | Path, count: int) -> bytes:
@@ -46,7 +167,7 @@ def head_of(path: str | Path, count: int) -> bytes:
 def read_regular(path: str | Path, most: int = LARGEST_DOCUMENT) -> bytes:
     """All of the file at ``path``. Raises ``OSError``, also for one that is not regular or larger than ``most``."""
     with open_regular(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
+        size = held_bytes(stream.fileno())
         if size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         content = stream.read(size + 1)  # it may grow
