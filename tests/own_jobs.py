@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cause import FETCH_NS, Cause, changed, in_time, same, troubled, untroubled
-from cause_jobs import CALM, DISPATCH, JOB
+from cause_jobs import CALM, DISPATCH, GRAPH, JOB
 from dialect import DECIMAL, MSPROF, NEWEST, OLDER_CHIP
 from situations import SlowLine, Uneven
 from uneven_jobs import AHEAD, EXPERTS
@@ -230,6 +230,12 @@ OWN: dict[str, Cause] = {
         untroubled(slow_link=None),
         ("COMM.LINK",),
         others=("COMM.EXPOSED",),
+    ),
+    "own: small kernels of a graph": Cause(
+        (replace(GRAPH, kernel_ns=9_000, task_gap_ns=6_000, layers=40, steps=8),),
+        changed(task_gap_ns=0),
+        ("DISPATCH.FREE",),
+        others=("OP.SMALL", "SYNC.HOST", *DISPATCH),
     ),
     "own: a clock that falls": Cause(
         (troubled(replace(CALM, steps=6, step_end_sync=False), core_mhz=1_100, clock_step=3),),

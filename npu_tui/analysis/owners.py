@@ -152,7 +152,8 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
             mine = stretches[on == lane]
             name = trace.lanes[lane].name if lane >= 0 else ""
             items = once_each(item[(on == lane) & (item >= 0)])
-            found.append((mine, _owner(what, "device", name, items=items)))
+            starts = Change(tasks=(TaskCut(items, gap=True),)) if what == DEVICE_GAP else None
+            found.append((mine, _owner(what, "device", name, items=items, change=starts)))
     latencies = np.flatnonzero(path.kind == LATENCY)
     latencies = latencies[~among(path.item[latencies], waits_of(trace))]
     if len(latencies):

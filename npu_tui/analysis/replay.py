@@ -18,7 +18,7 @@ from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
-from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, in_groups, looked_up
+from npu_tui.trace.arrays import I32, I64, Bools, BySlice, among, in_groups, looked_up, once_each
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.once import once
 
@@ -39,10 +39,14 @@ class HostCut(Struct, frozen=True):
 
 
 class TaskCut(Struct, frozen=True):
-    """Scales the length of the device slices ``items`` by ``keep``; of a collective only its transfer."""
+    """Scales the length of the device slices ``items`` by ``keep``; of a collective only its transfer.
+
+    With ``gap`` the time that starting each of them takes on its stream, after the task before it, is what goes.
+    """
 
     items: I64
     keep: float = 0.0
+    gap: bool = False
 
 
 class Change(Struct, frozen=True):
@@ -67,12 +71,12 @@ class Change(Struct, frozen=True):
     def key(self) -> tuple[object, ...]:
         """A key that is equal for changes with the same effect."""
         host = frozenset((cut.thread, cut.keep, cut.span[0].tobytes(), cut.span[1].tobytes()) for cut in self.host)
-        tasks = tuple((cut.keep, cut.items.tobytes()) for cut in self.tasks)
+        tasks = tuple((cut.keep, cut.gap, cut.items.tobytes()) for cut in self.tasks)
         # Of several cuts of a task the smallest factor counts, so repeated ones change nothing; factors above 1
         # multiply, so repeated ones do.
         return (
             host,
-            frozenset(tasks) if all(keep <= 1 for keep, _ in tasks) else tasks,
+            frozenset(tasks) if all(keep <= 1 for keep, *_ in tasks) else tasks,
             self.waits,
             self.in_time,
             self.at,
@@ -329,7 +333,7 @@ class Replay:
         keep = np.ones(len(model.tasks))
         for cut in change.tasks:
             tasks = self.task_of.of(np.asarray(cut.items, np.int64))
-            tasks = tasks[tasks >= 0]
+            tasks = tasks[(tasks >= 0) & (not cut.gap)]
             keep[tasks] = np.minimum(keep[tasks], cut.keep) if cut.keep <= 1 else keep[tasks] * cut.keep
         return np.rint(model.length * keep).astype(np.int64)
 
@@ -351,6 +355,10 @@ class Replay:
             more = (length - self.model.length)[edges.task.number]
             changed = np.flatnonzero(more)
             lag[edges.task.edge[changed]] += more[changed]
+        if gaps := [cut.items for cut in change.tasks if cut.gap]:
+            started = self._start_edges[self.task_of.of(once_each(np.concatenate(gaps)))]
+            started = started[started >= 0]
+            lag[started] -= np.maximum(edges.fixed[started], 0)
         if change.in_time:
             lag[edges.meeting.edge] = self._lags_of_meetings(change, length)
         if change.waits:
@@ -359,6 +367,17 @@ class Replay:
             lag[called] -= edges.fixed[called]
             lag[edges.wait.edge[among(edges.wait.number, dropped)]] = NEVER
         return lag
+
+    @once
+    def _start_edges(self) -> I64:
+        """The edge from the task before it on its stream to each task, -1 without one; then -1; (tasks + 1,)."""
+        model, task = self.model, self.model.edges.task
+        at = BySlice(model.start_node.astype(np.int64), np.arange(len(model.tasks))).of(model.edges.target[task.edge])
+        stream = np.append(model.tasks.stream, -1)
+        same = (at >= 0) & (stream[at] == stream[task.number])
+        edge = np.full(len(model.tasks) + 1, -1, np.int64)
+        edge[at[same]] = task.edge[same]
+        return edge
 
     def _cuts(self, change: Change) -> list[tuple[I64, I64]]:
         """Edges whose work becomes less, and by how much, ns; (m,) each. Several cuts of an edge add up."""

@@ -36,7 +36,7 @@ def copies(facts: Facts) -> Draft | None:
     if share <= limits[COPY_SHARE]:
         return None
     blocking = len(waited_copies(facts))
-    lines, back = _copied_at(facts), _goes_back(facts)
+    lines, back = _copied_at(facts), goes_back(facts)
     at_starts = both(removes, before_first_kernels(facts))
     moved = _moved(facts)
     return Draft(
@@ -69,7 +69,7 @@ def _copied_at(facts: Facts) -> tuple[CodeLine, ...]:
     return tuple(dict.fromkeys(line for line in copying if line is not None))
 
 
-def _goes_back(facts: Facts) -> bool:
+def goes_back(facts: Facts) -> bool:
     """Whether most of what is copied goes from the device to the host."""
     device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
     if device is None:

@@ -15,6 +15,7 @@ from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
 from npu_tui.analysis.limits import HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
 from npu_tui.analysis.overlap import slow_stage
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -184,9 +185,9 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     return tuple(evidence)
 
 
-_GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators",)}
+_GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators", "graph")}
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
-_RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",), "tasks": ()}
+_RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",)}
 """The recording that would tell the cause."""
 
 FREE_SHARE = Threshold("free_share", 0.1)
@@ -221,6 +222,8 @@ def free(facts: Facts) -> Draft | None:
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
+    words = {"share": share, "total": facts.total, "why": unexplained}
+    verdict = message(f"finding.free.verdict_{'explained' if gaps else 'unexplained'}", **words)
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
@@ -231,20 +234,12 @@ def free(facts: Facts) -> Draft | None:
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),
         _free_advice(facts, where),
-        facts.host_late if known and not gaps else None,
-        confidence="high" if known else "low",
+        facts.device_side if gaps else facts.host_late if known else None,
+        confidence="medium" if gaps else "high" if known else "low",
         code_lines=() if gaps else tuple(code for code, _ in _worst_lines(facts)),
-        verdict=told,
-        unexplained=Unexplained(
-            without(idle, elsewhere),
-            message(
-                f"finding.free.verdict_{'explained' if gaps else 'unexplained'}",
-                share=share,
-                total=facts.total,
-                why=unexplained,
-            ),
-            advise(*_RECORDINGS[where]),
-        ),
+        verdict=verdict if gaps else told,
+        change=Change(tasks=(TaskCut(_busy(facts), gap=True),)) if gaps else None,
+        unexplained=None if gaps else Unexplained(without(idle, elsewhere), verdict, advise(*_RECORDINGS[where])),
     )
 
 
@@ -381,10 +376,10 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
     if facts.on_gpu:
         return advise("fewer_operators", "gpu_graph")
     if launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
-        return advise("launch_blocking", "fewer_operators")
+        return advise("launch_blocking", "fewer_operators", "graph")
     stage = blamed_stage(facts)
     if queue_is_off(facts):
-        rest = advise("inference", "binding") if facts.is_serving else advise("binding", "fewer_operators")
+        rest = advise("inference", "binding") if facts.is_serving else advise("binding", "fewer_operators", "graph")
         return (message("finding.environment.set_queue"), *rest)
     if facts.is_serving:
         return advise("inference", "task_queue", "binding")
@@ -395,8 +390,8 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
         compiles = not facts.has("cann") or len(compile_calls(facts)) > 0
         return advise("cann_cache", "jit_compile" if compiles else "graph", "binding")
     if stage == "python":
-        return advise("task_queue", "binding", "fewer_operators")
-    return advise("binding", "task_queue", "fewer_operators")
+        return advise("task_queue", "binding", "fewer_operators", "graph")
+    return advise("binding", "task_queue", "fewer_operators", "graph")
 
 
 def caveat(facts: Facts) -> Said:
@@ -426,7 +421,7 @@ RULES: tuple[Rule, ...] = (
             SEVERITY_MEDIUM,
             SEVERITY_HIGH,
         ),
-        advice=("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators"),
+        advice=("task_queue", "binding", "cann_cache", "jit_compile", "metrics_rarely", "fewer_operators", "graph"),
         gpu=("fewer_operators", "gpu_graph"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING, pages.ASYNC),
         change="""\
@@ -448,7 +443,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("overlap",),
         check=free,
         thresholds=(FREE_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("task_queue", "binding", "fewer_operators", "device_gaps"),
+        advice=("task_queue", "binding", "fewer_operators", "graph", "device_gaps"),
         gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
         change="""\
@@ -465,7 +460,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=stage,
         thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH, FREE_SHARE),
-        advice=("task_queue", "binding", "fewer_operators", "cann_cache", "jit_compile"),
+        advice=("task_queue", "binding", "fewer_operators", "graph", "cann_cache", "jit_compile"),
         pages=(pages.TASK_QUEUE, pages.BINDING, pages.COMPILE),
         change="""\
 +export TASK_QUEUE_ENABLE=2

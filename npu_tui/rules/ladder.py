@@ -19,6 +19,7 @@ from npu_tui.analysis.replay import NO_CHANGE, Change, Replay
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.followed import still_to_do
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
@@ -381,6 +382,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     advice = advise(*rule.advice) if draft.advice is None else draft.advice
     if rung.shown and rung.part_of is not None:
         advice = (message("finding.advice.whole", wholes=list(rung.part_of)),)
+    advice = still_to_do(facts, advice)
     if rung.leads and draft.unexplained is not None:
         advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)

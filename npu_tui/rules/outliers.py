@@ -25,7 +25,7 @@ from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span
 from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, Skipped, about, sentences, severity_of
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
-from npu_tui.trace.intervals import touches, union
+from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
 
 _GAP_FACTOR = 2.0
@@ -227,8 +227,8 @@ def _ends(facts: Facts, cuts: Sequence[TaskCut]) -> Span:
 def beside(facts: Facts) -> Draft | None:
     """Kernels that take longer while a collective runs on another stream than equal ones without."""
     slices, kernels = facts.trace.slices, facts.kernels
-    along = touches(*facts.span_of(facts.collectives.item), slices.start[kernels], slices.end[kernels])
-    slow = slowed(facts, along.astype(np.int64))
+    along = covered_within(*facts.span_of(facts.collectives.item), slices.start[kernels], slices.end[kernels])
+    slow = slowed(facts, (along > 0).astype(np.int64))
     share = facts.share(slow.excess)
     if not len(slow.items) or share < facts.limits[SEVERITY_MEDIUM]:
         return None

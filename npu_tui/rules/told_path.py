@@ -148,15 +148,15 @@ class _Cover:
 
     def __init__(self, change: Change) -> None:
         self._change = change
-        cut = [cut.items for cut in change.tasks if cut.keep < 1]
-        self._tasks = np.concatenate(cut) if cut else np.zeros(0, np.int64)
+        cuts = {gap: [cut.items for cut in change.tasks if cut.keep < 1 and cut.gap is gap] for gap in (False, True)}
+        self._tasks = {gap: np.concatenate(cut) if cut else np.zeros(0, np.int64) for gap, cut in cuts.items()}
         self._of_thread = cache(self._host_of)
 
     def contains(self, own: Change) -> bool:
         """Whether all of ``own`` is part of it; of work of the host, most."""
         if not (own.waits <= self._change.waits and own.in_time <= self._change.in_time):
             return False
-        if not all(np.isin(task.items, self._tasks).all() for task in own.tasks):
+        if not all(np.isin(task.items, self._tasks[task.gap]).all() for task in own.tasks):
             return False
         held = sum(length_of(intersection(*mine.span, *self._of_thread(mine.thread))) for mine in own.host)
         total = sum(length_of(mine.span) for mine in own.host)

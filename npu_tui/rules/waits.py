@@ -31,6 +31,7 @@ from npu_tui.rules.blame import (
     without_all,
 )
 from npu_tui.rules.cpu import cpu
+from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import change_of, reads_back, span_of, works
 from npu_tui.rules.inputs import Span, both, inside, largest, length_of, without
@@ -109,7 +110,8 @@ def sync_host(facts: Facts) -> Draft | None:
         start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
         parts.append(message("finding.sync.silent", time=float(np.median(end - start))))
     read = "inference" if facts.is_serving else "metrics_rarely"
-    advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, "non_blocking")))
+    way = "copy_back" if goes_back(facts) else "non_blocking"
+    advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, way)))
     if blocking:
         advice = (message("finding.advice.launch_blocking"), *advice)
     return Draft(

@@ -67,7 +67,10 @@ def test_gaps_between_tasks_of_a_stream_are_told_with_their_lengths(kernel_ns: i
     assert abs(int(count.replace(",", "")) - len(queued)) <= facts.count
     assert float(middle) == pytest.approx(np.median(queued) / 1_000, rel=0.01)
     assert float(kernel) == pytest.approx(kernel_ns / 1_000, rel=0.2)
-    assert (lead.id, lead.gain_ns, lead.leads) == ("DISPATCH.FREE", None, True)
+    assert (lead.id, lead.severity, lead.leads) == ("DISPATCH.FREE", "high", False)
+    assert lead.gain_ns == pytest.approx(queued.sum() / facts.count, rel=0.02)
+    gaps = next(owner for owner in whole.critical_paths[0].owners.owners if owner.kind == "device_gap")
+    assert gaps.gain == pytest.approx(lead.gain_ns * facts.count, rel=0.02)
     assert "save at most that" in detail
     assert "cause unknown" not in verdict
     assert not any("Level1" in words(each) for each in lead.advice)
