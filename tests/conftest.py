@@ -51,6 +51,26 @@ settings.register_profile("first-failure", settings.get_profile("npu-tui"), phas
 settings.load_profile("npu-tui")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "few(count): so many of its cases are enough unless NPU_TUI_ALL asks for all")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests with many cases of one kind some, evenly spaced; all of them with ``NPU_TUI_ALL=1``."""
+    if os.environ.get("NPU_TUI_ALL"):
+        return
+    cases: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = set()
+    for own in cases.values():
+        count = min(own[0].get_closest_marker("few").args[0], len(own))
+        left |= set(own) - {own[at * len(own) // count] for at in range(count)}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
+
+
 def pytest_unconfigure() -> None:
     """Leave alone what the tests have loaded: pytest looks for garbage among all of it five times before it ends."""
     gc.freeze()

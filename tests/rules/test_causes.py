@@ -72,6 +72,7 @@ CALM = (
 )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", TRIED)
 def test_a_cause_taken_away(name: str) -> None:
     cause = ALL[name]
@@ -82,6 +83,7 @@ def test_a_cause_taken_away(name: str) -> None:
     assert found.error <= 0.02
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CALM)
 def test_a_healthy_job_is_quiet(name: str) -> None:
     assert outcome(ALL[name], 31).above_info == ()

@@ -42,6 +42,7 @@ def test_healthy_services_are_silent(name: str, tmp_path: Path) -> None:
     assert found.named == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMED)
 def test_cause_first_with_the_gain_of_its_twin(name: str, tmp_path: Path) -> None:
     found = outcome(_short(ALL[name], 100), 2, tmp_path)

@@ -51,6 +51,7 @@ def ladder_holds(found: Findings, step_ns: float) -> None:
     assert sum(weight for weight in weights if weight) <= step_ns * 1.2
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("trouble", LEADS)
 def test_the_trouble_leads(trouble: str) -> None:
     for seed in SEEDS:

@@ -19,6 +19,7 @@ HIDDEN = ("stat_on_nfs", "zlib_compression")
 """The host is far enough ahead of the device."""
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_cause_is_named_by_line_and_gain(name: str) -> None:
     causes, _ = judge(name, 3)
@@ -35,6 +36,7 @@ def test_what_the_device_hides_gains_nothing(name: str) -> None:
     assert all(cause.gain < 0.03 * cause.step for cause in causes)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["healthy_device_bound", "healthy_far_ahead", "healthy_no_frames"])
 def test_a_healthy_job_is_quiet(name: str) -> None:
     assert judge(name, 3) == ([], [])
