@@ -64,7 +64,7 @@ def contexts(found: Timeline) -> F64:
     if len(found.service.transfers):  # a decode engine holds a context that it did not compute
         engine = found.steps.engine
         here, first = engine[found.pair_step], engine[found.latencies.first[found.pair_rid]]
-        context += np.where(found.serves[here] & (first != here), found.latencies.prompt[found.pair_rid], 0)
+        context += np.where(found.serves[here] & (first != here), found.latencies.prompt[found.pair_rid].clip(0), 0)
     return context
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import LONG_NS
+from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import longer
 from npu_tui.analysis.service_timeline import Timeline
@@ -14,6 +14,8 @@ from npu_tui.trace.arrays import F64, I64
 FEWEST = 30
 """Steps from which on a cost is known."""
 _SAMPLE = 20_000
+_ROUNDS, _MOST_GROWN = 4, 20.0
+"""Fits of a cost and of its growth in turn; outliers count as so many times the usual one at the most."""
 
 
 class Cost(Struct, frozen=True):
@@ -57,11 +59,20 @@ def fitted(work: F64, time: I64) -> Cost:
 
 
 class Slower(Struct, frozen=True):
-    """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``."""
+    """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``.
+
+    Where they take ever longer, it is so from ``until`` on, which is no later than ``since`` otherwise.
+    """
 
     since: int
     factor: float
     before: Cost
+    until: int = 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether they got slower bit by bit."""
+        return self.until > self.since
 
 
 def slower_since(found: Timeline) -> Slower | None:
@@ -84,33 +95,37 @@ def slower_since(found: Timeline) -> Slower | None:
             factor = max(float(np.median(ratio[cut:])), 1e-9)
             rest = float(np.abs(ratio[:cut] - 1).sum() + np.abs(ratio[cut:] / factor - 1).sum())
             tried.append((rest, cut, factor, cost))
-        _, cut, factor, cost = min(tried, key=lambda one: one[0])
+        rest, cut, factor, cost = min(tried, key=lambda one: one[0])
         width = max((high - low) // 16, 2)
         low, high = cut - width, cut + width
+    grown = _growth(work, time, start, of)
+    if grown[0] < ALMOST_ALL * rest:
+        return Slower(int(start[0]), grown[1], grown[2], int(start[-1]))
     return Slower(int(start[cut]), factor, cost)
 
 
-class Stalls(Struct, frozen=True):
-    """When engines stood still though they had requests: before or in ``step``, from ``begin`` on, ``lasting`` ns.
+def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float, Cost]:
+    """How far ``time`` is in all from a cost that grows evenly from the first to the last step, by which factor."""
+    place = (start - start[0]) / max(int(start[-1] - start[0]), 1)
+    line = np.ones(len(time))
+    for _ in range(_ROUNDS):  # the cost and its growth are told apart ever better
+        cost = fitted(work, np.rint(time / line).astype(np.int64))
+        ratio = time / np.maximum(cost.of(work), 1)
+        slope, first = np.polyfit(place, np.clip(ratio / np.median(ratio), 1 / _MOST_GROWN, _MOST_GROWN), 1)
+        line = np.maximum(1 + slope / max(first, 1 / _MOST_GROWN) * place, 1 / _MOST_GROWN)
+    ratio = time / np.maximum(cost.of(work) * line, 1)
+    for number in np.unique(engine).tolist():
+        ratio[engine == number] /= max(float(np.median(ratio[engine == number])), 1e-9)
+    return float(np.abs(ratio - 1).sum()), float(line[-1]), cost
 
-    One of each step at the most, those of an engine in order of time.
+
+def stuck_in(found: Timeline) -> I64:
+    """By how much each step took longer than what it computes costs, where that is many times as long; else 0.
+
+    Engines in lockstep wait for the longest: nothing tells which one was stuck.
     """
-
-    step: I64
-    begin: I64
-    lasting: I64
-
-    @property
-    def end(self) -> I64:
-        """(n,), ns."""
-        end: I64 = self.begin + self.lasting
-        return end
-
-
-def stalls_of(found: Timeline) -> Stalls:
-    """Pauses between steps, and steps that take many times as long as what they compute costs."""
     steps, work = found.steps, work_of(found)
-    within = np.zeros(len(steps), np.int64)
+    stuck = np.zeros(len(steps), np.int64)
     for number in range(0 if in_lockstep(found) else len(found.engines)):
         part = steps.of(number)
         mine = part.start + np.flatnonzero(steps.size[part] > 0)
@@ -118,12 +133,8 @@ def stalls_of(found: Timeline) -> Stalls:
             continue
         time = steps.forward[mine]
         cost = fitted(work[mine], time).of(work[mine])
-        within[mine] = longer(time, cost, float(np.median(time)))
-    lasting = np.maximum(found.paused, within)
-    step = np.flatnonzero(lasting)
-    # A pause is before a step, be it before or after its schedule.
-    before = np.where(steps.start - steps.opened > found.paused, steps.start, steps.opened) - found.paused
-    return Stalls(step, np.where(found.paused >= within, before, steps.start)[step], lasting[step])
+        stuck[mine] = longer(time, cost, float(np.median(time)))
+    return stuck
 
 
 def in_lockstep(found: Timeline) -> bool:

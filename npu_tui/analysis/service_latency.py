@@ -6,9 +6,9 @@ import numpy as np
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
 from npu_tui.analysis.service_blocks import room_of
+from npu_tui.analysis.service_cost import stuck_in
 from npu_tui.analysis.service_moments import (
     ROUNDING,
-    WHOLE_MS,
     aligned,
     arrivals_of,
     first_tokens,
@@ -20,6 +20,7 @@ from npu_tui.analysis.service_steps import (
     Steps,
     Work,
     engines_of,
+    inner_rows,
     is_prompt,
     keys_of,
     pauses,
@@ -31,14 +32,15 @@ from npu_tui.analysis.service_steps import (
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Timeline
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.service import UNKNOWN, Service, minus, plus
+from npu_tui.trace.service import UNKNOWN, WHOLE_MS, Service, minus, plus
 
 
 def timeline(service: Service) -> Timeline:
     """The engines, steps and requests of ``service``."""
     keys = keys_of(service)
+    outer = inner_rows(service, keys)
     engines, of_process = engines_of(service, keys)
-    steps = steps_of(service, keys, of_process)
+    steps = steps_of(service, keys, outer, of_process)
     members, spans = service.members, service.spans
     count = len(service.rids)  # ranges name requests that no table has
     step_of = np.full(len(service.batches), -1)
@@ -72,23 +74,39 @@ def timeline(service: Service) -> Timeline:
     pulls = pulls_of(service)
     ahead = aligned(steps, rid, step, ended, pulls[0], len(engines))
     ends = np.append(steps.end[step], 0)
-    moment = plus(start, ttft)[rid] + ROUNDING + np.where(ahead != 0, WHOLE_MS, 0)[steps.engine[step]]
-    token = first_tokens(steps.end[step], steps.engine[step], prompt, rid, begin, stop, moment)
+    # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
+    again = np.append(False, prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1)))[: len(rid)]
+    entered = np.append(True, (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0))[: len(rid)]
+    admitted = entered | again
+    # A start in whole ms is rounded down, and so is the moment that is reckoned from it.
+    slack = ROUNDING + np.where(start % WHOLE_MS == 0, WHOLE_MS, 0)
+    left = plus(start, ttft)
+    moment = (
+        np.where(left == UNKNOWN, UNKNOWN, left + slack)[rid] + np.where(ahead != 0, WHOLE_MS, 0)[steps.engine[step]]
+    )
+    computed_at = (steps.end - steps.cycle[:, Cycle.sampling] - steps.cycle[:, Cycle.draft])[step]
+    token, contradicted = first_tokens(
+        computed_at, steps.engine[step], prompt, prompt & ~admitted, rid, begin, stop, moment
+    )
+    contradicted &= left != UNKNOWN
+    ttft[contradicted] = UNKNOWN
     at = np.arange(len(rid))
     computed = summed(rid, tokens * (prompt & (at <= token[rid])), count)
     computed = np.where(asked > 0, np.minimum(computed, asked), computed)  # what was taken out was computed again
+    has_tokens = summed(rid, ((members.tokens[kept][order] != UNKNOWN) & prompt).astype(np.int64), count) > 0
+    computed = np.where(has_tokens | (asked > 0), computed, UNKNOWN)
     last_end = np.where(seen, ends[last], UNKNOWN)
-    complete = (start != UNKNOWN) & seen & ((ended == UNKNOWN) | (last_end <= ended + WHOLE_MS))
+    # Who closes the connection has no end; where nobody has one, it is not recorded.
+    has_end = (ended != UNKNOWN) | bool((ended == UNKNOWN).all())
+    complete = (start != UNKNOWN) & seen & has_end & ((ended == UNKNOWN) | (last_end <= ended + WHOLE_MS + slack))
     there = (token >= 0) & (last_end > start)  # another run may have batches of the same names
     decoding = np.where(seen & there, last_end - ends[token], UNKNOWN)
+    streamed = (left == UNKNOWN) | (left < ended - WHOLE_MS) | (token < 0) | (decoding <= _AT_ONCE)
+    ttft = np.where(streamed | contradicted, ttft, np.maximum(ends[token] - start, 0))
     if not len(rid):  # without batches all that is known is what the table of requests says
-        complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN), asked
+        complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN) & has_end, asked
         decoding = minus(ended, plus(start, ttft))
         decoding[decoding < 0] = UNKNOWN
-    # A prompt after a token, or that left out a step, was taken out of the batch: it waited again.
-    again = prompt[1:] & (~prompt[:-1] | (np.diff(step) > 1))
-    entered = np.append(True, (np.diff(rid) != 0) | (np.diff(steps.engine[step]) != 0))[: len(rid)]
-    admitted = entered | np.append(False, again)[: len(rid)]
     arrival = arrivals_of(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
@@ -96,23 +114,25 @@ def timeline(service: Service) -> Timeline:
         np.where(seen, stop - 1 - token, 0), np.where(seen, steps_of_pairs[np.where(seen, begin, 0)], -1),
         np.where(token >= 0, steps_of_pairs[token], -1), np.where(seen, steps_of_pairs[last], -1),
         np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
-        np.zeros((count, len(TPOT)), np.int64), complete,
+        np.zeros((count, len(TPOT)), np.int64), complete, minus(ended, start), streamed, contradicted,
     )  # fmt: skip
     pulls = np.where(pulls == UNKNOWN, UNKNOWN, pulls - np.append(ahead, 0)[latencies.engine])
     entries = np.flatnonzero(entered)
     there, first = steps.opened[step[entries]], entries == begin[rid[entries]]
     came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
     came = np.where(came == UNKNOWN, there, np.minimum(came, there))
+    swapped = _swapped(steps, rid, step, prompt, admitted)
     found = Timeline(
-        service, keys, engines, steps, latencies, rid, step, tokens, prompt, admitted, entries, came,
+        service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
-        seated_in(rid, step, admitted, len(steps)), pulls, ahead, np.zeros(len(steps), np.int64),
+        seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, *np.zeros((2, len(steps)), np.int64),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
     found.paused[:] = pauses(steps, np.bincount(step[~admitted], minlength=len(steps)) > 0)
+    found.stuck[:] = stuck_in(found)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
@@ -124,8 +144,17 @@ def timeline(service: Service) -> Timeline:
     return found
 
 
+def _swapped(steps: Steps, rid: I64, step: I64, prompt: Bools, admitted: Bools) -> Bools:
+    """Which pairs go on to decode after steps that decoded for others alone."""
+    decodes = np.append(0, np.cumsum(np.isin(steps.work, (Work.decode, Work.mixed))))
+    passed = decodes[step[1:]] - decodes[np.minimum(step[:-1] + 1, step[1:])] > 0
+    return np.append(False, passed & (rid[1:] == rid[:-1]) & ~prompt[1:] & ~admitted[1:])[: len(rid)]
+
+
 _LATEST, _LONGEST = 4_000_000_000_000_000_000, 10_000_000_000_000_000
 """Moments and lengths (116 days) above which a table is damaged, ns."""
+_AT_ONCE = 4 * WHOLE_MS
+"""Answers that take no longer from the first to the last token leave at once even where they are streamed."""
 _MOST_CHUNKS = 2000
 """Steps before the first token that are told apart."""
 
@@ -248,7 +277,7 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     if not len(step):
         parts[:, TPOT.unrecorded] = np.where(lat.tpot != UNKNOWN, lat.tpot, 0)
         return
-    extra = surcharges(steps)
+    extra = surcharges(steps, found.stuck)
     cycle = steps.cycle
     forward, idle = cycle[:, Cycle.forward] - extra, cycle[:, Cycle.bubble] + cycle[:, Cycle.idle]
     others = (cycle[:, place] for place in (Cycle.sampling, Cycle.draft, Cycle.schedule))
@@ -268,8 +297,11 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     parts[:, TPOT.preempted] = rest - parts[:, TPOT.prompts]
 
 
-def surcharges(steps: Steps) -> I64:
-    """What each step with prompts takes longer than the median one that decodes as many requests (by powers of two)."""
+def surcharges(steps: Steps, stuck: I64) -> I64:
+    """What each step with prompts takes longer than the median one that decodes as many requests (by powers of two).
+
+    What it was ``stuck`` for is no surcharge.
+    """
     extra = np.zeros(len(steps), np.int64)
     decodes = np.where(steps.work == Work.decode, steps.size, steps.decoded)
     bucket = steps.engine * 64 + np.log2(np.maximum(decodes, 1)).astype(np.int64)
@@ -278,5 +310,5 @@ def surcharges(steps: Steps) -> I64:
         mixed = np.flatnonzero((bucket == number) & (steps.work == Work.mixed))
         if len(plain) >= ENOUGH:
             usual = int(np.median(steps.forward[plain]))
-            extra[mixed] = np.maximum(steps.forward[mixed] - usual, 0)
+            extra[mixed] = np.maximum(steps.forward[mixed] - stuck[mixed] - usual, 0)
     return extra

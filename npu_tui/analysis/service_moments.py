@@ -7,10 +7,7 @@ import numpy as np
 from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.service_steps import Steps
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.service import UNKNOWN, Service, Spans
-
-WHOLE_MS = 1_000_000
-"""The tool writes how long a request took in whole ms."""
+from npu_tui.trace.service import UNKNOWN, WHOLE_MS, Service, Spans
 
 
 def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
@@ -47,15 +44,18 @@ def pulls_of(service: Service) -> I64:
     return found
 
 
-def first_tokens(end: I64, engine: I64, prompt: Bools, rid: I64, begin: I64, stop: I64, moment: I64) -> I64:
+def first_tokens(
+    end: I64, engine: I64, prompt: Bools, goes_on: Bools, rid: I64, begin: I64, stop: I64, moment: I64
+) -> tuple[I64, Bools]:
     """The pair of each request whose step gave its first token: the last one of its prompt, if that ended in time.
 
-    Of a request that goes to another engine, or whose prompt ends too late, it is the last one before ``moment``.
+    Of a request that goes to another engine, or whose prompt is computed again, it is the last one before ``moment``.
+    The second array says whose batches contradict that moment: its prompt, which ``goes_on`` there, was not computed.
     """
     at = np.arange(len(rid))
     token = np.full(len(begin), -1)
     if not len(rid):
-        return token
+        return token, token >= 0
     decodes = np.where(~prompt, at, len(rid))
     first_decode = np.minimum.reduceat(np.append(decodes, len(rid)), np.minimum(begin, len(rid)))
     by_kind = np.clip(np.minimum(first_decode, stop) - 1, begin, None)
@@ -63,8 +63,13 @@ def first_tokens(end: I64, engine: I64, prompt: Bools, rid: I64, begin: I64, sto
     token[rid[early]] = at[early]  # ascending: the last one counts
     last = np.minimum(by_kind, len(rid) - 1)
     stays = (token >= 0) & prompt[last] & early[last] & (engine[last] == engine[token])
-    token = np.where((token >= 0) & ~stays, token, by_kind)
-    return np.where(stop > begin, token, -1)
+    none = token < 0
+    token = np.where(none | stays, by_kind, token)
+    following = np.minimum(token + 1, len(rid) - 1)
+    unfinished = goes_on[following] & (rid[following] == rid[np.minimum(token, len(rid) - 1)])
+    contradicted = (stop > begin) & np.where(none, prompt[last], unfinished)
+    token = np.where(contradicted, by_kind, token)
+    return np.where(stop > begin, token, -1), contradicted
 
 
 ROUNDING = 1_000

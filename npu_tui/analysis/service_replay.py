@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, Stalls, fitted, work_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TTFT, Room, Timeline
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -31,9 +31,10 @@ _LEAST = 2
 
 class EngineModel(Struct, frozen=True):
     """One engine: its cost, times around the forward pass (ns) and limits. A request is admitted where its next chunk
-    fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all from a
-    moment on. A request that decodes takes ``width`` tokens of a step, drafts included, which cost ``draft`` ns a step.
-    ``stalls`` are moments at which it stands still, and for how long, in order.
+    fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all by a
+    factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
+    included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
+    order. One that ``swaps`` keeps the context of a request that it takes out.
     """
 
     cost: Cost
@@ -48,10 +49,11 @@ class EngineModel(Struct, frozen=True):
     room: Room
     margin: int
     whole: bool = False
-    late: tuple[int, float] = (MANY << 20, 1.0)
+    late: tuple[int, int, float] = (MANY << 20, MANY << 20, 1.0)
     width: int = 1
     draft: float = 0.0
     stalls: tuple[tuple[int, int], ...] = ()
+    swaps: bool = False
 
 
 class ServiceModel(Struct, frozen=True):
@@ -112,7 +114,7 @@ def recorded(found: Timeline) -> Served:
     return Served(first.values, later.values, speed)
 
 
-def model_of(found: Timeline, slower: Slower | None, stalls: Stalls, holds: bool = False) -> ServiceModel | None:
+def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
     """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
 
     Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
@@ -135,9 +137,11 @@ def model_of(found: Timeline, slower: Slower | None, stalls: Stalls, holds: bool
             costs[engine.prefills] = fitted(work[mine], steps.forward[mine])
         if slower is not None and not engine.prefills:
             costs[engine.prefills] = slower.before
-        made = _engine(found, number, work, stalls, costs.get(engine.prefills))
+        made = _engine(found, number, work, costs.get(engine.prefills))
         engines[number] = (
-            made if slower is None or engine.prefills else replace(made, late=(slower.since, slower.factor))
+            made
+            if slower is None or engine.prefills
+            else replace(made, late=(slower.since, slower.until, slower.factor))
         )
     for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
@@ -151,26 +155,34 @@ def model_of(found: Timeline, slower: Slower | None, stalls: Stalls, holds: bool
         engines[number] = replace(engines[number], **limits)
     opened = steps.opened
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
-    arrival = np.where(lat.arrival[rids] == UNKNOWN, opened[lat.first[rids]], lat.arrival[rids])
+    known = lat.arrival[rids] != UNKNOWN
+    arrival = np.where(known, lat.arrival[rids], opened[lat.first[rids]])
     start = np.where(lat.start[rids] == UNKNOWN, arrival, lat.start[rids])
+    front = np.maximum(arrival - start, 0)
+    if known.any():  # who has no wait of its own came as fast as the others
+        front = np.where(known, front, np.minimum(front, int(np.median(front[known]))))
     ends, began = np.zeros(len(found.service.rids), np.int64), found.pulls[0, rids]
     on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
     np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
     pull = lat.ttft_parts[rids, TTFT.transfer]  # it counts for those who change engines
     handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     ttft, _ = lat.metrics
-    waits, output = ttft.part(TTFT.queue_step, TTFT.queue_other), ttft.part(TTFT.output)
+    output = ttft.part(TTFT.output)
+    waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
+        lat.arrival[ttft.rids] != UNKNOWN
+    ]
+    least = int(np.percentile(waits, _LEAST)) if holds and len(waits) else 0
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
     return ServiceModel(
-        models, rids, start, np.maximum(arrival - start, 0), lat.prompt[rids], turns, growth, first, last,
-        pull, handover, tail, np.full(len(rids), np.percentile(waits, _LEAST) if holds else 0, np.int64),
+        models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
+        pull, handover, tail, np.full(len(rids), least, np.int64),
     )  # fmt: skip
 
 
-def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost | None) -> EngineModel:
-    steps, part = found.steps, found.steps.of(number)
+def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> EngineModel:
+    steps, part, stalls = found.steps, found.steps.of(number), found.stalls
     mine = np.arange(part.start, part.stop)
     mine = mine[steps.size[mine] > 0]
     opened, closed = steps.opened[mine], np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
@@ -203,8 +215,17 @@ def _engine(found: Timeline, number: int, work: F64, stalls: Stalls, cost: Cost 
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
+        swaps=_swaps(found, number),
         stalls=tuple(zip(stalls.begin[still].tolist(), stalls.lasting[still].tolist(), strict=True)),
     )  # fmt: skip
+
+
+def _swaps(found: Timeline, number: int) -> bool:
+    """Whether what is taken out of batches mostly comes back without being computed again."""
+    here = found.steps.engine[found.pair_step] == number
+    again = found.pair_admitted & here
+    again[found.entries] = False
+    return int(np.count_nonzero(found.pair_swapped & here)) > int(np.count_nonzero(again))
 
 
 def line_of(x: I64, y: I64) -> tuple[float, float]:
@@ -268,7 +289,7 @@ def _run(
         budget, evicted = engine.budget, False
         chosen: list[tuple[_Row, int]] = []
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
-            room.blocks(waiting[0].prompt) <= free - engine.margin)  # fmt: skip
+            waiting[0].lacks(waiting[0].prompt or engine.width, room) <= free - engine.margin)  # fmt: skip
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
@@ -277,7 +298,7 @@ def _run(
             while need > free and not row.out:
                 victim = running.pop()
                 chosen = [one for one in chosen if one[0] is not victim]
-                free += victim.restart()
+                free += victim.restart(engine.swaps)
                 waiting.appendleft(victim)
                 evicted = True
                 if not running:  # it does not fit even alone: it comes to nothing
@@ -293,7 +314,7 @@ def _run(
             row = waiting[0]
             if not engine.chunked and chosen and row.prompt > budget:
                 break
-            count = min(row.prompt, budget) if engine.chunked else row.prompt
+            count = (min(row.prompt, budget) if engine.chunked else row.prompt) or engine.width
             need = row.lacks(count, room)
             rest = free - (engine.margin if running else 0)
             if need > rest or (engine.whole and row.lacks(row.prompt, room) > rest):
@@ -311,8 +332,9 @@ def _run(
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
-        if time >= engine.late[0]:
-            forward *= engine.late[1]
+        since, until, factor = engine.late
+        if time >= since:
+            forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.after))
         end = time + around + engine.dispatch + forward + engine.draft
         left -= len(chosen)
@@ -353,10 +375,11 @@ class _Row(Struct, eq=False):
         """How many blocks it needs for ``count`` tokens more."""
         return max(int(room.blocks(self.context + count)) - self.blocks, 0)
 
-    def restart(self) -> int:
-        """Take it out of the batch: all of its context is computed again. Returns the blocks it held."""
+    def restart(self, kept: bool) -> int:
+        """Take it out of the batch, to compute its context again unless that is ``kept``; the blocks that it held."""
         held, self.blocks, self.out = self.blocks, 0, True
-        self.prompt, self.context = round(self.context) + max(self.prompt, 1), 0.0
+        if not kept:
+            self.prompt, self.context = round(self.context) + max(self.prompt, 1), 0.0
         return held
 
 
@@ -376,12 +399,17 @@ def undrafted(model: ServiceModel) -> ServiceModel:
     return with_engines(alone, width=1, draft=0.0)
 
 
-def twice(model: ServiceModel) -> ServiceModel:
-    """``model`` with a second instance, which takes every other request of each engine."""
-    count, order = len(model.engines), np.lexsort((model.start, model.first))
-    second = np.zeros(len(order), np.int64)
-    second[order] = np.arange(len(order)) % 2 * count
-    return replace(model, engines=model.engines * 2, first=model.first + second, last=model.last + second)
+def twice(model: ServiceModel, chosen: Bools | None = None) -> ServiceModel:
+    """``model`` with a second one of the engines ``chosen`` (all), which takes every other request of each."""
+    count = len(model.engines)
+    doubled = np.ones(count, np.bool_) if chosen is None else chosen
+    moved = {}
+    for name in ("first", "last"):
+        engine = getattr(model, name)
+        order, second = np.lexsort((model.start, engine)), np.zeros(len(engine), np.int64)
+        second[order] = np.arange(len(order)) % 2 * count
+        moved[name] = engine + np.where(doubled[engine], second, 0)
+    return replace(model, engines=model.engines * 2, **moved)
 
 
 def evenly(model: ServiceModel, engines: I64) -> ServiceModel:

@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import FAR_LONGER, HALF
 from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
-from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
+from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
 
-Work = IntEnum("Work", "prefill mixed decode dummy", start=0)
-"""What a step computes."""
+Work = IntEnum("Work", "prefill mixed decode dummy unknown", start=0)
+"""What a step computes; unknown where neither its requests nor its type tell."""
 Cycle = IntEnum("Cycle", "schedule forward sampling draft bubble idle", start=0)
 """What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
+_MIXING = np.uint64(0x9E3779B97F4A7C15)
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""
 
@@ -77,13 +78,46 @@ class Engine(Struct, frozen=True):
 def keys_of(service: Service) -> U64:
     """A number for the requests of each batch, the same for the same requests at the same turn; 0 is none."""
     members = service.members
-    mixed = members.rid.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = members.rid.astype(np.uint64) * _MIXING
     for column in (members.iter, members.phase, members.tokens):
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + column.astype(np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
     total = np.append(np.uint64(0), np.cumsum(mixed))
     keys: U64 = total[members.offset[1:]] - total[members.offset[:-1]]
     return keys
+
+
+def inner_rows(service: Service, keys: U64) -> I64:
+    """The execution that each execution lies in, -1 of one that lies in none: a part of that step; (batches,).
+
+    A worker writes its own event below that of the engine, under another name and for the same requests, whose turns
+    and tokens it may leave out: ``keys`` are made those of the step.
+    """
+    batches, members = service.batches, service.members
+    outer = np.full(len(batches), -1)
+    rows = np.flatnonzero((batches.passes == Pass.execute) & (batches.start != UNKNOWN) & (batches.end != UNKNOWN))
+    rows = rows[(np.diff(members.offset) > 0)[rows]]
+    names = np.unique(batches.name[rows])
+    if len(names) < 2:
+        return outer
+    total = np.append(np.uint64(0), np.cumsum((members.rid.astype(np.uint64) + np.uint64(1)) * _MIXING))
+    of_rids = total[members.offset[1:]] - total[members.offset[:-1]]
+    rank = np.empty(len(batches), np.int64)
+    rank[np.lexsort((-batches.end, batches.start))] = np.arange(len(batches))
+    for name in names.tolist():
+        mine, others = (rows[chosen] for chosen in (batches.name[rows] == name, batches.name[rows] != name))
+        _, group = np.unique(of_rids[np.append(others, mine)], return_inverse=True)
+        # Within the same requests the last one that began before is searched, of several at a time the longest one.
+        place = group.astype(np.int64) * (len(batches) + 1) + rank[np.append(others, mine)]
+        order = np.argsort(place[: len(others)], kind="stable")
+        at = np.searchsorted(place[: len(others)][order], place[len(others) :]) - 1
+        found = others[order[np.maximum(at, 0)]] if len(others) else mine
+        same = (at >= 0) & (of_rids[found] == of_rids[mine])
+        same &= np.maximum(batches.end[mine] - batches.end[found], 0) <= HALF * (batches.end - batches.start)[mine]
+        if same.mean() > HALF:
+            outer[mine[same]] = found[same]
+            keys[mine[same]] = keys[found[same]]
+    return outer
 
 
 def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
@@ -125,11 +159,16 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     return engines, of
 
 
-def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
-    """The steps of all engines, without what a cycle went to while no request was there (``with_idle``)."""
+def steps_of(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
+    """The steps of all engines, without what a cycle went to while no request was there (``with_idle``).
+
+    An execution that has an ``outer`` one is no step of its own.
+    """
     batches = service.batches
     engine = np.where(batches.process >= 0, of_process[batches.process], -1)
-    executions = np.flatnonzero((batches.passes == Pass.execute) & (engine >= 0) & (batches.start != UNKNOWN))
+    executions = np.flatnonzero(
+        (batches.passes == Pass.execute) & (outer < 0) & (engine >= 0) & (batches.start != UNKNOWN)
+    )
     sound = (batches.start[executions] >= 0) & (batches.end[executions] < np.iinfo(np.int64).max // 2)
     executions = executions[sound & (batches.end[executions] != UNKNOWN)]
     lead = np.zeros(len(of_process), bool)
@@ -141,7 +180,8 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
     number = engine[row]
     schedule = _schedules(service, keys, engine, row)
     has = schedule >= 0
-    start, end = batches.start[row], batches.end[row]
+    start = batches.start[row]
+    end, drafted = _drafted(service, of_process, number, start, batches.end[row])
     blocks = {
         name: np.where(has, getattr(batches, name)[schedule], UNKNOWN) for name in ("free_blocks", "allocated_blocks")
     }
@@ -149,16 +189,36 @@ def steps_of(service: Service, keys: U64, of_process: I64) -> Steps:
         for name, values in blocks.items():
             told = np.where(events >= 0, getattr(service.kv_blocks, name)[events], UNKNOWN)
             values[at] = np.where(values[at] == UNKNOWN, told, values[at])
-    prompts, decoded, size = _work(service, row)
-    with_prompts = np.where(decoded > 0, Work.mixed, Work.prefill)
-    work = np.where(prompts > 0, with_prompts, np.where(size > 0, Work.decode, Work.dummy))
+    prompts, decoded, size, work = _work(service, row)
     steps = Steps(
         number, row, start, end, np.where(has, batches.start[schedule], UNKNOWN),
         np.where(has, batches.end[schedule], UNKNOWN), work, size, prompts, decoded,
         blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(Cycle)), np.int64),
     )  # fmt: skip
-    _cycles(service, steps)
+    _cycles(service, steps, drafted)
     return steps
+
+
+def _drafted(service: Service, of_process: I64, engine: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """When each step ends with its drafts, which some engines make after the execution, and how long these take."""
+    rows, drafts = service.batches, service.spec_decodes
+    mine = np.flatnonzero(rows.passes == Pass.draft)
+    begun, until = np.append(rows.start[mine], drafts.start), np.append(rows.end[mine], drafts.end)
+    lasting = np.append(minus(rows.end, rows.start)[mine], drafts.draft)
+    lasting = np.where(lasting == UNKNOWN, minus(until, begun), lasting)
+    process = np.append(rows.process[mine], drafts.process)
+    where = np.where(process >= 0, of_process[process], 0)
+    end, took = end.copy(), np.zeros(len(start), np.int64)
+    for number in np.unique(engine).tolist():
+        steps = np.flatnonzero(engine == number)
+        here = np.flatnonzero((where == number) & (begun != UNKNOWN) & (until != UNKNOWN) & (lasting >= 0))
+        # Dates are rounded: the middle of what lies in a step is in it for sure.
+        at = np.searchsorted(start[steps], begun[here] + (until - begun)[here] // 2, "right") - 1
+        here, at = here[at >= 0], at[at >= 0]
+        np.maximum.at(took, steps[at], lasting[here])
+        following = np.append(start[steps][1:], np.iinfo(np.int64).max)[at]
+        np.maximum.at(end, steps[at], np.minimum(until[here], following))
+    return end, took
 
 
 def _events_before(service: Service, engine: I64, number: I64, start: I64) -> Iterator[tuple[I64, I64]]:
@@ -190,7 +250,7 @@ class Late(Struct, frozen=True):
     lag: int
 
 
-def late_workers(service: Service, keys: U64, steps: Steps, engines: list[Engine]) -> list[Late]:
+def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines: list[Engine]) -> list[Late]:
     """The worker of each engine that begins last. Workers wait for each other, so that its step is the shortest one.
 
     When it begins is not asked, as the clock of its host may be another one.
@@ -201,12 +261,15 @@ def late_workers(service: Service, keys: U64, steps: Steps, engines: list[Engine
     for number, engine in enumerate(engines):
         mine = steps.row[steps.of(number)]
         mine = mine[keys[mine] > 0]
-        if len(engine.processes) < 2 or not len(mine):
-            continue
         known, first = np.unique(keys[mine], return_index=True)
-        lasting = np.full((len(engine.processes), len(known)), np.nan)
-        for place, name in enumerate(engine.processes):
-            theirs = rows[batches.process[rows] == codes[name]]
+        own = rows[np.isin(batches.process[rows], [codes[name] for name in engine.processes])]
+        own = own[outer[own] >= 0] if (outer[own] >= 0).any() else own  # what lies around them is the engine's
+        workers = np.unique(batches.process[own]).tolist()  # a process may schedule only
+        if len(workers) < 2 or not len(mine):
+            continue
+        lasting = np.full((len(workers), len(known)), np.nan)
+        for place, worker in enumerate(workers):
+            theirs = own[batches.process[own] == worker]
             at = np.minimum(np.searchsorted(known, keys[theirs]), len(known) - 1)
             same = known[at] == keys[theirs]
             lasting[place, at[same]] = (batches.end - batches.start)[theirs[same]]
@@ -214,7 +277,7 @@ def late_workers(service: Service, keys: U64, steps: Steps, engines: list[Engine
         if whole.sum() < len(first) / 2:
             continue
         lag = np.median(lasting[:, whole].max(axis=0) - lasting[:, whole], axis=1)
-        found.append(Late(number, codes[engine.processes[int(lag.argmax())]], int(lag.max())))
+        found.append(Late(number, workers[int(lag.argmax())], int(lag.max())))
     return found
 
 
@@ -225,7 +288,7 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
     if not len(schedules):
         return np.full(len(row), -1)
     both = np.append(schedules, row)
-    _, key = np.unique(keys[both] + engine[both].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15), return_inverse=True)
+    _, key = np.unique(keys[both] + engine[both].astype(np.uint64) * _MIXING, return_inverse=True)
     time = np.append(batches.start[schedules], batches.end[row])
     rank = np.empty(len(both), np.int64)
     rank[np.argsort(time, kind="stable")] = np.arange(len(both))
@@ -237,8 +300,8 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
     return np.where(same, found, -1)
 
 
-def _work(service: Service, row: I64) -> tuple[I64, I64, I64]:
-    """Tokens of prompts and of decodes, and the requests, of the batches ``row``."""
+def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
+    """Tokens of prompts and of decodes, the requests, and what of ``Work`` the batches ``row`` do."""
     members, batches = service.members, service.batches
     tokens = tokens_of(service)
     prompt = np.append(0, np.cumsum(np.where(is_prompt(service), tokens, 0)))
@@ -247,15 +310,28 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64]:
     prompts = prompt[last] - prompt[first]
     listed = [prompts, both[last] - both[first] - prompts, last - first]
     columns = [batches.prefill_tokens[row], batches.decode_tokens[row], batches.size[row]]
-    found = [np.where((of == 0) & (column > 0), column, of) for of, column in zip(listed, columns, strict=True)]
-    return found[0], found[1], found[2]
+    found = (np.where((of == 0) & (column > 0), column, of) for of, column in zip(listed, columns, strict=True))
+    prompts, decoded, size = found
+    silent = (members.phase == UNKNOWN) & (members.iter == UNKNOWN) & (members.tokens == UNKNOWN)
+    told = (summed(members.batch, (~silent).astype(np.int64), len(batches)) > 0)[row] | (columns[1] > 0)
+    kind = batches.kind[row]
+    by_kind = np.where(np.isin(kind, (Kind.other, NONE)), np.where(size > 0, Work.unknown, Work.dummy), _WORK_OF[kind])
+    work = np.select(
+        [(prompts > 0) & (decoded > 0), prompts > 0, told & (size > 0)],
+        [Work.mixed, Work.prefill, Work.decode],
+        by_kind,
+    )
+    return prompts, decoded, size, work
+
+
+_WORK_OF = np.array([Work[name] if name in Work.__members__ else Work.unknown for name in Kind.__members__])
 
 
 def is_prompt(service: Service) -> Bools:
-    """Whether each member of a batch computes (part of) its prompt: by its type, else by its turn and tokens."""
-    members = service.members
-    guess = (members.iter == 0) | (members.tokens > _FEW)
-    prompt: Bools = np.where(members.phase == UNKNOWN, guess, members.phase == 0)
+    """Whether each member of a batch computes (part of) its prompt: by its type, or turn and tokens, or the batch."""
+    members, kind = service.members, service.batches.kind[service.members.batch]
+    guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & (kind == Kind.prefill))
+    prompt: Bools = np.where(members.phase == UNKNOWN, guess & (kind != Kind.decode), members.phase == 0)
     return prompt
 
 
@@ -276,8 +352,8 @@ _FEW = 16
 """More tokens than one request decodes in a step, drafts included."""
 
 
-def _cycles(service: Service, steps: Steps) -> None:
-    """Fill ``steps.cycle`` but for idle time."""
+def _cycles(service: Service, steps: Steps, drafted: I64) -> None:
+    """Fill ``steps.cycle`` but for idle time; drafts took ``drafted`` ns of each step."""
     n = len(steps)
     same = np.append(False, steps.engine[1:] == steps.engine[:-1])
     before = np.where(same, np.append(0, steps.end[:-1]), steps.opened)
@@ -288,9 +364,8 @@ def _cycles(service: Service, steps: Steps) -> None:
     begin = np.clip(steps.start, before, end)
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
-    after, draft = _after_forward(service, steps)
-    after = np.minimum(after, end - begin)
-    draft = np.minimum(draft, after)
+    after = np.minimum(np.maximum(_after_forward(service, steps), drafted), end - begin)
+    draft = np.minimum(drafted, after)
     steps.cycle[:, Cycle.schedule] = closed - opened
     steps.cycle[:, Cycle.forward] = end - begin - after
     steps.cycle[:, Cycle.sampling] = after - draft
@@ -299,9 +374,9 @@ def _cycles(service: Service, steps: Steps) -> None:
     assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
 
 
-def _after_forward(service: Service, steps: Steps) -> tuple[I64, I64]:
-    """Time of each execution after its forward pass, and what of it the draft model took; 0 where nothing tells."""
-    after, draft = np.zeros(len(steps), np.int64), np.zeros(len(steps), np.int64)
+def _after_forward(service: Service, steps: Steps) -> I64:
+    """Time of each step after its forward pass, 0 where nothing tells; drafts behind the execution are in it."""
+    after = steps.end - service.batches.end[steps.row]
     process = service.batches.process[steps.row]
     forwards = service.forwards
     for code in np.unique(process).tolist():
@@ -310,19 +385,8 @@ def _after_forward(service: Service, steps: Steps) -> tuple[I64, I64]:
             continue
         at = np.searchsorted(forwards.start[theirs], steps.end[mine]) - 1
         inside = (at >= 0) & (forwards.start[theirs][at] >= steps.start[mine])
-        after[mine] = np.where(inside, np.maximum(steps.end[mine] - forwards.end[theirs][at], 0), 0)
-    drafts, members = service.spec_decodes, service.members
-    if len(drafts) and len(members):
-        wide = np.int64(1) << 32
-        known = drafts.draft != UNKNOWN
-        turns, first = np.unique(drafts.rid[known] * wide + drafts.iter[known], return_index=True)
-        turn = members.rid * wide + members.iter
-        at = np.minimum(np.searchsorted(turns, turn), max(len(turns) - 1, 0))
-        took = np.where(turns[at] == turn, drafts.draft[known][first[at]], 0) if len(turns) else np.zeros(len(turn))
-        longest = np.zeros(len(service.batches), np.int64)
-        np.maximum.at(longest, members.batch, took.astype(np.int64))
-        draft = longest[steps.row]
-    return after, draft
+        after[mine] = np.where(inside, np.maximum(steps.end[mine] - forwards.end[theirs][at], 0), after[mine])
+    return after
 
 
 def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:

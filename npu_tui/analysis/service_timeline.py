@@ -57,8 +57,10 @@ class Latencies(Struct, eq=False):
     ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 9): TPOT here is the
     time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the first
     schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the engine at
-    ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. A request that is not
-    ``complete`` has parts, but does not count in percentiles.
+    ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. It took ``whole`` to its end. A
+    request that is not ``complete`` has parts, but does not count in percentiles. The first token of one that is not
+    ``streamed`` left with the last one: its ``ttft`` lasts until the step that gave it. One whose first token would
+    have left before its prompt was computed is ``contradicted``: its ``ttft`` is unknown.
     """
 
     start: I64
@@ -75,6 +77,9 @@ class Latencies(Struct, eq=False):
     ttft_parts: I64
     tpot_parts: I64
     complete: Bools
+    whole: I64
+    streamed: Bools
+    contradicted: Bools
 
     @property
     def answered(self) -> I64:
@@ -94,6 +99,12 @@ class Latencies(Struct, eq=False):
             Metric("ttft", [*TTFT.__members__], answered, self.ttft_parts[answered], np.ones(len(answered), np.int64)),
             Metric("tpot", [*TPOT.__members__], decoded, self.tpot_parts[decoded], self.tokens[decoded] - 1),
         )
+
+    @property
+    def end_to_end(self) -> Metric:
+        """From the request to its end."""
+        rids = np.flatnonzero(self.complete & (self.whole != UNKNOWN))
+        return Metric("e2e", [], rids, self.whole[rids][:, None], np.ones(len(rids), np.int64))
 
 
 class Metric(Struct, frozen=True):
@@ -131,10 +142,28 @@ class Metric(Struct, frozen=True):
         return every, tail
 
 
+class Stalls(Struct, frozen=True):
+    """When engines stood still though they had requests: before or in ``step``, from ``begin`` on, ``lasting`` ns.
+
+    One of each step at the most, those of an engine in order of time.
+    """
+
+    step: I64
+    begin: I64
+    lasting: I64
+
+    @property
+    def end(self) -> I64:
+        """(n,), ns."""
+        end: I64 = self.begin + self.lasting
+        return end
+
+
 class Timeline(Struct, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
-    ``keys`` (batches,) are the same for the same requests at the same turn.
+    ``keys`` (batches,) are the same for the same requests at the same turn, ``outer`` (batches,) is the execution that
+    another one of the same requests is a part of, else -1.
     Its context begins anew where it is ``pair_admitted``: at first, on another engine, after a preemption. It comes to
     an engine with the pairs ``entries``, at the moments ``came``. ``pulls`` (2, requests) is when the first pull of its
     KV blocks began and the last one ended. The clock of each engine was ``ahead`` of that of the requests by so many
@@ -142,11 +171,14 @@ class Timeline(Struct, eq=False):
     that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
     long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
     a step leaves out, as it computes prompts first, have theirs too. ``paused`` (steps,) is for how much longer than
-    usual nothing ran before a step, though requests were under way.
+    usual nothing ran before a step, though requests were under way, and ``stuck`` how much longer it took than its work
+    costs, where that is many times as long. Where it is ``pair_swapped``, other requests were served in steps before,
+    and the context is there again without being computed.
     """
 
     service: Service
     keys: U64
+    outer: I64
     engines: list[Engine]
     steps: Steps
     latencies: Latencies
@@ -155,6 +187,7 @@ class Timeline(Struct, eq=False):
     pair_tokens: I64
     pair_prompt: Bools
     pair_admitted: Bools
+    pair_swapped: Bools
     entries: I64
     came: I64
     queued: I64
@@ -163,12 +196,22 @@ class Timeline(Struct, eq=False):
     pulls: I64
     ahead: I64
     paused: I64
+    stuck: I64
     room: Room = Room(0, 0, (), ())
 
     @property
     def serves(self) -> Bools:
         """Whether each engine gives tokens."""
         return np.array([not engine.prefills for engine in self.engines], np.bool_)
+
+    @property
+    def stalls(self) -> Stalls:
+        """Pauses between steps, and steps that take many times as long as what they compute costs."""
+        steps, lasting = self.steps, np.maximum(self.paused, self.stuck)
+        step = np.flatnonzero(lasting)
+        # A pause is before a step, be it before or after its schedule.
+        before = np.where(steps.start - steps.opened > self.paused, steps.start, steps.opened) - self.paused
+        return Stalls(step, np.where(self.paused >= self.stuck, before, steps.start)[step], lasting[step])
 
     @property
     def serving(self) -> I64:

@@ -270,6 +270,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.load.load import opening_of
     from npu_tui.nearby import with_beside
     from npu_tui.profile.profile import Profile
+    from npu_tui.tui.crossing import met
     from npu_tui.tui.picture import job_picture, picture, unknown_keys
     from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
     from npu_tui.whole_file import write_file
@@ -290,14 +291,15 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
         write_file(Path(options.output), drawn.encode())
         return DONE
     thresholds = Thresholds(**settings.thresholds)
-    profiles = []
+    profiles, found = list[Profile](), list[bool]()
     for opening in with_beside(openings):
         try:
             profiles.append(Profile(opening.trace(), opening.source, thresholds))
+            found.append(opening.optional)
         except InputError:
             if not opening.optional:
                 raise
     notes = Path(options.notes) if options.notes else None
-    drawn = picture(profiles, columns, rows, keys, terminal, start, notes)
+    drawn = picture(met(profiles, found), columns, rows, keys, terminal, start, notes)
     write_file(Path(options.output), drawn.encode())
     return DONE

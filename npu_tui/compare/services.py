@@ -52,8 +52,8 @@ def load_of(side: JudgedService, path: str) -> LoadRow:
     means = dict.fromkeys(LOAD.values(), float("nan")) | {"tokens_per_s": side.figures["tokens_per_s"]}
     if len(requests) > 1:
         means["requests_per_s"] = (len(requests) - 1) / max(int(start.max() - start.min()) / 1e9, 1e-9)
-        means["prompt_tokens"] = float(lat.prompt[requests].mean())
-        means["output_tokens"] = float(tokens[tokens > 0].mean()) if (tokens > 0).any() else float("nan")
+        for name, counts in (("prompt_tokens", lat.prompt[requests]), ("output_tokens", tokens)):
+            means[name] = float(counts[counts > 0].mean()) if (counts > 0).any() else float("nan")
     known = {name: None if mean != mean else round(mean, 3) for name, mean in means.items()}
     return LoadRow(path=path, requests=len(requests), **known)
 

@@ -63,8 +63,12 @@ class Schema(Struct, frozen=True):
 
 
 def column_name(heading: str) -> str:
-    """A heading as the name of a column: ``Total Time(us)`` is ``total_time_us``, ``Ratio(%)`` is ``ratio_percent``."""
-    return _NOT_A_WORD.sub("_", heading.strip().lower().replace("%", " percent ")).strip("_")
+    """A heading as the name of a column: ``Total Time(us)`` is ``total_time_us``, ``Ratio(%)`` is ``ratio_percent``.
+
+    A sign before the name says what is counted: ``+WAITING`` is a change, and another column than ``waiting``.
+    """
+    words = re.sub(r"^\s*\+", "change of ", heading).strip().lower().replace("%", " percent ")
+    return _NOT_A_WORD.sub("_", words).strip("_")
 
 
 def declared(

@@ -32,10 +32,12 @@ from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import (
+    CHANGES,
     NONE,
     PASS_OF,
     TABLES,
     UNKNOWN,
+    WHOLE_MS,
     Clock,
     Kind,
     Members,
@@ -43,6 +45,7 @@ from npu_tui.trace.service import (
     Rows,
     Service,
     Spans,
+    Statuses,
     columns_of,
     minus,
     plus,
@@ -76,10 +79,15 @@ def _schema(table: type[Rows]) -> Schema:
         columns.append(Column("duration", "length", ("during_time(ms)", "during_time")))
     if table.FILE == "batch":
         columns.append(Column("members", "requests", ("res_list",)))
+    if table is Statuses:
+        columns += [Column(f"{name}_change", "whole", (f"+{name}",)) for name in CHANGES]
+        columns += [Column(name, "whole", (heading,)) for name, heading in SIZES.items()]
     events = not {"rid", "end"}.isdisjoint(table.__struct_fields__)
     return Schema(table.FILE, tuple(columns), (), only=True, events=events)
 
 
+SIZES = {"prompt_tokens": "=recvTokenSize", "output_tokens": "=replyTokenSize"}
+"""Columns of requests that early versions wrote as marks beside the states: a mark is of the event at its time."""
 SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}
 """The file of every table."""
 
@@ -95,7 +103,8 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     for _, odd in read.values():
         reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
     tables_read = {name: table for name, (table, _) in read.items()}
-    tables_read |= reading.of_events([name for name in ("requests", "batches") if not len(tables_read[name].frame)])
+    missing = [name for name in ("requests", "batches") if not len(tables_read[name].frame)]
+    tables_read |= reading.of_events(missing, tables_read["statuses"].frame.select("time", *SIZES))
     frames = {name: table.frame for name, table in tables_read.items()}
     clock = _clock(list(frames.values()))
     codes = _Codes(Codes(), Codes(), clock.shift, {})
@@ -175,12 +184,12 @@ class _Reading:
             odd += reading.messages
         return reading, odd
 
-    def of_events(self, missing: list[str]) -> dict[str, Reading]:
-        """The tables ``missing`` as far as the file of events tells them."""
+    def of_events(self, missing: list[str], marks: pl.DataFrame) -> dict[str, Reading]:
+        """The tables ``missing`` as far as the file of events tells them, with the sizes that ``marks`` tell."""
         if not missing or SPANS not in self.files:
             return {}
         try:
-            tables = tables_of_events(self._folder / SPANS)
+            tables = tables_of_events(self._folder / SPANS, marks)
         except OSError as error:
             self.odd.append(message("companion.unreadable", name=SPANS, why=reason(error)))
             return {}
@@ -262,11 +271,17 @@ class _Codes(Struct):
             columns["passes"] = np.array([*passes, NONE], np.int8)[columns["name"]]
         if "kind" in table.__struct_fields__:
             columns["kind"] = self._kinds(columns)
+        _leave_out_filled(columns)
         order = np.arange(len(frame))
         times = columns[table.BY]
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
+        for name in CHANGES if table is Statuses else ():
+            changes = _numbers(frame[f"{name}_change"])[order]
+            if (there := changes != UNKNOWN).any():
+                states = np.cumsum(np.where(there, changes, 0))
+                columns[name] = states - min(int(states.min()), 0)  # some were there when the recording began
         return table(**columns), order
 
     def leave_out(self, values: npt.NDArray[Any], impossible: npt.NDArray[np.bool_], place: tuple[str, str]) -> None:
@@ -276,10 +291,12 @@ class _Codes(Struct):
             self.impossible[place] = self.impossible.get(place, 0) + count
 
     def _moments(self, frame: pl.DataFrame, name: str) -> I64:
-        """Moments from ms since 1970, where they can be, else from dates."""
+        """Moments from ms since 1970, from dates where these are finer or the only ones."""
         moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
         dates = _numbers(frame[f"{name}_date"])
-        return np.where((moments < 0) & (dates != UNKNOWN), dates - self.shift, moments)
+        dates = np.where(dates == UNKNOWN, UNKNOWN, dates - self.shift)
+        finer = (moments % WHOLE_MS == 0) & (dates // WHOLE_MS == moments // WHOLE_MS)
+        return np.where((dates != UNKNOWN) & ((moments < 0) | finer), dates, moments)
 
     def _kinds(self, columns: dict[str, Any]) -> I8:
         """What batches compute, by their type, without one by how many requests are in which phase."""
@@ -291,8 +308,24 @@ class _Codes(Struct):
         return np.where(by_type == NONE, by_size.astype(np.int8), by_type)
 
 
-_ZERO_IS_UNKNOWN = frozenset({"queue", "first_token"})
-"""Lengths that the tool writes as 0 where it has none."""
+def _leave_out_filled(columns: dict[str, Any]) -> None:
+    """Make unknown what the tool fills with 0: blocks where there are none in all, parts of a batch that has none."""
+    if "total_blocks" in columns:
+        none = columns["total_blocks"] == 0
+        for name in _BLOCKS:
+            columns[name][none] = np.nan if name == "usage" else UNKNOWN
+    if "decode_tokens" in columns:
+        for names in (("tokens",), ("prefill_size", "decode_size"), ("prefill_tokens", "decode_tokens")):
+            filled = (columns["size"] > 0) & np.logical_and.reduce([columns[name] == 0 for name in names])
+            for name in names:
+                columns[name][filled] = UNKNOWN
+    if "output_tokens" in columns:
+        columns["output_tokens"][(columns["output_tokens"] == 0) & (columns["first_token"] != UNKNOWN)] = UNKNOWN
+
+
+_BLOCKS = "total_blocks", "used_blocks", "free_blocks", "allocated_blocks", "freed_blocks", "usage"
+_ZERO_IS_UNKNOWN = frozenset({"queue", "first_token", "prompt_tokens"})
+"""What the tool writes as 0 where it has none."""
 _MAY_BE_NEGATIVE = frozenset({"bubble"})
 
 

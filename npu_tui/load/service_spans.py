@@ -167,8 +167,10 @@ _SEVERAL = set(",[]{}:")
 """What stands in a text that names several requests."""
 
 
-def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
+def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.Series]]:
     """The columns of the tables ``requests`` and ``batches`` from the events of ``path`` alone, by table.
+
+    ``marks`` have sizes of requests at a ``time``: they are of the event that begins then.
 
     As the exporter does: a request begins with its first httpReq and ends with its last httpRes, DecodeEnd,
     sendResponse or outputSync; it waits from its first Enqueue to the end of its last Dequeue; its first token is there
@@ -177,12 +179,18 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
     import polars as pl  # most services have tables
 
     rows = []
+    marked = marks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in marks.columns[1:]))
+    times = set(marked["time"])
     with open_file(path).stream() as stream:
         first = array_start(stream.read(_HEAD))
         for chunk in ChunkReader(stream, first or 0, decode_events, strict_json) if first is not None else ():
             for event in chunk.events:
                 word, begin = event.name.lower(), parse_time(event.ts)
-                if event.ph in ("X", *_INSTANTS) and begin != INVALID and word in _MARKS | PASS_OF.keys():
+                if (
+                    event.ph in ("X", *_INSTANTS)
+                    and begin != INVALID
+                    and (word in _MARKS or word in PASS_OF or begin in times)
+                ):
                     end = begin + round(min(event.dur, _LONGEST_US) * 1000 if event.dur > 0 else 0)
                     args = _args(event)
                     rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
@@ -193,14 +201,15 @@ def tables_of_events(path: Path) -> dict[str, dict[str, pl.Series]]:
     events = pl.DataFrame(rows, columns, orient="row")
     what, begin_of, end_of = pl.col("word"), pl.col("start"), pl.col("end")
     single = events.filter(~what.is_in([*PASS_OF]) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
+    single = single.join(marked.unique("time"), left_on="start", right_on="time", how="left", maintain_order="left")
     begun = begin_of.filter(what == "httpreq").min()
     requests = single.group_by("rid", maintain_order=True).agg(
         start=begun,
         execution=end_of.filter(what.is_in(_ENDS)).max() - begun,
         queue=end_of.filter(what == "dequeue").max() - begin_of.filter(what == "enqueue").min(),
         first_token=end_of.filter(what.is_in(_TOKENS)).min() - begun,
-        prompt_tokens=pl.col("prompt_tokens").filter(what == "httpreq").drop_nulls().first(),
-        output_tokens=pl.col("output_tokens").filter(what.is_in(_ENDS)).drop_nulls().first(),
+        prompt_tokens=pl.coalesce("prompt_tokens", "prompt_tokens_right").drop_nulls().first(),
+        output_tokens=pl.coalesce("output_tokens", "output_tokens_right").drop_nulls().first(),
     )
     batches = events.filter(what.is_in([*PASS_OF])).with_columns(members=pl.coalesce("members", "rid"))
     return {
@@ -220,7 +229,8 @@ _ENDS = ("httpres", "decodeend", "sendresponse", "outputsync")
 _TOKENS = ("detokenize", "sendresponse")
 _MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", "enqueue", "dequeue"})
 _ARGS = {
-    "rid": ("rid",), "members": ("res_list",), "type": ("batch_type",), "size": ("batch_size",),
+    "rid": ("rid",), "members": ("res_list",), "type": ("batch_type", "batchType"),
+    "size": ("batch_size", "batchSize"),
     "prompt_tokens": ("recvTokenSize=", "recvTokenSize"), "output_tokens": ("replyTokenSize=", "replyTokenSize"),
 }  # fmt: skip
 """What each column is called in the args of an event."""

@@ -174,7 +174,8 @@ class _Lanes:
         first_token[(first_token > end) & (end != UNKNOWN)] = UNKNOWN  # one of the two is wrong
         known = first_token != UNKNOWN
         waited = plus(start, requests.queue)
-        waited = np.where((waited != UNKNOWN) & known, np.minimum(waited, first_token), waited)
+        if (beyond := known & (waited >= first_token)).any():
+            waited = np.where(beyond, self._taken(start, first_token), waited)
         begun = np.where(waited == UNKNOWN, start, waited)
         spans = (
             (start, waited),
@@ -190,6 +191,15 @@ class _Lanes:
             instance = self._service.text(process % width - 1) if len(processes) > 1 else ""
             mine = np.flatnonzero(where == number)
             self._samples(pid, statuses, mine, ("waiting", "running", "swapped"), instance)
+
+    def _taken(self, start: I64, first_token: I64) -> I64:
+        """When each request was first in a batch: its wait goes on after a preemption, to beyond its first token."""
+        service, late = self._service, np.iinfo(np.int64).max
+        members, taken = service.members, np.full(len(service.rids) + 1, late)  # the last one has no name
+        begun = service.batches.start[members.batch]
+        np.minimum.at(taken, members.rid[begun != UNKNOWN], begun[begun != UNKNOWN])
+        first = taken[service.requests.rid]
+        return np.where((first > start) & (first < first_token), first, first_token)
 
     def add_engines(self) -> None:
         """A layer for each data parallel rank, or process where no rank is known: what it schedules and executes."""

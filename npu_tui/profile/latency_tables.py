@@ -47,9 +47,9 @@ _ENGINE = f"engine dp_rank steps wall {' '.join(_WORK)} {' '.join(_CYCLE)}"
 
 
 def latency(judged: JudgedService, profile: Profile) -> Sheet:
-    """TTFT and TPOT of a service."""
+    """TTFT, TPOT and the time to the end of the answer of a service."""
     rows = []
-    for metric in judged.found.latencies.metrics:
+    for metric in (*judged.found.latencies.metrics, judged.found.latencies.end_to_end):
         values = metric.values
         if len(values):
             shares = np.rint(np.percentile(values, (50, 90, 99, 100))).astype(np.int64).tolist()
@@ -92,7 +92,7 @@ def latencies(judged: JudgedService, profile: Profile) -> Sheet:
         "decoding": numbers(decoding, UNKNOWN),
         "per_token": numbers(each, UNKNOWN),
         "tokens": numbers(tokens, UNKNOWN),
-        "prompt": numbers(lat.prompt[kept]),
+        "prompt": numbers(lat.prompt[kept], UNKNOWN),
         "turns": numbers(lat.turns[kept]),
         "complete": numbers(lat.complete[kept]),
         "ttft_most": _most(lat.ttft_parts[kept], TTFT, lat.ttft[kept] != UNKNOWN),
@@ -146,7 +146,7 @@ LATENCY = _table(
     page="metric requests average=mean p50 p90 p99 longest",
     section="latency",
     row="LatencyRow",
-    about="TTFT or TPOT of the complete requests; percentiles are numpy's ``linear``.",
+    about="TTFT, TPOT or E2E (to the end of the answer) of the complete requests; percentiles are numpy's ``linear``.",
 )
 LATENCY_PARTS = _table(
     latency_parts,
@@ -173,7 +173,7 @@ _REQUEST = "rid engine start ttft per_token decoding tokens prompt turns complet
 LATENCIES = _table(
     latencies,
     sql=f"{_REQUEST} {' '.join(_TTFT)} {' '.join(_TPOT)}",
-    json="rid engine? start? ttft? per_token? decoding? tokens? prompt turns complete ttft_most? tpot_most? "
+    json="rid engine? start? ttft? per_token? decoding? tokens? prompt? turns complete ttft_most? tpot_most? "
     + " ".join(f"{name}?" for name in (*_TTFT, *_TPOT)),
     page="rid start ttft ttft_most per_token tpot_most prompt_tokens=prompt output_tokens=tokens",
     section="latencies",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_replay import (
@@ -33,10 +34,10 @@ from npu_tui.rules.service_facts import (
     ServiceRule,
     draft_of,
 )
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN
 
-WAITING = Threshold("service_waiting", 1.0)
 LONG_PROMPT = Threshold("service_long_prompt", 8.0)
 ACCEPTED = Threshold("service_accepted", 0.3)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
@@ -49,25 +50,52 @@ _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 def _queue(facts: ServiceFacts) -> Cause | None:
     """Requests wait though there are blocks: the batch is full."""
     steps, waits = facts.found.steps, facts.ttft.part(TTFT.queue_full)
-    shares, waiting = facts.ttft.shares(waits), facts.waiting(TTFT.queue_full)
-    if not facts.notable(shares) or waiting < facts.limits[WAITING]:
+    shares = facts.ttft.shares(waits)
+    if not facts.notable(shares):
         return None
+    side, more = _short_side(facts)
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
     now, then = facts.figures, facts.after(_more_room) if limited else None
-    near = {"ttft_p99": _ENOUGH, "tpot_p99": _MORE}
-    helps = then is not None and all(then[name] < limit * now[name] for name, limit in near.items())
+    helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
+    helps = helps and facts.better(now, then) >= _AS_GOOD * facts.better(now, facts.after(more))
+    empty = _without_queue(facts)
+    if facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
+        return None  # a burst of more than a step takes, and no limit that could be lifted
     words = {
         "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),
-        "mean": float(waits.mean()), "waiting": waiting, "tokens": int((steps.prompts + steps.decoded).max()),
+        "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
-    kind = "room" if helps else "load"
-    return draft_of(
+    kind = "room" if helps else "burst" if empty >= HALF else "load"
+    found = draft_of(
         max(shares), "queue", f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
-        facts.cost(TTFT.queue_full), facts.held(TTFT.queue_full), _more_room if helps else twice, f"service_{kind}",
+        facts.cost(TTFT.queue_full), facts.held(TTFT.queue_full), _more_room if helps else more,
+        f"service_{kind if helps or not side else side}",
     )  # fmt: skip
+    said = message(f"finding.service.queue_{side}", **words) if side else ""
+    return replace(found, detail=sentences(found.detail, said))
 
 
-_ENOUGH, _MORE = 0.5, 1.5
+_AS_GOOD, _MORE = 0.5, 1.5
+"""More places are the remedy that gives half of what a second instance does, where tokens do not take far longer."""
+
+
+def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
+    """The side on which most requests wait, prefill or decode, where they are apart, and more instances of it."""
+    found, waits = facts.found, facts.found.waited[:, TTFT.queue_full]
+    if found.serves.all():
+        return "", twice
+    serves = bool(waits[found.serves].sum() > waits[~found.serves].sum())
+    return "decode" if serves else "prefill", lambda model: twice(model, found.serves == serves)
+
+
+def _without_queue(facts: ServiceFacts) -> float:
+    """The share of the time in which no request waits for a place."""
+    found, lat = facts.found, facts.latencies
+    rids = facts.ttft.rids[facts.ttft.part(TTFT.queue_full) > 0]
+    low, high = lat.start[rids], lat.start[rids] + lat.ttft[rids] - lat.ttft_parts[rids, TTFT.prefill]
+    begin, end = union(low, high)
+    span = int(found.steps.end.max()) - int(lat.start[facts.ttft.rids].min())
+    return 1 - float((end - begin).sum() / max(span, 1))
 
 
 def _more_room(model: ServiceModel) -> ServiceModel:
@@ -79,7 +107,7 @@ def _chunks(facts: ServiceFacts) -> Cause | None:
     found, now = facts.found, facts.figures
     chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
     each = float(chunks[facts.ttft.rids].mean())
-    if each < _SEVERAL or facts.model is None or facts.waiting(TTFT.queue_full) >= facts.limits[WAITING]:
+    if each < _SEVERAL or facts.model is None:
         return None
     budget = min(engine.budget for engine in facts.model.engines)
     then = facts.after(_larger) if budget < MANY else None
@@ -120,9 +148,13 @@ def _kv(facts: ServiceFacts) -> Cause | None:
     short = steps.free[(steps.free != UNKNOWN) & (facts.found.queued == TTFT.queue_blocks)]
     total = int(batches.total_blocks.max()) if len(batches) else UNKNOWN
     kind = "first" if max(first) >= max(tokens) else "tokens"
-    preempted = int((facts.latencies.tpot_parts[:, TPOT.preempted] > 0).sum())
+    again = facts.found.pair_admitted.copy()
+    again[facts.found.entries] = False
+    left_out = ((name, len(np.unique(facts.found.pair_rid[pairs])))
+                for name, pairs in (("preempted", again), ("swapped", facts.found.pair_swapped)))  # fmt: skip
+    taken = {name: count for name, count in left_out if count}
     words = {
-        "share": max(*first, *tokens), "first": max(first), "tokens": max(tokens), "preempted": preempted,
+        "share": max(*first, *tokens), "first": max(first), "tokens": max(tokens), **taken,
         "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
         "steps": len(short),
     }  # fmt: skip
@@ -130,7 +162,7 @@ def _kv(facts: ServiceFacts) -> Cause | None:
         max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
-            message("finding.service.kv_preempted", **words) if preempted else "",
+            *(message(f"finding.service.kv_{name}", **words) for name in taken),
         ),
         facts.cost(TTFT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         lambda model: with_engines(model, blocks=MANY),
@@ -152,20 +184,20 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     """Prompts are computed in or between the steps that decode, most of all a few long ones."""
     lat, steps = facts.latencies, facts.found.steps
     prompts = lat.prompt[facts.ttft.rids]
+    prompts = prompts[prompts > 0]
     if not len(prompts):
         return None
     usual = float(np.median(prompts))
     long = np.flatnonzero(lat.prompt >= facts.limits[LONG_PROMPT] * usual)
     few = 0 < len(long) <= len(prompts) // 5
-    cost = facts.cost(TPOT.surcharge, TPOT.prompts)
-    if few:
-        pairs = facts.found.pair_prompt & np.isin(facts.found.pair_rid, long)
-        of_long = np.zeros(len(steps), bool)
-        of_long[facts.found.pair_step[pairs]] = True
-        extra = np.where(steps.work == Work.prefill, steps.cycle.sum(axis=1), surcharges(steps)) * of_long
-        total = np.append(0, np.cumsum(extra))
-        passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
-        cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), np.minimum(passed, cost), 0)
+    pairs, stuck = facts.found.pair_prompt & (np.isin(facts.found.pair_rid, long) | (not few)), facts.found.stuck
+    shown = np.zeros(len(steps), bool)
+    shown[facts.found.pair_step[pairs]] = True
+    extra = np.where(steps.work == Work.prefill, steps.cycle.sum(axis=1) - stuck, surcharges(steps, stuck)) * shown
+    total = np.append(0, np.cumsum(extra))
+    passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
+    cost = np.minimum(passed, facts.cost(TPOT.surcharge, TPOT.prompts))
+    cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), cost, 0)
     shares = facts.tpot.shares(cost[facts.tpot.rids])
     if max(shares) < facts.limits[SHARE] if few else shares[0] < 2 * facts.limits[TAIL_SHARE]:
         return None
@@ -304,7 +336,8 @@ def _model(facts: ServiceFacts) -> Cause | None:
     slower, found = facts.slower, facts.found
     if slower is None:
         return None
-    share = 1 - 1 / slower.factor
+    kind = "model_drift" if slower.is_slow else "model"
+    share = 1 - 1 / (slower.factor if not slower.is_slow else (1 + slower.factor) / 2)  # half of it on average
     after = found.steps.start[np.maximum(facts.latencies.last, 0)] >= slower.since if len(found.steps) else False
     cost = np.where(after, facts.cost(*COMPUTING) * share, 0).astype(np.int64)
     words = {
@@ -312,9 +345,9 @@ def _model(facts: ServiceFacts) -> Cause | None:
         "steps": int((found.steps.start >= slower.since).sum()), "all": len(found.steps),
     }  # fmt: skip
     return draft_of(
-        share, "model", "model_detail", words, cost,
+        share, kind, f"{kind}_detail", words, cost,
         np.where(found.steps.start >= slower.since, found.steps.forward, 0),
-        lambda model: with_engines(model, late=(MANY << 20, 1.0)),
+        lambda model: with_engines(model, late=(MANY << 20, MANY << 20, 1.0)),
     )  # fmt: skip
 
 
@@ -346,8 +379,8 @@ def _rule(
 SERVICE_RULES = (
     _rule("SERVICE.KV", "kv_block_shortage", _kv, SHARE, TAIL_SHARE),
     _rule(
-        "SERVICE.QUEUE", "request_wait_latency", _queue, SHARE, TAIL_SHARE, WAITING,
-        advice=("service_room", "service_load"),
+        "SERVICE.QUEUE", "request_wait_latency", _queue, SHARE, TAIL_SHARE,
+        advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", _wait, SHARE, TAIL_SHARE),
     _rule(
@@ -362,7 +395,7 @@ SERVICE_RULES = (
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _bubble, SHARE),
     _rule("SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE),
-    _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE, WAITING),
+    _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
         "SERVICE.SAMPLING", "sampler_high_latency",
         _part("sampling", lambda model: with_engines(model, after=(0.0, 0.0)),

@@ -80,7 +80,11 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
 def workers(facts: ServiceFacts) -> Cause | None:
     """A worker begins late in every step, and the others of its engine wait for it."""
     found, steps = facts.found, facts.found.steps
-    late = max(late_workers(found.service, found.keys, steps, found.engines), key=lambda one: one.lag, default=None)
+    late = max(
+        late_workers(found.service, found.keys, found.outer, steps, found.engines),
+        key=lambda one: one.lag,
+        default=None,
+    )
     if late is None:
         return None
     part = steps.of(late.engine)
@@ -150,7 +154,7 @@ def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
 
 def stall(facts: ServiceFacts) -> Cause | None:
     """An engine stands still now and then, or once, though it has requests."""
-    stalls, lat, steps = facts.stalls, facts.latencies, facts.found.steps
+    stalls, lat, steps = facts.found.stalls, facts.latencies, facts.found.steps
     engine, given = steps.engine[stalls.step], plus(lat.start, lat.ttft)
     first, tokens = np.zeros(len(given), np.int64), np.zeros(len(given), np.int64)
     for number in np.unique(engine).tolist():

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Slower, Stalls, slower_since, stalls_of
+from npu_tui.analysis.service_cost import Slower, slower_since
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
@@ -101,12 +101,6 @@ class ServiceFacts:
         """How many requests are in each step after which the next one waits for ``part``, 0 in others."""
         return np.where(self.found.queued == part, self.found.steps.size, 0)
 
-    def waiting(self, part: TTFT) -> float:
-        """How many requests wait for ``part`` on average, on the engine where most do, while it has any to serve."""
-        waited, steps = self.found.waited[:, part], self.found.steps
-        busy = [int(steps.cycle[steps.of(number)][:, :-1].sum()) for number in range(len(waited))]
-        return max((float(time) / max(of, 1) for time, of in zip(waited, busy, strict=True)), default=0.0)
-
     def notable(self, shares: tuple[float, float]) -> bool:
         """Whether a part is more than what a healthy service has."""
         return shares[0] >= self.limits[SHARE] or shares[1] >= self.limits[TAIL_SHARE]
@@ -116,11 +110,6 @@ class ServiceFacts:
         """Since when the model is slower; None where it is not."""
         found = slower_since(self.found)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
-
-    @once
-    def stalls(self) -> Stalls:
-        """When engines stood still."""
-        return stalls_of(self.found)
 
     @property
     def holds(self) -> bool:
@@ -132,10 +121,21 @@ class ServiceFacts:
         """TTFT and TPOT as recorded at some percentiles (ns), and tokens a second; NaN where nothing tells."""
         return recorded(self.found).figures()
 
+    def better(self, now: dict[str, float], then: dict[str, float] | None) -> float:
+        """How much better ``then`` is than ``now``: the best share of a recorded figure, less the worst one."""
+        if then is None:
+            return 0.0
+        shares = [(now[name] - then[name]) / self.figures[name] for name in known(now, then, self.figures)]
+        return max(shares) + min(*shares, 0.0) if shares else 0.0
+
+    def most(self, now: dict[str, float], then: dict[str, float] | None) -> float:
+        """The best share by which a figure of ``then`` is better than ``now``, whatever becomes of the others."""
+        return max((1 - then[name] / now[name] for name in known(now, then)), default=0.0) if then else 0.0
+
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
-        model = model_of(self.found, self.slower, self.stalls, self.holds)
+        model = model_of(self.found, self.slower, self.holds)
         if model is None:
             return None
         found = model, self._faithful(model)
@@ -163,3 +163,8 @@ class ServiceFacts:
         served = replayed(model)
         figures = served.figures()
         return {name: figures[name] if name in faithful else math.nan for name in figures} if served.complete else None
+
+
+def known(*figures: dict[str, float]) -> list[str]:
+    """The figures that all of ``figures`` tell."""
+    return [name for name in FIGURES if all(one[name] > 0 for one in figures)]

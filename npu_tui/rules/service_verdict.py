@@ -6,23 +6,21 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.evidence import half_told
+from npu_tui.analysis.limits import LITTLE
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_replay import FIGURES
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TTFT, Timeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, Judged
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
-from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule
+from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
-_LITTLE = 0.05
-"""The share of a latency below which a cause is for information."""
 _SHOWN = 3
 _REST = 0.2
 """What another remedy must leave of the gain of a finding, for the finding to be one of its own."""
@@ -81,20 +79,9 @@ def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) ->
     )
 
 
-def _known(*figures: dict[str, float]) -> list[str]:
-    """The figures that all of ``figures`` tell."""
-    return [name for name in FIGURES if all(one[name] > 0 for one in figures)]
-
-
-def _better(now: dict[str, float], then: dict[str, float], whole: dict[str, float]) -> float:
-    """How much better ``then`` is than ``now``: the best share of a figure of the ``whole``, less the worst one."""
-    shares = [(now[name] - then[name]) / whole[name] for name in _known(now, then, whole)]
-    return max(shares) + min(*shares, 0.0) if shares else 0.0
-
-
 def _most_saved(now: dict[str, float], then: dict[str, float]) -> str:
     """The figure that is best in ``then`` beside ``now``."""
-    return max(_known(now, then), key=lambda name: now[name] / then[name], default="ttft_p50")
+    return max(known(now, then), key=lambda name: now[name] / then[name], default="ttft_p50")
 
 
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
@@ -124,10 +111,10 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         if after is not None:
             best = _most_saved(now, after)
             saved = 1 - after[best] / now[best]
-        if after is not None and saved < _LITTLE < weight and len(_known(now, after)) < len(_known(now)):
+        if after is not None and saved < LITTLE < weight and len(known(now, after)) < len(known(now)):
             after, saved = None, 1.0  # what it costs is among the figures that are not known
         if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
-            weight = _better(now, after, now)
+            weight = facts.better(now, after)
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
     others = [cause for _, _, cause in weighed]
     weighed = [
@@ -152,7 +139,7 @@ def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause])
     for other in others:
         if other is not one and one.remedy is not None and other.remedy is not None and other.after is not None:
             both = facts.after(other.remedy, one.remedy)
-            weight = weight if both is None else min(weight, _better(other.after, both, facts.figures))
+            weight = weight if both is None else min(weight, facts.better(other.after, both))
     return weight
 
 
@@ -178,7 +165,7 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     if part_of is not None:
         outlook = message("finding.service.part_of", id=part_of)
     return Finding(
-        rule.id, rule.cls, "info" if part_of or share < _LITTLE else severity_of(facts.limits, share), cause.title,
+        rule.id, rule.cls, "info" if part_of or share < LITTLE else severity_of(facts.limits, share), cause.title,
         sentences(cause.detail, outlook), tuple(evidence), advise(*(cause.advice or rule.advice or (rule.id,))),
         None if gain is None else round(gain), "medium" if cause.after is None else "high",
         tuple(title for title, _ in rule.pages), step_after_ns=None if then is None else round(then), part_of=part_of,
@@ -216,7 +203,7 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], unknown: list[Message]) -
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
     if not led and not unknown:
-        told.append(message("service.nothing", share=SHARE.default))
+        told.append(_nothing(facts))
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))
@@ -226,7 +213,33 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], unknown: list[Message]) -
     for number in np.flatnonzero(found.ahead).tolist():
         ahead = int(found.ahead[number])
         told.append(message("service.ahead" if ahead > 0 else "service.behind", engine=number, time=abs(ahead)))
+    lat, rows = found.latencies, found.service.requests
+    left_out, every = int(np.count_nonzero(~lat.complete[rows.rid[rows.rid >= 0]])), len(rows)
+    if left_out > LITTLE * every:
+        told.append(message("service.left_out", count=left_out, all=every))
+    for key, odd in (("unstreamed", ~lat.streamed), ("contradicted", lat.contradicted)):
+        if count := int(np.count_nonzero(odd & (lat.first >= 0))):
+            told.append(message(f"service.{key}", count=count, all=int(np.count_nonzero(lat.first >= 0))))
     idle = min((part[:, Cycle.idle].sum() / max(part.sum(), 1) for part in parts), default=0.0)
     if idle >= SHARE.default:
         told.append(message("service.idle", share=float(idle)))
     return told
+
+
+def _nothing(facts: ServiceFacts) -> Message:
+    """That nothing is to be mended, with the largest part that is no computing where it is a notable one."""
+    parts = [
+        (shares, metric.name, name)
+        for metric in facts.latencies.metrics
+        for place, name in enumerate(metric.names)
+        if name not in _COMPUTED and facts.notable(shares := metric.share(place))
+    ]
+    if not parts:
+        return message("service.nothing", share=SHARE.default)
+    (every, slowest), metric, name = max(parts)
+    words = {"metric": message(f"latency.metric.{metric}"), "part": message(f"latency.part.{name}")}
+    return message("service.most", every=every, slowest=slowest, **words)
+
+
+_COMPUTED = "prefill", "decode", "forward"
+"""Parts in which the engine computes for the request itself."""

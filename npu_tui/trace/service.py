@@ -24,6 +24,8 @@ from npu_tui.trace.once import once
 
 UNKNOWN = int(np.iinfo(np.int64).min)
 """Stands for null in whole numbers."""
+WHOLE_MS = 1_000_000
+"""The tool writes when a request began and how long it took in whole ms, rounded down."""
 NONE = -1
 """Stands for null in codes."""
 
@@ -226,15 +228,22 @@ class Handoffs(Rows):
 
 
 class Statuses(Rows):
-    """How many requests are in which state: a row has one of the three, null is "as before"."""
+    """How many requests are in which state: a row has one of the three, null is "as before".
+
+    Early versions wrote changes (``CHANGES``): their sums are the states.
+    """
 
     FILE, BY = "request_status", "time"
-    time: Annotated[Moment, "timestamp(ms)", "start_datetime"]
+    time: Annotated[Moment, "timestamp(ms) | time", "start_datetime"]
     host: Annotated[Label, "hostuid"]
     process: Annotated[Label, "pid"]
     waiting: Annotated[Count, "waiting"]
     running: Annotated[Count, "running"]
     swapped: Annotated[Count, "swapped"]
+
+
+CHANGES = "waiting", "running"
+"""The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 
 
 class Spans(Rows):

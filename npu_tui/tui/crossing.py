@@ -25,31 +25,33 @@ def meet(session: Session, one: int, other: int) -> bool:
     return offsets[other] - offsets[one] == apart and -traces[other].end < apart < traces[one].end
 
 
-def join_clocks(profiles: Sequence[Profile]) -> None:
-    """Where nothing told the zone of the dates of a service: take the one that lets the NPU work within its time."""
-    first = profiles[0].trace
-    if first.service is None or first.service.clock.basis != "assumed":
-        return
-    for profile in profiles[1:]:
+def met(profiles: Sequence[Profile], optional: Sequence[bool]) -> list[Profile]:
+    """``profiles`` without those that were found beside a service (``optional``) and do not meet it in time.
+
+    Its health says which. Where nothing told the zone of its dates: that which lets an NPU work within its time.
+    """
+    first, kept = profiles[0].trace, [profiles[0]]
+    for profile, is_found in zip(profiles[1:], optional[1:], strict=True):
         npu = profile.trace
-        by = whole_quarters(npu.start_ns + npu.end // 2 - first.start_ns - first.end // 2)
-        inside = -npu.end < npu.start_ns - first.start_ns - by < first.end
-        if inside and -npu.end < npu.start_ns - first.start_ns < first.end:
-            by = 0
-        if inside:
-            first.service.move(by, "device")
-            first.start_ns += by
-            assumed = {"odd.service_clock.assumed"}
-            first.health.warnings[:] = [said for said in first.health.warnings if said.code not in assumed]
-            first.health.warnings.append(message("odd.service_clock.device", shift=first.service.clock.shift))
-            return
+        if is_found and first.service is not None and first.service.clock.basis == "assumed":
+            by = whole_quarters(npu.start_ns + npu.end // 2 - first.start_ns - first.end // 2)
+            if _meets(first, npu, by):
+                by = 0 if _meets(first, npu, 0) else by
+                first.service.move(by, "device")
+                first.start_ns += by
+                assumed = {"odd.service_clock.assumed"}
+                first.health.warnings[:] = [said for said in first.health.warnings if said.code not in assumed]
+                first.health.warnings.append(message("odd.service_clock.device", shift=first.service.clock.shift))
+        if not is_found or _meets(first, npu, 0):
+            kept.append(profile)
+        else:
+            first.health.warnings.append(message("odd.service_apart", path=npu.path))
+    return kept
 
 
-def note_apart(session: Session) -> None:
-    """Say with the health of the service which profiles beside it were not recorded at the same time."""
-    for number, trace in enumerate(session.scene.traces[1:], 1):
-        if not meet(session, 0, number):
-            session.scene.traces[0].health.warnings.append(message("odd.service_apart", path=trace.path))
+def _meets(service: Trace, npu: Trace, by: int) -> bool:
+    """Whether two traces have a moment in common, that of the service ``by`` ns later."""
+    return -npu.end < npu.start_ns - service.start_ns - by < service.end
 
 
 def across(session: Session, selected: Selected, onward: bool) -> Selected | None:

@@ -78,6 +78,7 @@ class Loader:
         self._make = make
         self._picture = picture
         self._lock = RLock()
+        self._found = list[bool]()
         self._listener: Callable[[Heard], object] | None = None
         self._news: Heard | None = None
         self._cancelled = False
@@ -134,6 +135,7 @@ class Loader:
             for opening in self.openings:
                 try:
                     profiles.append(self._profile(opening, progress))
+                    self._found.append(opening.optional)
                 except InputError as error:
                     if not opening.optional:
                         raise
@@ -149,15 +151,11 @@ class Loader:
         self._tell(Ended(result))
 
     def _made(self, profiles: Sequence[Profile]) -> Session:
-        from npu_tui.tui.crossing import join_clocks, note_apart
+        from npu_tui.tui.crossing import met
         from npu_tui.tui.session import make_session
 
-        if any(opening.optional for opening in self.openings):
-            join_clocks(profiles)
-        session = (self._make or make_session)(profiles)
+        session = (self._make or make_session)(met(profiles, self._found) if any(self._found) else profiles)
         session.draw_ahead()
-        if any(opening.optional for opening in self.openings):
-            note_apart(session)
         return session
 
     def _profile(self, opening: Opening, progress: Callable[[int, int, int], bool]) -> Profile:

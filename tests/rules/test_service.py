@@ -21,7 +21,7 @@ from service_causes import write_service
 from service_writer import EPOCH_NS, Folder
 from services import ALL, NEAR, Trouble, outcome
 
-from npu_tui.analysis.service_cost import Cost, Slower, stalls_of
+from npu_tui.analysis.service_cost import Cost, Slower
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import model_of, replayed
 from npu_tui.analysis.thresholds import Thresholds
@@ -197,7 +197,7 @@ def test_an_engine_that_only_makes_dummy_steps(tmp_path: Path) -> None:
         writer.writerows(rows + idle)
     found = timeline(read_service(tmp_path / "out"))
     assert len(found.engines) == 2
-    model, alone = model_of(found, None, stalls_of(found)), model_of(asked, None, stalls_of(asked))
+    model, alone = model_of(found, None), model_of(asked, None)
     assert model is not None
     assert alone is not None
     assert model.engines[0] == model.engines[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,9 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import words as words_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import Pass
-from npu_tui.tui.crossing import across, join_clocks, note_apart
+from npu_tui.tui.crossing import across, met
 from npu_tui.tui.footer import StatusLine
+from npu_tui.tui.loading import Ended, Loader
 from npu_tui.tui.session import Session, make_session
 from npu_tui.view.scene import Selected
 
@@ -88,9 +90,7 @@ def session_of(folder: Path, late_ns: int = 0) -> Session:
     write_npu(folder, opening_of(folder / "out", cached=False).trace(), late_ns)
     openings = with_beside([opening_of(folder / "out", cached=False)])
     profiles = [Profile(opening.trace(), opening.source) for opening in openings]
-    session = make_session(profiles)
-    note_apart(session)
-    return session
+    return make_session(met(profiles, [opening.optional for opening in openings]))
 
 
 @pytest.fixture(scope="module")
@@ -210,14 +210,25 @@ def test_each_engine_leads_to_its_own_rank(tmp_path: Path) -> None:
         assert across(session, step, onward=False) == batch
 
 
-def test_clocks_that_do_not_meet(tmp_path: Path) -> None:
-    """It is said, and no key leads from one to the other."""
+def test_a_profile_of_another_time_is_not_drawn(tmp_path: Path) -> None:
+    """What was found beside the service is left out, and that is said; what a user names is drawn."""
 
     session = session_of(tmp_path, late_ns=8 * 3_600_000_000_000)
     assert [warning.code for warning in session.scene.traces[0].health.warnings] == ["odd.service_apart"]
+    assert len(session.scene.traces) == len(session.profiles) == 1
     service = session.scene.traces[0]
     executed = next(lane for lane in service.lanes if lane.name == "execute")
     assert across(session, Selected(0, executed.first), onward=True) is None
+    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    loaded = Loader([opening_of(tmp_path / "out", cached=False)])
+    loaded.start()
+    while loaded.is_busy:
+        time.sleep(0.01)
+    assert isinstance(loaded.news, Ended)
+    assert isinstance(loaded.news.result, Session)
+    assert len(loaded.news.result.scene.traces) == 1
+    named = [Profile(opening.trace(), opening.source) for opening in openings]
+    assert len(met(named, [False] * len(named))) == len(named) == 2
 
 
 def test_dates_of_an_unknown_zone_are_placed_by_the_npu(tmp_path: Path) -> None:
@@ -238,9 +249,7 @@ def test_dates_of_an_unknown_zone_are_placed_by_the_npu(tmp_path: Path) -> None:
     assert [warning.code for warning in alone.health.warnings] == ["odd.service_clock.assumed"]
     openings = with_beside([opening_of(tmp_path / "out", cached=False)])
     profiles = [Profile(opening.trace(), opening.source) for opening in openings]
-    join_clocks(profiles)
-    session = make_session(profiles)
-    note_apart(session)
+    assert len(met(profiles, [opening.optional for opening in openings])) == len(profiles)
     first = profiles[0].trace
     assert first.start_ns == trace.start_ns + 8 * 3_600_000_000_000
     assert first.service.requests.start[0] == first.start_ns  # type: ignore[union-attr]
