@@ -53,8 +53,8 @@ class Idles(Struct, frozen=True):
         inside = np.flatnonzero(high > low)
         begun, low, high = self.start[inside], low[inside], high[inside]
         split = None if self.split is None else self.split.within(window)
-        ends = self.before[inside], self.after[inside], self.link[inside], self.ahead[inside]
-        return Idles(self.device, low, high, *_late(split, begun, high - low), *ends, split)
+        before, after, link, ahead = self.before[inside], self.after[inside], self.link[inside], self.ahead[inside]
+        return Idles(self.device, low, high, *_late(split, begun, high - low), before, after, link, ahead, split)
 
     def longest(self) -> I64:
         """Positions, the longest free time first."""
@@ -67,7 +67,8 @@ def _late(split: FreeSplit | None, begun: I64, length: I64) -> tuple[F64, F64]:
         return np.zeros(len(begun)), length.astype(np.float64)
     of = np.searchsorted(begun, split.begun)
     late = np.bincount(of, split.late_until - split.start, len(begun))
-    return late, np.bincount(of, np.where(split.linked, 0, split.end - split.start), len(begun))
+    unlinked = np.bincount(of, (split.end - split.start) * ~split.linked, len(begun))
+    return late.astype(np.float64), unlinked.astype(np.float64)
 
 
 def idles(trace: Trace, part: DevicePart) -> Idles:

@@ -194,7 +194,7 @@ def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, st
     collecting = named_on(trace, ("python", "other"), lambda name: name == "GC")
     loading = named_on(trace, ("python", "other"), lambda name: "dataloader" in name.lower())
 
-    def takes(chosen: I64, share: float = _GOOD_PART) -> Bools:
+    def takes(chosen: npt.NDArray[np.integer], share: float = _GOOD_PART) -> Bools:
         spans = union(slices.start[chosen], slices.end[chosen])
         taken = covered_before(*spans, host_end) - covered_before(*spans, host_start)
         return taken >= share * (host_end - host_start)

@@ -43,10 +43,10 @@ class Analyse(Arguments, frozen=True, kw_only=True):
 def record_tool(session: Session, call: Call, given: Record) -> Answer:
     """A profile of the running job."""
     folder = session.roots.place(given.path)
+    out = session.roots.place(str(folder / PROFILES))
     wanted = RecordRequest(
-        session.roots.place(str(folder / PROFILES)), given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack,
-        patience=float(given.wait),
-    )  # fmt: skip
+        out, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack, patience=float(given.wait)
+    )
     recorder = Recorder(RecordingSource(folder), wanted)
     told = _told(recorder.record(RecordClock(call.given_up)))
     newest, before = str(recorder.newest), recorder.before

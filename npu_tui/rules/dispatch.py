@@ -213,11 +213,11 @@ def free(facts: Facts) -> Draft | None:
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
-        words = {"late": late / max(free, 1), "side": side / max(free, 1)}
+        shares = {"late": late / max(free, 1), "side": side / max(free, 1)}
         cause = (
-            message("finding.free.split_copied", copied=copied / max(free, 1), **words)
+            message("finding.free.split_copied", copied=copied / max(free, 1), **shares)
             if copied >= HARDLY_ANY * free
-            else message("finding.free.split", **words)
+            else message("finding.free.split", **shares)
         )
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
