@@ -130,7 +130,7 @@ COMPUTED = {
     "finding.affinity.": {"api", "kernel"},
     "finding.sync.waited.": {"compute", "communication", "copy"},
     "finding.environment.": {name for name, _ in ENVIRONMENT},
-    "chart.": {"lead.words", "depth.words", "ghost.words"},
+    "chart.": {"lead.words", "depth.words"},
     "bars.": {"prep", "compute", "exposed", "copies", "free"},
     "gate.against.": {"slower", "faster", "same", "unsure", "incomparable"},
     "diff.memory.": {"allocated", "reserved"},

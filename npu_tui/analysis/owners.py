@@ -29,7 +29,7 @@ from npu_tui.analysis.path import (
     UNEXPLAINED,
     Path,
 )
-from npu_tui.analysis.replay import Change, Replay, TaskCut
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, TaskCut
 from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.trace.arrays import I64, among, distinct, once_each, summed
@@ -42,8 +42,10 @@ _LEAST = 0.001
 """Share of the path from which an owner's gain is worth a run of the model."""
 
 
-def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change]) -> Owners:
-    """The owners of ``path``, that of the recorded run of ``replay`` or a part of it.
+def owners(
+    replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Change], Change], after: Change = NO_CHANGE
+) -> Owners:
+    """The owners of ``path``, that of the run of ``replay`` with the change ``after``, or a part of it.
 
     ``types_of`` gives the operator types of slices; ``judged`` is a change within what is judged of the run.
     """
@@ -72,7 +74,7 @@ def owners(replay: Replay, types_of: TypesOf, path: Path, judged: Callable[[Chan
     # Each gain is a run of the model: of what holds next to nothing of the path it is not worth one.
     least = _LEAST * cut.length
     told = [
-        replace(row, gain=max(replay.gain(judged(row.change)), 0))
+        replace(row, gain=max(replay.gain(judged(row.change), after), 0))
         if row.change is not None and (row.doing == "wait" or row.on_path >= least)
         else row
         for row in told

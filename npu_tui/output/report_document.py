@@ -46,6 +46,7 @@ from npu_tui.output.report_tables import (
 from npu_tui.output.text import finding_lines
 from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.profile.finding_tables import FINDINGS
+from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.rules.find import RULES
@@ -72,6 +73,10 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         from npu_tui.output.timeline import timeline  # only a page has a picture
 
         blocks.append(timeline(part))
+        if part.selection == WHOLE_TRACE:
+            from npu_tui.output.film import film_blocks
+
+            blocks += film_blocks(part)
     if report.findings:
         blocks.append(_findings(report))
     if report.overlap.total_us is not None:

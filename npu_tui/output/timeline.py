@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.output.document import Picture, Shape, Tip
 from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, Piece, picture_file, screen_shapes
@@ -46,9 +47,9 @@ def timeline_files(part: Profile) -> tuple[str, str]:
     return picture_file(picture, LIGHT), picture_file(picture, DARK)
 
 
-def scene_timeline(scene: Scene) -> Picture:
-    """The lanes of ``scene``, as wide and high as a picture."""
-    return _picture(_explorer_of(scene))
+def scene_timeline(scene: Scene, id_: str = "timeline") -> Picture:
+    """The lanes of ``scene``, as wide and high as a picture; without an ``id_`` below the block before it."""
+    return replace(_picture(_explorer_of(scene)), id=id_)
 
 
 def _explorer(part: Profile) -> Explorer:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question
@@ -27,6 +28,7 @@ from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_cal
 from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.text import HEIGHTS, brief, duration_text
 
 _CELLS = 64
@@ -95,17 +97,10 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
     Raises ``NoReplayError``, ``UnknownChangeError`` for a text that means nothing here, and ``InputError`` if the file
     has changed.
     """
-    device, replay = replay_of(profile)
-    rows: list[Row] = []
-    change, total = NO_CHANGE, 0
-    facts = _facts(profile, device)
-    count = facts.count
-    for asked in _all_asked(profile, facts, replay, texts):
-        change = change | asked.change
-        gain = asked.limited(replay.gain(change) - total)
-        total += gain
-        rows.append(_row(asked, asked.alone(replay) / count, gain / count, facts.step_ns - total / count))
-    run = replay.run(change)
+    asked = ask(profile, texts)
+    device, replay, facts, count = asked.device, asked.replay, asked.facts, asked.facts.count
+    rows, total = asked.rows()
+    run = replay.run(asked.change)
     return WhatIf(
         source=PathSource(profile.path),
         device=device,
@@ -118,21 +113,44 @@ def whatif(profile: Profile, texts: Sequence[str], cells: int = _CELLS) -> WhatI
         step_us=us(facts.step_ns),
         step_after_us=us(facts.step_ns - total / count),
         gain_us=us(total / count),
-        changes=tuple(rows),
-        timeline=_timeline(replay, run, change, cells),
+        changes=rows,
+        timeline=_timeline(replay, run, asked.change, cells),
     )
 
 
-def predicted(profile: Profile, texts: Sequence[str]) -> Run:
-    """The run of that device with all of ``texts`` changed; raises what ``whatif`` does."""
+class AskedRun(Struct, frozen=True):
+    """The run of a ``device`` with the changes ``asked`` for, one after another."""
+
+    device: int | None
+    replay: Replay
+    facts: Facts
+    asked: tuple[Asked, ...]
+
+    @property
+    def change(self) -> Change:
+        """All of them at once."""
+        return reduce(or_, (each.change for each in self.asked), NO_CHANGE)
+
+    def rows(self) -> tuple[tuple[Row, ...], int]:
+        """What each change adds to those before it, and by how much the run gets shorter with all of them, ns."""
+        rows, change, total, count = [], NO_CHANGE, 0, self.facts.count
+        for asked in self.asked:
+            change = change | asked.change
+            gain = asked.limited(self.replay.gain(change) - total)
+            total += gain
+            after = self.facts.step_ns - total / count
+            rows.append(_row(asked, asked.alone(self.replay) / count, gain / count, after))
+        return tuple(rows), total
+
+
+def ask(profile: Profile, texts: Sequence[str]) -> AskedRun:
+    """The run of that device with ``texts`` changed; raises what ``whatif`` does."""
     device, replay = replay_of(profile)
-    change = NO_CHANGE
-    for asked in _all_asked(profile, _facts(profile, device), replay, texts):
-        change = change | asked.change
-    return replay.run(change)
+    facts = _facts(profile, device)
+    return AskedRun(device, replay, facts, tuple(_asked(profile, facts, replay, text) for text in texts))
 
 
-class _Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True):
     """A change of the run: its text, how many slices or ranks it concerns, and the finding's ``remedy`` that it is."""
 
     text: str
@@ -153,11 +171,7 @@ _FIX = re.compile(r"fix\s+(?P<id>\S+)", re.IGNORECASE)
 _OWNER = re.compile(r"owner\s+(?P<name>.+)", re.IGNORECASE)
 
 
-def _all_asked(profile: Profile, facts: Facts, replay: Replay, texts: Sequence[str]) -> list[_Asked]:
-    return [_asked(profile, facts, replay, text) for text in texts]
-
-
-def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
+def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> Asked:
     """What ``text`` changes: a question of ``parse_question``, ``fix ID`` (a finding), ``owner NAME`` (of the path)."""
     asked = " ".join(text.split())
     if (owner := _OWNER.fullmatch(asked)) is not None:
@@ -165,14 +179,14 @@ def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> _Asked:
     match = _FIX.fullmatch(asked)
     if match is None:
         question = parse_question(replay.model, text, profile.types_of)
-        return _Asked(question.text, within(facts, question.change), question.matches)
+        return Asked(question.text, within(facts, question.change), question.matches)
     known = {finding.whatif: finding.remedy for finding in profile.findings.findings}
     remedies = {asked.removeprefix("fix "): remedy for asked, remedy in known.items() if asked and remedy}
     name = match["id"].upper()
     if name not in remedies:
         raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))
     change = remedies[name].change
-    return _Asked(f"fix {name}", change, _matches(change), remedies[name])
+    return Asked(f"fix {name}", change, _matches(change), remedies[name])
 
 
 def _matches(change: Change) -> int:
@@ -186,7 +200,7 @@ def _told(profile: Profile, facts: Facts) -> ToldPath:
     return next(told for told in profile.critical_paths if told.device == facts.part.device)
 
 
-def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> _Asked:
+def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> Asked:
     """The run without the owners of the critical path that ``name`` means."""
     told = _told(profile, facts)
     if told.owners is None:
@@ -203,14 +217,14 @@ def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> _Ask
     if not changes:
         raise UnknownChangeError(message("whatif.owner_needed", name=owner_text(profile.trace, owners[0])))
     change = reduce(or_, changes)
-    return _Asked(text, change, _matches(change))
+    return Asked(text, change, _matches(change))
 
 
 _NAMED = 8
 """Owners that are named where another one is asked for."""
 
 
-def _row(asked: _Asked, alone: float, gain: float, after: float) -> Row:
+def _row(asked: Asked, alone: float, gain: float, after: float) -> Row:
     return Row(text=asked.text, matches=asked.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
@@ -311,10 +325,15 @@ def _owners(profile: Profile, facts: Facts) -> Iterator[str]:
     owners = () if told.owners is None else told.owners.owners
     gainful = sorted((owner for owner in owners if owner.gain), key=lambda owner: -(owner.gain or 0))
     for owner in [owner for owner in gainful if owner.kind != "late_rank"][:_OWNERS]:
-        line = "" if owner.where is None else f" at {place_in(owner.where)}"
-        with labelling(str):  # it is asked again as it stands
-            name = words(owner_name(profile.trace, owner))
-        yield f"owner {name}{line}"
+        yield owner_question(profile.trace, owner)
+
+
+def owner_question(trace: Trace, owner: Owner) -> str:
+    """How the run without ``owner`` of the critical path is asked for."""
+    line = "" if owner.where is None else f" at {place_in(owner.where)}"
+    with labelling(str):  # it is asked again as it stands
+        name = words(owner_name(trace, owner))
+    return f"owner {name}{line}"
 
 
 def _number(replay: Replay, peer: int) -> str:

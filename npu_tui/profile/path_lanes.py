@@ -7,11 +7,16 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.owner import Owner, Owners
-from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path
+from npu_tui.analysis.owners import owners
+from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path, critical_path
+from npu_tui.analysis.replay import Change, Replay
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.judged import within
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, short_call
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
@@ -61,7 +66,9 @@ class ShownPath(Struct, eq=False):
 
 def shown_paths(profile: Profile) -> list[ShownPath]:
     """The paths of all devices of ``profile``; raises ``InputError`` as ``critical_paths`` does."""
-    return [_shown(profile, told) for told in profile.critical_paths]
+    paths = profile.critical_paths
+    tids = {part.device: replay.model.tids for part, replay in profile.replays if replay is not None} if paths else {}
+    return [_shown(profile.trace, told, tids.get(told.device, np.zeros(0, np.int64))) for told in paths]
 
 
 def path_charts(trace: Trace, shown: Sequence[ShownPath]) -> list[Chart]:
@@ -82,17 +89,25 @@ def _nothing(trace: Trace) -> StepFunction:
     return StepFunction(none, none, trace.end)
 
 
-def _shown(profile: Profile, told: ToldPath) -> ShownPath:
-    found, trace = told.owners, profile.trace
+def played_path(profile: Profile, facts: Facts, replay: Replay, change: Change, played: Trace, place: I64) -> ShownPath:
+    """The path of the run of ``replay`` with ``change``, as ``analysis.film`` has ``played`` it.
+
+    ``place`` is the number of each recorded slice there. The gain of an owner is what is gained beside ``change``.
+    """
+    path = critical_path(replay, change)
+    found = owners(replay, profile.types_of, path, partial(within, facts), change)
+    path = replace(found.path, item=place[found.path.item])
+    told = ToldPath(facts.part.device, facts.unit_name, facts.count, replay.model.floor, replace(found, path=path))
+    return _shown(played, told, replay.model.tids)
+
+
+def _shown(trace: Trace, told: ToldPath, tids: I64) -> ShownPath:
+    found = told.owners
     if found is None or not len(found.path):
         return ShownPath(told)
     path = found.path
     longest = np.argsort(path.start - path.end, kind="stable")
     names = ["\n".join(_forms(trace, owner)) for owner in found.owners]
-    tids = next(
-        (replay.model.tids for part, replay in profile.replays if part.device == told.device and replay is not None),
-        np.zeros(0, np.int64),
-    )
     marks, item = _marks(trace, path, tids, told.floor)
     rows = make_rows(np.array([0, len(path)], np.int64), item, path.start, path.end)
     owner = found.owner.astype(np.int32)

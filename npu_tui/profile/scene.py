@@ -13,14 +13,11 @@ from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.memory import AMOUNTS, APP, Memory, MemoryCurve
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
-from npu_tui.analysis.replay import Run
-from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.profile.network_tables import port_samples
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
-from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace
@@ -242,23 +239,3 @@ def _depth(profile: Profile, device: int | None) -> StepFunction:
 def _losses(devices: list[Dispatch]) -> Losses:
     losses = [waiting(device) for device in devices]
     return Losses(*(np.concatenate(parts) for parts in zip(*losses, strict=True))) if losses else Losses.none()
-
-
-def ghost_charts(run: Run) -> list[Chart]:
-    """A chart for each stream that ``run`` keeps busy: 1 while it runs something, 0 else."""
-    tasks, trace = run.model.tasks, run.model.trace
-    busy = np.isin(tasks.kind, (KERNEL, COLLECTIVE))
-    charts = []
-    for stream in np.unique(tasks.stream[busy]).tolist():
-        tasks_of_stream = busy & (tasks.stream == stream)
-        lane = trace.lanes[stream]
-        function = partial(_busy, run.starts[tasks_of_stream], run.ends[tasks_of_stream])
-        charts.append(Chart("ghost", lane.layer, say("whatif.ghost"), function, lane=lane.index))
-    return charts
-
-
-def _busy(start: I64, end: I64) -> StepFunction:
-    """1 within ``[start, end)``, 0 between them."""
-    low, high = union(start, end)
-    time = np.stack((low, high), axis=1).reshape(-1)
-    return StepFunction(time, np.tile(np.array([1, 0], np.int64), len(low)), int(high[-1]) if len(high) else 0)

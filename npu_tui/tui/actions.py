@@ -63,7 +63,7 @@ def _finding(id_: str, key: str, direction: int) -> Command:
         id_,
         "slices",
         (key,),
-        lambda screen: screen.contents.go_to_finding(direction),
+        lambda screen: screen.next_finding(direction),
         lambda screen: screen.next_finding(direction),
     )
 
@@ -136,6 +136,7 @@ ACTIONS: tuple[Command, ...] = (
     _command("path", "slices", ("semicolon",), lambda screen: screen.path.longest()),
     _finding("finding_next", "e", 1),
     _finding("finding_previous", "E", -1),
+    _command("film", "slices", ("exclamation_mark",), lambda screen: screen.films.toggle()),
     _command("link_back", "links", ("left_square_bracket",), lambda screen: screen.walk.follow(False)),
     _command("link_forward", "links", ("right_square_bracket",), lambda screen: screen.follow_link()),
     _command("sibling_previous", "links", ("left_parenthesis",), lambda screen: screen.walk.sibling(-1)),

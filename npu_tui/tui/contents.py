@@ -162,8 +162,11 @@ class Contents:
 
     def _now(self) -> Context:
         state, turn = self._explorer.state, self._tabs[self._panel.tab].turn
+        focused = self._explorer.focused
+        if self._session.film is not None and self._panel.tab == "findings":
+            focused = None  # both runs of a film have the findings of the recorded one
         return Context(
-            self._session, state.selection, state.range, self._explorer.focused, state.link_category,
+            self._session, state.selection, state.range, focused, state.link_category,
             self._finder.hits, state.cursor, turn, state.over,
         )  # fmt: skip
 
@@ -265,6 +268,12 @@ class Contents:
             return say(f"{self._walked}.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
         return self._show_finding(found, found[(at + direction) % len(found)])
+
+    @property
+    def cause(self) -> str:
+        """What the row under the cursor of the open table names that a run can do without; nothing elsewhere."""
+        row = self._panel.row_at_cursor() if self._panel.is_shown else None
+        return "" if row is None else row.cause
 
     def _open_walked(self) -> None:
         """Show the table that is gone through, unless Details are open: they show the evidence of each row."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.output.whatif import owner_question
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_text
 from npu_tui.tui.contents import Contents
@@ -67,6 +68,16 @@ class PathWalk:
         if not 0 <= at < len(path.longest):
             return say("path.last" if direction > 0 else "path.first")
         return self._go(index, path, at)
+
+    def cause(self) -> str:
+        """How the run without the owner of the stretch at the cursor is asked for; empty without a path."""
+        index, path = self._path()
+        if path is None:
+            return ""
+        here = self._here()
+        at = here.stretch if here is not None else self._nearest(index, path)[0]
+        owner = path.found.owners[int(path.found.owner[at])]
+        return owner_question(self._session.scene.traces[index], owner)
 
     def longest(self) -> str:
         """To the longest stretch; from there to the next longest, after the last to the first again."""

@@ -12,10 +12,10 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Document
+from npu_tui.output.film import Film, causes, film_of
 from npu_tui.output.text import ALL, text_lines
-from npu_tui.output.whatif import NoReplayError, predicted, remedies, remedies_document, whatif, whatif_document
+from npu_tui.output.whatif import NoReplayError, remedies, remedies_document
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.scene import ghost_charts
 from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.rules.glossary import words_called
@@ -25,7 +25,7 @@ from npu_tui.tui.commands import Command, Where, commands_of
 from npu_tui.tui.flags import FlagMarks
 from npu_tui.tui.prompt import Prompt
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.scene import Chart, Scene
+from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
 
 QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
@@ -192,27 +192,26 @@ class Querying:
 
 
 _OFF = "off"
-_LEAST_CELLS, _BESIDE = 24, 20
-"""Cells of a ghost on the narrowest screen, and what the sheet needs beside it."""
 
 
 class Supposed(Struct, frozen=True):
     """The answer: a ``title`` with ``lines``, or in ``error`` why there is none.
 
-    ``ghosts`` go below the streams of trace number ``trace``; None leaves those that are there.
+    ``film`` is that of trace number ``trace``; with ``is_off`` the one on screen is over.
     """
 
     title: str = ""
     lines: tuple[str, ...] = ()
     error: str = ""
     trace: int = 0
-    ghosts: tuple[Chart, ...] | None = ()
+    film: Film | None = None
+    is_off: bool = False
 
 
 class Supposing:
     """Asks in ``prompt`` what to change in the run of the trace at the cursor, and gives the answer to ``answer``.
 
-    ``work`` runs a function in a thread, ``width`` tells the cells of the screen.
+    ``work`` runs a function in a thread.
     """
 
     def __init__(
@@ -222,47 +221,57 @@ class Supposing:
         profiles: Sequence[Profile],
         work: Callable[[Callable[[], object], str], object],
         answer: Callable[[Supposed], object],
-        width: Callable[[], int],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
         self._profiles = profiles
         self._work = work
         self._give = answer
-        self._width = width
 
     def open(self) -> None:
         """Ask for the changes."""
         self._prompt.open("whatif", hint=say("whatif.ask"))
 
     def begin(self, text: str) -> None:
-        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the ghosts.
+        """Replay the run with the changes of ``text``, which semicolons or commas part; ``off`` ends the film.
 
         Quotes part them too, as a shell would have it. Without any change those that would gain something are listed.
         """
         changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
-        selection = self._explorer.state.selection
-        trace = 0 if selection is None else selection.trace
         if changes == [_OFF]:
-            self._give(Supposed(trace=trace))
-            return
-        cells = min(max(self._width() * 92 // 100 - _BESIDE, _LEAST_CELLS), 110)
-        self._work(lambda: self._give(self._answer(trace, changes, cells)), "whatif")
+            self._give(Supposed(is_off=True))
+        else:
+            self.play(changes, partial(self._remedies, self._trace) if not changes else None)
 
-    def _answer(self, trace: int, changes: list[str], cells: int) -> Supposed:
-        """What the run would take with ``changes``, or why that cannot be told."""
+    @property
+    def _trace(self) -> int:
+        """The number of the trace at the cursor."""
+        selection = self._explorer.state.selection
+        return self._explorer.trace if selection is None else selection.trace
+
+    def play(self, changes: Sequence[str], instead: Callable[[], Supposed] | None = None) -> None:
+        """Give the film of the run without ``changes``, of its first cause without any, or what comes ``instead``."""
+        make = instead or partial(self._film, self._trace, changes)
+        self._work(lambda: self._give(_told(make)), "whatif")
+
+    def _remedies(self, trace: int) -> Supposed:
+        answer = remedies_document(remedies(self._profiles[trace]))
+        return Supposed(answer.title, _lines(answer))
+
+    def _film(self, trace: int, changes: Sequence[str]) -> Supposed:
         profile = self._profiles[trace]
-        try:
-            if not changes:
-                answer = remedies_document(remedies(profile))
-                return Supposed(answer.title, _lines(answer), trace=trace, ghosts=None)
-            answer = whatif_document(whatif(profile, changes, cells))
-            ghosts = tuple(ghost_charts(predicted(profile, changes)))
-            return Supposed(answer.title, _lines(answer), trace=trace, ghosts=ghosts)
-        except (UnknownChangeError, NoReplayError) as error:
-            return Supposed(error=printable(words(error.said)))
-        except InputError as error:
-            return Supposed(error=printable(words(error.message)))
+        chosen = changes or [each.whatif for each in causes(profile)[:1] if each.whatif]
+        return Supposed(trace=trace, film=film_of(profile, chosen)) if chosen else Supposed(error=say("film.none"))
+
+
+def _told(make: Callable[[], Supposed]) -> Supposed:
+    """What ``make`` makes, or why that cannot be told."""
+    try:
+        return make()
+    except (UnknownChangeError, NoReplayError) as error:
+        return Supposed(error=printable(words(error.said)))
+    except InputError as error:
+        return Supposed(error=printable(words(error.message)))
 
 
 def _lines(answer: Document) -> tuple[str, ...]:

@@ -14,12 +14,14 @@ from textual.timer import Timer
 from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import Blamed
+from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
+from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import FlagMarks, Flags
@@ -98,6 +100,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.first_run = FirstRun(seen)
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
+        self.films = Films(self)
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
@@ -111,10 +114,10 @@ class MainScreen(PanelScreen[Timeline]):
         self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
         self.sides = Sides(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
-        self.supposing = Supposing(
-            prompt, explorer, session.profiles, self._work, partial(self.call_later, self._show_supposed),
-            lambda: self.app.size.width,
-        )  # fmt: skip
+        answer = partial(self.call_later, self._show_supposed)
+        # Whatever row of a film the cursor is in, the recorded run is replayed.
+        replayed = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
+        self.supposing = Supposing(prompt, explorer, replayed, self._begin_film, answer)
         self.querying = Querying(prompt, self.contents.ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
         supposed = self.supposing.begin
@@ -141,7 +144,9 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _look_through(self) -> None:
         """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
-        if not self.session.whole:
+        if self.session.findings:  # of a film, or of what was on screen before it
+            self.head.examined = len(self.session.profiles)
+        if not self.session.whole or self.session.findings:
             return
         self.head.examined = 0
         self._work(partial(self._examine, self.session), "head")
@@ -259,7 +264,9 @@ class MainScreen(PanelScreen[Timeline]):
 
     def show_head(self, anew: bool = True) -> None:
         """Fill the lines above the lanes; not ``anew`` only where they say something else."""
-        if isinstance(self.head, ComparedHead):
+        if self.session.film is not None:
+            show_film(self.head, self.session.film, self.app.size)
+        elif isinstance(self.head, ComparedHead):
             self.head.show(self.explorer, self.app.size)
         else:
             beside_lanes = self.panel.is_shown and self.panel.growth != "full"  # a whole page has room for the verdict
@@ -293,6 +300,8 @@ class MainScreen(PanelScreen[Timeline]):
         elif self.explorer.deselect():
             if not len(self.explorer.state.hits):
                 self.finder.clear()
+        elif self.session.film is not None:
+            self.films.leave()
         elif not self.session.whole:
             self.post_message(self.StopLoading())
         elif self.session.job is not None or self._chosen:
@@ -317,6 +326,10 @@ class MainScreen(PanelScreen[Timeline]):
             return self.ranks.beside(direction)
         if self.session.picture is not None:
             return self.sides.step(direction)
+        if self.session.film is not None:
+            told = self.walk.step(direction)
+            self.explorer.set_offsets(align_film(self.session.scene, self.explorer.state.cursor))
+            return told
         return self.walk.rank(direction) if len(self.session.scene.traces) > 1 else self.walk.step(direction)
 
     def follow_link(self) -> str | None:
@@ -358,15 +371,21 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _show_supposed(self, answer: Supposed) -> None:
         """Show what the run would take, or why it cannot be told."""
-        if answer.error:
-            self.tell(answer.error)
-            return
-        if answer.ghosts is not None:
-            self.session.haunt(answer.trace, list(answer.ghosts))
-            self.explorer.list.refold()
-            self.drawing.changed()
+        self.films.pending = False
         if answer.title:
             self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
+        elif answer.error:
+            self.tell(answer.error)
+        else:
+            self.films.show(answer)
+
+    def _begin_film(self, job: Callable[[], object], group: str) -> None:
+        self.films.pending = True
+        self._work(job, group)
+
+    def next_finding(self, direction: int) -> str | None:
+        """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
+        return self.contents.go_to_finding(direction) if self.session.film is None else self.films.next(direction)
 
     def _show_borrowed(self, told: str) -> None:
         """Say what was borrowed, and show it where it belongs."""
@@ -489,7 +508,8 @@ class MainScreen(PanelScreen[Timeline]):
     @property
     def is_settled(self) -> bool:
         """Whether the timeline, the hits and the panel are those of the last key."""
-        return not (self.drawing.is_pending or self.finder.running or self._panel_timer or self.contents.computing)
+        working = self.finder.running or self.films.pending or self.contents.computing
+        return not (self.drawing.is_pending or working or self._panel_timer)
 
     def _name_selected(self, linked: bool) -> None:
         """Say in the bottom line what is selected, at rest also where its link leads."""

@@ -19,11 +19,12 @@ from npu_tui.trace.snapshot import EVENT_NS
 from npu_tui.trace.text import EventAxis, printable, read_in
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.painter import Painter
-from npu_tui.view.scene import Chart, Scene, Selected
+from npu_tui.view.scene import Scene, Selected
 
 if TYPE_CHECKING:
     from npu_tui.compare.picture import Picture
     from npu_tui.jobs.timelines import Timelines
+    from npu_tui.output.film import Film
     from npu_tui.profile.path_lanes import ShownPath
     from npu_tui.rules.model import Findings
 
@@ -148,8 +149,8 @@ class Session(Struct):
 
     ``findings`` and critical ``paths`` (of every device that did anything) come when a thread has computed them. A
     session that is not ``whole`` shows a part of a trace that is still loading. With a ``picture`` the second profile
-    is held against the first one. ``job`` is there where they are ranks of a job that is open; the screen begins at
-    ``goal``, if there is one.
+    is held against the first one, in a ``film`` it is the first one replayed. ``job`` is there where they are ranks of
+    a job that is open; the screen begins at ``goal``, if there is one.
     """
 
     profiles: Sequence[Profile]
@@ -160,6 +161,7 @@ class Session(Struct):
     picture: Picture | None = None
     job: Timelines | None = None
     goal: Selected | None = None
+    film: Film | None = None
     _examining: dict[int, str] = {}
     _painter: Painter | None = None
 
@@ -223,11 +225,6 @@ class Session(Struct):
         kept = [chart for chart in self.scene.charts[index] if chart.path is None]
         self.scene.charts[index] = [*kept, *charts]
         return bool(charts)
-
-    def haunt(self, index: int, ghosts: list[Chart]) -> None:
-        """Show ``ghosts`` of profile number ``index`` in place of those before; none of them are gone."""
-        kept = [chart for chart in self.scene.charts[index] if chart.kind != "ghost"]
-        self.scene.charts[index] = [*kept, *ghosts]
 
     def remember(self, index: int) -> bool:
         """Take the charts of files beside the trace of profile number ``index``, once read; whether there are any."""

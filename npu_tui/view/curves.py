@@ -25,7 +25,7 @@ CurveKind = ChartKind | Literal["counter"]
 STARVING_NS = -10_000
 """A lead of this or less (ns) is drawn as an alert."""
 
-_GHOST_LEVEL = 4
+_RUNNING_LEVEL = 4
 _CLASS = 7
 _NOTABLE = 50
 """Thousandths of a column that a thread wants a CPU and has none, from which the column shows it."""
@@ -126,7 +126,7 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
     Depth and memory grow from the bottom on a scale up to the maximum of the trace; a share grows by the share of each
     column. A lead points up where the host is ahead and hangs from the top where the device waited, in half decades
     from 3 us to 3 ms; it is red from 10 us of waiting. A CPU is low while its thread runs, high and red where
-    the thread wants one and has none. A ghost is dim where its stream would be busy.
+    the thread wants one and has none.
     """
     if curve.kind == "lead":
         known, lead = curve.cells(viewport)
@@ -136,7 +136,7 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
         grid.char[y, known] = np.where(behind, _UPPER[levels], LOWER_EIGHTHS[levels])[known]
         grid.fg[y, known] = np.where(lead <= STARVING_NS, int(Ink.ALERT), calm)[known]
         return known
-    ink = np.full(viewport.width, Ink.DIM if curve.kind == "ghost" else Ink.COUNTER, np.uint8)
+    ink = np.full(viewport.width, Ink.COUNTER, np.uint8)
     if curve.kind == "counter":
         levels = counter_levels(curve, viewport)
         ink[levels == 1] = Ink.COUNTER_LOW
@@ -144,18 +144,19 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
         taken, running, unknown = (
             curve.share_of(kind, viewport) for kind in (CpuClass.TAKEN, CpuClass.RUNNING, CpuClass.UNKNOWN)
         )
-        levels = np.minimum(-(-_GHOST_LEVEL * running // 1000), _GHOST_LEVEL)
+        levels = np.minimum(-(-_RUNNING_LEVEL * running // 1000), _RUNNING_LEVEL)
         levels = np.where((unknown > 0) & (levels == 0), 1, levels)
         ink[unknown > running] = Ink.DIM
         stolen = taken >= _NOTABLE
-        levels = np.where(stolen, _GHOST_LEVEL + np.clip(-(-_GHOST_LEVEL * taken // 1000), 1, _GHOST_LEVEL), levels)
+        levels = np.where(
+            stolen, _RUNNING_LEVEL + np.clip(-(-_RUNNING_LEVEL * taken // 1000), 1, _RUNNING_LEVEL), levels
+        )
         ink[stolen] = Ink.ALERT
     elif curve.kind == "share":
         levels = np.minimum(-(-8 * curve.shares(viewport) // 1000), 8)
     else:
         known, value = curve.cells(viewport)
-        height = _GHOST_LEVEL if curve.kind == "ghost" else -(-8 * value // max(curve.high, 1))
-        levels = np.where(known & (value > 0), height, 0)
+        levels = np.where(known & (value > 0), -(-8 * value // max(curve.high, 1)), 0)
     drawn: Bools = levels > 0
     if drawn.all():
         grid.char[y], grid.fg[y] = LOWER_EIGHTHS[levels], ink
@@ -193,7 +194,7 @@ def curve_value(curve: Curve, time: int) -> str:
         return f"≤{_memory(curve.high)}" if value is None else _memory(value)
     if curve.kind == "depth":
         return f"≤{curve.high}" if value is None else f"{value}/{curve.high}"
-    if value is None or curve.kind in ("ghost", "share", "cpu"):
+    if value is None or curve.kind in ("share", "cpu"):
         return ""
     if curve.kind == "network":
         return quantity_text(value, "B/s")

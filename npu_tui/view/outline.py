@@ -17,21 +17,21 @@ from npu_tui.trace.model import Lane, Layer, Rows, Trace
 from npu_tui.view.scene import BESIDE_LANES, Chart, Scene, ScreenRow
 
 
-def with_ghosts(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow]:
-    """``rows`` of a layer of trace number ``index`` with the ghost and the CPU of each lane below its last row."""
-    ghosts: dict[int, list[ScreenRow]] = {}
+def with_cpus(scene: Scene, index: int, rows: list[ScreenRow]) -> list[ScreenRow]:
+    """``rows`` of a layer of trace number ``index`` with the CPU of each lane below its last row."""
+    below: dict[int, list[ScreenRow]] = {}
     for number, chart in enumerate(scene.charts[index]):
         if chart.kind in BESIDE_LANES:
             row = ScreenRow("chart", index, chart.layer, name=chart.name, chart=number)
-            ghosts.setdefault(chart.lane, []).append(row)
-    if not ghosts:
+            below.setdefault(chart.lane, []).append(row)
+    if not below:
         return rows
-    last = {row.lane: at for at, row in enumerate(rows) if row.lane in ghosts}
+    last = {row.lane: at for at, row in enumerate(rows) if row.lane in below}
     result: list[ScreenRow] = []
     for at, row in enumerate(rows):
         result.append(row)
         if last.get(row.lane) == at:
-            result += ghosts[row.lane]
+            result += below[row.lane]
     return result
 
 
@@ -104,7 +104,7 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
         for layer in trace.layers:
             if not layer.lanes:
                 continue
-            layer_rows = with_ghosts(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
+            layer_rows = with_cpus(scene, index, _layer_rows(scene, index, layer, folds, leaf_rows, heads))
             rows += layer_rows
             if not layer_rows:
                 rows += _hidden_row(index, layer, folds)

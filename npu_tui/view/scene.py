@@ -175,8 +175,8 @@ def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "path", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "share", "ghost", "cpu", "network", "path"]
-BESIDE_LANES: tuple[ChartKind, ...] = ("ghost", "cpu")
+ChartKind = Literal["lead", "depth", "memory", "share", "cpu", "network", "path"]
+BESIDE_LANES: tuple[ChartKind, ...] = ("cpu",)
 """Charts that are drawn below a lane, not at the end of its layer."""
 LinkMode = Literal["off", "selection", "all"]
 
@@ -231,8 +231,8 @@ class Chart(Struct, frozen=True):
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
     ``top``, ``network`` bytes/s, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the
     first of them until that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did
-    with it, as ``legend`` of its function tells. A ``ghost`` is drawn below ``lane`` and is 1 while that would be busy
-    in a what-if run. A ``path`` has a ``path`` instead of a function, and is drawn above all layers.
+    with it, as ``legend`` of its function tells. A ``path`` has a ``path`` instead of a function, and is drawn above
+    all layers.
     """
 
     kind: ChartKind
@@ -376,8 +376,9 @@ class Scene(Struct):
     Data of a trace is on its own clock. ``offsets`` (ns) lead from the clock of each trace to the scene's; by default
     the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
     of their last samples; ``roles`` those of their lanes, ``labels`` their short names. ``pair`` is set if the second
-    trace is compared with the first. With ``stacked`` the same lanes of all traces are next to each other. Until the
-    scene is ``measured``, classes of links and lost time are unknown and not drawn.
+    trace is compared with the first. With ``stacked`` the same lanes of all traces are next to each other; in a film
+    the last trace, which is the first one replayed, stands above it. Until the scene is ``measured``, classes of links
+    and lost time are unknown and not drawn.
 
     ``start`` and ``end`` are the start of the first trace and the end of the last one, ns on the scene's clock;
     ``whole`` is from the start to the end of the last slice, even one without duration, and lasts 1 ns or more.
@@ -392,6 +393,7 @@ class Scene(Struct):
     offsets: list[int] = []
     pair: Pair | None = None
     stacked: bool = False
+    is_film: bool = False
     measured: bool = True
     lengths: list[int] = []
     roles: list[list[Role]] = []

@@ -241,10 +241,11 @@ def _block(row: ScreenRow) -> tuple[LaneKey, bool, str]:
     return lane_key(row), row.pinned, row.kind if row.kind in ("layer", "hidden") else ""
 
 
-def stacked_rows(shared: SharedLanes, rows: list[ScreenRow]) -> list[ScreenRow]:
+def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], last_above: bool = False) -> list[ScreenRow]:
     """``rows`` with the same lanes of several traces next to each other, in the order of the first trace.
 
-    Heads of traces are dropped, and equal heads of layers are shown once.
+    Heads of traces are dropped, and equal heads of layers are shown once. With ``last_above`` the lanes of later traces
+    stand above those of earlier ones.
     """
     places: dict[tuple[Home, bool, bool], list[list[ScreenRow]]] = {}
     order: list[tuple[Home, bool, bool]] = []
@@ -260,6 +261,6 @@ def stacked_rows(shared: SharedLanes, rows: list[ScreenRow]) -> list[ScreenRow]:
     for where in order:
         blocks = places[where]
         heads = all(len(block) == 1 and block[0].kind == "layer" and block[0].rows is None for block in blocks)
-        for block in blocks[:1] if heads else blocks:
+        for block in blocks[:1] if heads else blocks[::-1] if last_above else blocks:
             result += block
     return result

@@ -294,15 +294,18 @@ def take_over(before: Explorer, now: Explorer) -> None:
     if before.list.idle_away:
         now.list.toggle_idle()
     state, place = before.state, before.place()
-    selection = None if state.selection is None else _same_slice(old, new, state.selection)
+    selection = None if state.selection is None else _same_slice(before.scene, new, state.selection)
     now.state.link_mode, now.state.link_category = state.link_mode, state.link_category
     now.state.hits_only = state.hits_only
     key = _same_row(place.focus, lanes, layers, series)
+    if key[0] >= len(now.scene.traces):  # a row of the replayed run, which is gone
+        key = (0, *key[1:])
     if before.moved:
         start, end = before.fitted
         place = replace(
-            place, start=start + shift, end=end + shift, cursor=place.cursor + shift, selection=selection, focus=key
-        )
+            place, start=start + shift, end=end + shift, cursor=place.cursor + shift, selection=selection, focus=key,
+            offsets=tuple(now.scene.offsets),
+        )  # fmt: skip
         now.return_to(place)
     if state.range is not None:
         now.set_range(state.range[0] + shift, state.range[1] + shift)
@@ -371,8 +374,8 @@ def _same_row(key: RowKey, lanes: dict[int, int], layers: dict[int, int], series
     return trace, layers.get(layer, 0), lanes.get(lane, -1), depth, series.get(curve, -1), chart
 
 
-def _same_slice(old: Trace, new: Trace, selected: Selected) -> Selected | None:
-    items = np.flatnonzero(new.slices.event == old.slices.event[selected.item])
+def _same_slice(scene: Scene, new: Trace, selected: Selected) -> Selected | None:
+    items = np.flatnonzero(new.slices.event == scene.traces[selected.trace].slices.event[selected.item])
     return Selected(0, int(items[0])) if len(items) else None
 
 

@@ -1,4 +1,4 @@
-"""The prompt of ``:whatif``: changes parted by semicolons, the answer as a sheet, a refusal in one line."""
+"""The prompt of ``:whatif``: changes parted by semicolons, the answer as a film, a refusal in one line."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from types import SimpleNamespace
 
 from measured import profile_at
 
+from npu_tui.output.whatif import whatif
 from npu_tui.tui.prompts import Supposed, Supposing
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 
 
-def answers(text: str, width: int = 120) -> list[Supposed]:
+def answers(text: str) -> list[Supposed]:
     posted: list[Supposed] = []
-    explorer = SimpleNamespace(state=SimpleNamespace(selection=None))
-    asked = Supposing(None, explorer, [profile_at(HEALTHY)], lambda job, group: job(), posted.append, lambda: width)
+    explorer = SimpleNamespace(state=SimpleNamespace(selection=None), trace=0)
+    asked = Supposing(None, explorer, [profile_at(HEALTHY)], lambda job, group: job(), posted.append)
     asked.begin(text)
     return posted
 
 
-def test_the_sheet() -> None:
+def test_the_film() -> None:
     (found,) = answers("kernel MatMulV2 x0.5; no sync")
-    assert "shorter" in found.title
-    assert any("kernel MatMulV2 x0.5" in line for line in found.lines)
-    ghosts = [line for line in found.lines if "predicted" in line]
-    assert ghosts
-    assert max(map(len, found.lines)) <= 120
-    (narrow,) = answers("no sync", 40)
-    assert max(len(line) for line in narrow.lines if line.startswith("  predicted")) <= 40
+    assert found.film is not None
+    assert found.film.texts == ("kernel MatMulV2 x0.5", "no sync")
+    answer = whatif(profile_at(HEALTHY), found.film.texts)
+    assert [rung.length for rung in found.film.rungs[:2]] == [1000 * row.step_us for row in answer.changes]
+    (over,) = answers("off")
+    assert over.is_off
 
 
 def test_what_is_no_change() -> None:
@@ -40,7 +40,7 @@ def test_what_is_no_change() -> None:
 def test_without_a_change_those_that_gain_are_listed() -> None:
     (found,) = answers(" ; ")
     assert "each change on its own" in found.title
-    assert found.ghosts is None  # those of the last answer stay
+    assert found.film is None
     gains = [line for line in found.lines if line.startswith(("kernel ", "line ", "no ", "rank"))]
     assert gains
     assert any("kernel " in line for line in gains)
@@ -48,4 +48,4 @@ def test_without_a_change_those_that_gain_are_listed() -> None:
 
 def test_quotes_as_for_a_shell_part_changes() -> None:
     (found,) = answers("\"kernel MatMulV2 x0.5\" 'no sync'")
-    assert found.lines == answers("kernel MatMulV2 x0.5; no sync")[0].lines
+    assert found.film.texts == ("kernel MatMulV2 x0.5", "no sync")

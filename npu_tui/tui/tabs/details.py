@@ -219,8 +219,6 @@ def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
 
 def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
     """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
-    if curve.kind == "ghost":
-        return Text(say("chart.ghost.words"))
     value, style = curve.at(when), "bold"
     known = 0 if value is None else value
     if curve.kind == "depth":

@@ -76,6 +76,7 @@ def findings(now: Context) -> Content:
             values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
             told=partial(finding_text, now.profile, finding, number),
             minor=_is_minor(finding),
+            cause=finding.whatif or "",
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from npu_tui.analysis.owner import Owner
 from npu_tui.load.errors import InputError
+from npu_tui.output.whatif import owner_question
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import duration_text
@@ -135,4 +136,7 @@ def path_table(now: Context, title: str, again: str) -> Content:
     columns = [field for field in PATH_OWNERS.panel if field.column.id not in left_out]
     sheet = PATH_OWNERS.make(now.part, paths=told)
     table = shown(now.trace, PATH_OWNERS, sheet, GAP.join(note), columns=columns, again=again)
-    return replace(table, named=columns[-1].heading)
+    every = [owner for path in told if path.owners is not None for owner in path.owners.owners]
+    trace = now.profile.trace
+    rows = [replace(row, cause=owner_question(trace, owner)) for row, owner in zip(table.rows, every, strict=False)]
+    return replace(table, rows=rows, named=columns[-1].heading)

@@ -125,6 +125,7 @@ class Row(Struct, frozen=True):
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
     gives all there is to say about the row, for Space. ``minor`` rows are passed over when walking from row to row.
     ``aside`` draws what stands beside the table while the cursor is on the row, in so many columns and lines.
+    ``cause`` is what ``npu-tui whatif`` does without, of a row that names such.
     """
 
     cells: tuple[Text | str, ...]
@@ -134,6 +135,7 @@ class Row(Struct, frozen=True):
     told: Callable[[], str] | None = None
     minor: bool = False
     aside: Callable[[int, int], Text] | None = None
+    cause: str = ""
 
 
 class Table(Struct, frozen=True):

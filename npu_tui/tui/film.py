@@ -1,0 +1,140 @@
+"""The film of the fix on screen: the run without some causes above the recorded one, and the ladder of both in bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.geometry import Size
+
+from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene
+from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
+from npu_tui.trace.text import brief, cell_count, duration_text, printable
+from npu_tui.tui.first_picture import BARS_FROM, PANEL_FROM
+from npu_tui.tui.head import HeadLines
+from npu_tui.tui.session import Session
+from npu_tui.tui.tabs.declared import bar
+from npu_tui.tui.terminal.colours import class_colour
+
+if TYPE_CHECKING:
+    from npu_tui.tui.prompts import Supposed
+    from npu_tui.tui.screen import MainScreen
+
+_NAMES = 0.45
+"""The share of the width that the names of causes take at most."""
+_FIGURES = 11
+"""Cells of a length such as ``155.99 ms``, and of the blanks around it."""
+
+
+class Films:
+    """What ``screen`` shows of films: ``pending`` while a thread makes one."""
+
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self._recorded: Session | None = None
+        """What was on screen before the film."""
+        self.pending = False
+
+    def toggle(self) -> str | None:
+        """Show the run without what the row of the table or of the path names, else the first cause; or leave that."""
+        screen = self._screen
+        if screen.session.film is not None:
+            self.leave()
+            return None
+        if not screen.session.whole:
+            return say("loading.findings")
+        if screen.session.picture is not None:
+            return say("film.compared")
+        row = screen.explorer.focused
+        on_path = screen.focused is screen.drawing and row is not None and row.kind == "path"
+        cause = screen.path.cause() if on_path else screen.contents.cause
+        screen.supposing.play([cause] if cause else [])
+        return None
+
+    def leave(self) -> None:
+        """Show the recorded run again."""
+        if self._recorded is not None:
+            before, self._recorded = self._recorded, None
+            self._screen.replace_session(before)
+
+    def next(self, direction: int) -> str | None:
+        """One more cause goes (1), or the last one comes back (-1)."""
+        film = self._screen.session.film
+        assert film is not None
+        count = film.count + direction
+        if count > len(film.rungs):
+            return say("film.last")
+        if count:
+            self._screen.supposing.play([rung.text for rung in film.rungs[:count]])
+        else:
+            self.leave()
+        return None
+
+    def show(self, answer: Supposed) -> None:
+        """Show the film that was made, or end the one on screen."""
+        screen = self._screen
+        if answer.film is None:
+            self.leave()
+            return
+        before = self._recorded = self._recorded or screen.session
+        index = 0 if screen.session.film is not None else answer.trace
+        session = film_session(before, index, answer.film)
+        session.scene.set_offsets(align_film(session.scene, screen.explorer.state.cursor))
+        screen.replace_session(session)
+
+
+def film_session(before: Session, index: int, film: Film) -> Session:
+    """The session that shows ``film``, of profile number ``index`` of the session ``before``."""
+    scene = film_scene(film)
+    if index in before.findings:
+        scene.findings[RECORDED] = before.scene.findings[index]
+    known = {RECORDED: before.findings[index]} if index in before.findings else {}
+    paths = {RECORDED: before.paths.get(index, []), PLAYED: [film.path]}
+    return Session([film.profile, film.played], scene, known, paths, film=film)
+
+
+def show_film(head: HeadLines, film: Film, size: Size) -> None:
+    """Fill the lines above the lanes: without what the run is replayed, and how long a unit takes with every cause."""
+    width = size.width - 2
+    names = [rung.name for rung in film.rungs[: film.count]]
+    title = say("film.title", causes=say("list.comma").join(map(printable, names)))
+    head.headline.fill([Text(brief(title, width), "bold", no_wrap=True, end="")])
+    rungs = [(say("film.recorded"), film.recorded), *((printable(rung.name), rung.length) for rung in film.rungs)]
+    most = 5 if size.height >= PANEL_FROM else 4
+    # The recorded run is always there; of more causes than rows the last ones are, and the next that could go.
+    first = max(film.count + 2 - (most - 1), 1)
+    shown = [0, *range(first, min(film.count + 2, len(rungs)))]
+    if size.height < BARS_FROM:
+        head.verdict.fill([_chain(film, width)])
+    else:
+        head.verdict.fill([_rung(rungs[at], film, at, width) for at in shown])
+    head.facts.fill([])
+
+
+def _chain(film: Film, width: int) -> Text:
+    """The lengths in one line: ``step 155.99 ms → 64.48 ms → 44.03 ms``."""
+    line = Text(say(f"finding.unit.{film.unit}") + " ", no_wrap=True, end="")
+    lengths = [film.recorded, *(rung.length for rung in film.rungs)]
+    for at, length in enumerate(lengths):
+        part = (" → " if at else "") + duration_text(length)
+        if line.cell_len + cell_count(part) > width:
+            break
+        line.append(part, style="bold" if at == film.count else "dim" if at > film.count else "")
+    return line
+
+
+def _rung(rung: tuple[str, float], film: Film, at: int, width: int) -> Text:
+    """One length as a bar; the recorded run has the longest, and what could go next is dim."""
+    name, length = rung
+    style = "bold" if at == film.count else "dim" if at > film.count else ""
+    room = max(int(_NAMES * width), 8)
+    label = name if not at else say("film.without" if at <= film.count else "film.next", name=name)
+    label = f"  {label}" if at > film.count else label
+    label = brief(label, room)
+    line = Text(label + " " * (room - cell_count(label)), style=style, no_wrap=True, end="")
+    line.append(f"{duration_text(length):>{_FIGURES - 1}} ", style=style)
+    longest = max(film.recorded, *(rung.length for rung in film.rungs), 1)
+    colour = class_colour(OpClass.CUBE if at <= film.count else OpClass.WAIT)
+    cells = max(width - line.cell_len, 1)
+    return line.append(bar(length / longest, cells), style=colour)

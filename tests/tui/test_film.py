@@ -1,0 +1,101 @@
+"""The film of the fix on screen: a key shows the run without a cause above the recorded one, and another takes more."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from driving import Driver, opened
+from measured import profile_at
+
+from npu_tui.output.film import PLAYED, RECORDED, causes
+from npu_tui.output.whatif import whatif
+from npu_tui.trace.text import duration_text
+from npu_tui.tui.session import make_session
+
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
+
+
+async def filmed(driver: Driver) -> None:
+    """Wait for the thread that makes the film."""
+    await driver.idle()
+    for _ in range(500):
+        await driver.pilot.pause()
+        if driver.main.is_settled:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("no film")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_one_key_shows_it_and_the_same_key_ends_it(size: tuple[int, int]) -> None:
+    profile = profile_at(DEMO)
+    first = causes(profile)[0]
+    answer = whatif(profile, [first.whatif])
+    async with opened(make_session([profile]), size) as driver:
+        await driver.settle()
+        before = driver.main.session
+        await driver.press("!")
+        await filmed(driver)
+        film = driver.main.session.film
+        assert film is not None
+        assert film.texts == (first.whatif,)
+        text = driver.text()
+        for length in (answer.step_us, answer.step_after_us):
+            assert duration_text(1000 * length) in text
+        rows = driver.explorer.rows
+        lanes = [(row.trace, row.lane) for row in rows if row.kind == "slices" and row.opener]
+        shared = [lane for trace, lane in lanes if trace == PLAYED and (RECORDED, lane) in lanes]
+        assert shared
+        for lane in shared:
+            assert lanes.index((PLAYED, lane)) < lanes.index((RECORDED, lane))
+        assert sorted(row.trace for row in rows if row.kind == "path") == [RECORDED, PLAYED]
+        await driver.press("!")
+        await filmed(driver)
+        assert driver.main.session is before
+
+
+async def test_the_next_cause_goes_and_comes_back() -> None:
+    profile = profile_at(DEMO)
+    every = [finding.whatif for finding in causes(profile)]
+    async with opened(make_session([profile])) as driver:
+        await driver.settle()
+        for key, count in (("!", 1), ("e", 2), ("e", 3), ("E", 2)):
+            await driver.press(key)
+            await filmed(driver)
+            assert list(driver.main.session.film.texts) == every[:count]
+        for _ in range(3):
+            await driver.press("escape")
+            await filmed(driver)
+        assert driver.main.session.film is None
+
+
+async def test_the_row_of_the_table_says_without_what() -> None:
+    profile = profile_at(DEMO)
+    second = causes(profile)[1]
+    async with opened(make_session([profile])) as driver:
+        await driver.settle()
+        await driver.press("1", "down", "!")
+        await filmed(driver)
+        assert driver.main.session.film.texts == (second.whatif,)
+
+
+async def test_the_stretch_of_the_path_says_without_whom() -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        row = next(number for number, row in enumerate(driver.explorer.rows) if row.kind == "path")
+        driver.state.focus = row
+        await driver.press("!")
+        await filmed(driver)
+        film = driver.main.session.film
+        assert film is None or film.texts[0].startswith("owner ")
+        assert film is not None or driver.main._line.is_speaking
+
+
+async def test_a_change_in_words_is_a_film_too() -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        await driver.send(":whatif no .item()\r")
+        await filmed(driver)
+        assert driver.main.session.film.texts == ("no .item()",)
