@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 from textual.geometry import Size
@@ -13,13 +13,10 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, cell_count, duration_text, printable
 from npu_tui.tui.first_picture import BARS_FROM, PANEL_FROM
 from npu_tui.tui.head import HeadLines
+from npu_tui.tui.prompts import Supposed
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import bar
 from npu_tui.tui.terminal.colours import class_colour
-
-if TYPE_CHECKING:
-    from npu_tui.tui.prompts import Supposed
-    from npu_tui.tui.screen import MainScreen
 
 _NAMES = 0.45
 """The share of the width that the names of causes take at most."""
@@ -28,60 +25,56 @@ _FIGURES = 11
 
 
 class Films:
-    """What ``screen`` shows of films: ``pending`` while a thread makes one."""
+    """The films of a screen: ``pending`` while a thread makes one.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    ``play`` makes the film of the run without some causes, of its first one where none is named; ``show`` shows a
+    session.
+    """
+
+    def __init__(self, play: Callable[[Sequence[str]], object], show: Callable[[Session], object]) -> None:
+        self._play, self._show = play, show
         self._recorded: Session | None = None
         """What was on screen before the film."""
         self.pending = False
 
-    def toggle(self) -> str | None:
-        """Show the run without what the row of the table or of the path names, else the first cause; or leave that."""
-        screen = self._screen
-        if screen.session.film is not None:
+    def toggle(self, session: Session, cause: str) -> str | None:
+        """Show the run of ``session`` without ``cause``, without its first one where that is empty; or leave a film."""
+        if session.film is not None:
             self.leave()
-            return None
-        if not screen.session.whole:
+        elif not session.whole:
             return say("loading.findings")
-        if screen.session.picture is not None:
+        elif session.picture is not None:
             return say("film.compared")
-        row = screen.explorer.focused
-        on_path = screen.focused is screen.drawing and row is not None and row.kind == "path"
-        cause = screen.path.cause() if on_path else screen.contents.cause
-        screen.supposing.play([cause] if cause else [])
+        else:
+            self._play([cause] if cause else [])
         return None
 
     def leave(self) -> None:
         """Show the recorded run again."""
         if self._recorded is not None:
             before, self._recorded = self._recorded, None
-            self._screen.replace_session(before)
+            self._show(before)
 
-    def next(self, direction: int) -> str | None:
+    def next(self, film: Film, direction: int) -> str | None:
         """One more cause goes (1), or the last one comes back (-1)."""
-        film = self._screen.session.film
-        assert film is not None
         count = film.count + direction
         if count > len(film.rungs):
             return say("film.last")
         if count:
-            self._screen.supposing.play([rung.text for rung in film.rungs[:count]])
+            self._play([rung.text for rung in film.rungs[:count]])
         else:
             self.leave()
         return None
 
-    def show(self, answer: Supposed) -> None:
-        """Show the film that was made, or end the one on screen."""
-        screen = self._screen
+    def show(self, session: Session, cursor: int, answer: Supposed) -> None:
+        """Show the film that was made of ``session`` from ``cursor`` on, or end the one on screen."""
         if answer.film is None:
             self.leave()
             return
-        before = self._recorded = self._recorded or screen.session
-        index = 0 if screen.session.film is not None else answer.trace
-        session = film_session(before, index, answer.film)
-        session.scene.set_offsets(align_film(session.scene, screen.explorer.state.cursor))
-        screen.replace_session(session)
+        before = self._recorded = self._recorded or session
+        made = film_session(before, 0 if session.film is not None else answer.trace, answer.film)
+        made.scene.set_offsets(align_film(made.scene, cursor))
+        self._show(made)
 
 
 def film_session(before: Session, index: int, film: Film) -> Session:

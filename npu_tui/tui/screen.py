@@ -100,7 +100,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.first_run = FirstRun(seen)
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
-        self.films = Films(self)
+        self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session)
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
@@ -377,7 +377,7 @@ class MainScreen(PanelScreen[Timeline]):
         elif answer.error:
             self.tell(answer.error)
         else:
-            self.films.show(answer)
+            self.films.show(self.session, self.explorer.state.cursor, answer)
 
     def _begin_film(self, job: Callable[[], object], group: str) -> None:
         self.films.pending = True
@@ -385,7 +385,14 @@ class MainScreen(PanelScreen[Timeline]):
 
     def next_finding(self, direction: int) -> str | None:
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
-        return self.contents.go_to_finding(direction) if self.session.film is None else self.films.next(direction)
+        film = self.session.film
+        return self.contents.go_to_finding(direction) if film is None else self.films.next(film, direction)
+
+    def toggle_film(self) -> str | None:
+        """Show the run without what the row of the table or of the path names, else the first cause; or leave that."""
+        row = self.explorer.focused
+        on_path = self.focused is self.drawing and row is not None and row.kind == "path"
+        return self.films.toggle(self.session, self.path.cause() if on_path else self.contents.cause)
 
     def _show_borrowed(self, told: str) -> None:
         """Say what was borrowed, and show it where it belongs."""
