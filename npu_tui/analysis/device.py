@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import clipped
-from npu_tui.trace.kineto import device_work, is_kineto
+from npu_tui.trace.kineto import device_work, exchanges, is_kineto
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.outlying import bulk_of
-from npu_tui.trace.transfers import collective_streams, copy_marks, is_group_lane
+from npu_tui.trace.transfers import collective_streams, copy_marks, exchange_kernels, is_group_lane
 
 
 class Window(Struct, frozen=True):
@@ -65,8 +65,6 @@ _CORE_TASK_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"}
 _ON_AI_CPU = re.compile(r"AiCpu(?![a-z])")
 """Part of the names of AI CPU kernels; older writers record no task type for them."""
 _EVENTS = ("EVENT", "PLACE_HOLDER")
-_OF_COLLECTIVES = re.compile(r"Ai(?:cpu|v)Kernel$|^aiv_(?:all|reduce|broadcast)")
-"""Kernels that move the data of a collective: msprof does not count them as computing."""
 _NOT_KERNELS = ("MEMCPY", "EVENT", "NOTIFY")
 
 
@@ -156,10 +154,12 @@ def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceS
         compute[span] &= ~copy[span]
     exchanging = _on_lanes(trace, [lane for lane in hardware if lane in collective_streams(trace)])
     copy &= ~exchanging
-    moving = compute & _kinds(trace.names, lambda name: _OF_COLLECTIVES.search(name) is not None)[slices.name]
+    moving = compute & _kinds(trace.names, exchanges)[slices.name]
     compute &= ~moving
     if groups:
-        return DeviceSlices(device, compute, _on_lanes(trace, groups), copy)
+        alone = np.zeros(len(slices), np.bool_)
+        alone[exchange_kernels(trace)] = True
+        return DeviceSlices(device, compute, _on_lanes(trace, groups) | (moving & alone), copy)
     event = _kinds(trace.names, lambda name: name.startswith(_EVENTS))
     return DeviceSlices(device, compute & ~exchanging, moving | (exchanging & ~event[slices.name]), copy)
 

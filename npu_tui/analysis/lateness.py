@@ -8,9 +8,10 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SIGMAS
+from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SHORT_NS, SIGMAS
 from npu_tui.trace.arrays import I64, Bools, in_groups, summed
 from npu_tui.trace.model import Trace
+from npu_tui.trace.transfers import exchange_kernels
 
 UNKNOWN = -1
 """The rank of an unknown peer."""
@@ -152,9 +153,11 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
 
     Siblings are collectives of the same type and lane. The expected length is that at their best rate where sizes are
     known, else their median length; it is never longer than over a slow link, as all siblings may have waited. Only
-    collectives of three times that length, and a millisecond longer, count.
+    collectives of three times that length, and a millisecond longer, count. A kernel that exchanges tokens by itself
+    takes tens of microseconds: of it a tenth of that counts.
     """
     waits: dict[int, int] = {}
+    by_itself = exchange_kernels(trace)
     chosen = np.flatnonzero(~collectives.has_arrivals)
     item = collectives.item[chosen]
     kind = trace.slices.lane[item].astype(np.int64) * max(len(collectives.types), 1) + collectives.type[chosen]
@@ -169,7 +172,8 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
             expected = np.full(len(siblings), float(np.median(elapsed)))
         expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
         beyond = elapsed - expected
-        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= LONG_NS)
+        least = SHORT_NS if item[siblings[0]] in by_itself else LONG_NS
+        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= least)
         rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
         waits |= {waiting: round(more) for waiting, more in rows}
     return waits

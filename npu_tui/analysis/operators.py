@@ -14,7 +14,7 @@ from msgspec import Struct
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
 from npu_tui.analysis.launches import dequeued_launches
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
-from npu_tui.trace.kineto import is_of_gpu
+from npu_tui.trace.kineto import exchanges, is_of_gpu
 from npu_tui.trace.model import Trace
 
 TypesOf = Callable[[I64], tuple[list[str], I64]]
@@ -103,6 +103,8 @@ def collective_type(name: str) -> str:
     """The type of a collective: ``hcom_allReduce_`` of ``hcom_allReduce__586_0_1``, ``ncclDevKernel_AllReduce``."""
     if kernel := _OF_KERNEL.match(name):
         return kernel[0]
+    if exchanges(name):  # a kernel by itself
+        return foreign_type(operator_type(name))
     head, double, _ = name.partition("__")
     return f"{head}_" if double else _last_word(name).rstrip("0123456789") or name
 

@@ -26,6 +26,7 @@ from npu_tui.trace.intervals import covered_before, difference, intersection, pa
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import MOST_DEVICES, Layer, Trace
 from npu_tui.trace.outlying import bulk_of
+from npu_tui.trace.transfers import exchange_kernels
 
 COMPUTING = "Computing"
 COMMUNICATION = "Communication"
@@ -127,7 +128,8 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
         if layer is not None:
             layers.remove(layer)
             cut = trace.health.truncated and _ends_early(trace, layer, device)
-            computed = is_busy and (overlaps_itself(trace, layer) or cut)
+            exchanging = device.collective[exchange_kernels(trace)].any()  # msprof takes some of them for computing
+            computed = is_busy and (overlaps_itself(trace, layer) or cut or exchanging)
             result.append(computed_lanes(trace, device) if computed else _of_file(trace, layer, device.device))
         elif is_busy:
             result.append(computed_lanes(trace, device))

@@ -48,7 +48,7 @@ def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
     names = [trace.names[code] for code in trace.slices.name[items].tolist()]
     return [
         GpuCall(
-            _type_of(called) or _type_of(name) or "",
+            type_of(called) or type_of(name) or "",
             _group_of(group, ranks),
             number if type(number) is int and number >= 0 else None,
             pair_of(*ends) if all(type(end) is int and end >= 0 for end in ends) and ends[0] != ends[1] else NO_PAIR,
@@ -57,7 +57,7 @@ def gpu_calls(trace: Trace, items: I64) -> list[GpuCall]:
     ]
 
 
-def _type_of(name: Any) -> str:
+def type_of(name: Any) -> str:
     """``allGather`` of ``_allgather_base`` or ``ncclDevKernel_AllGather_RING_LL(…)``; empty where it tells nothing."""
     letters = _NO_LETTER.sub("", name.partition("(")[0].lower()) if isinstance(name, str) else ""
     return next((kind for word, kind in _TYPES.items() if word in letters), "")

@@ -30,6 +30,7 @@ from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.step_tables import OVERLAP, STEPS
 from npu_tui.profile.table import Record, us
+from npu_tui.trace.intervals import parted
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import paths_in, read_regular
 from npu_tui.trace.text import printable
@@ -227,7 +228,7 @@ def _step_times(profile: Profile) -> tuple[Per, Times]:
 
 def _lost(profile: Profile) -> dict[int | None, float]:
     """The lost time of each step by its number, µs; empty without launches."""
-    trace, dispatches = profile.trace, profile.dispatch
+    dispatches = profile.dispatch
     steps = [step for step in profile.steps if step.window is not None]
     if not dispatches or not steps:
         return {}
@@ -235,10 +236,12 @@ def _lost(profile: Profile) -> dict[int | None, float]:
     end = np.array([step.window.end for step in steps if step.window is not None])
     sums = np.zeros(len(steps))
     for part in dispatches:
-        at = trace.slices.start[trace.links.target_slice[part.link]]
-        place = np.searchsorted(start, at, "right") - 1
-        inside = (place >= 0) & (at < end[place])
-        np.add.at(sums, place[inside], part.lost[inside])
+        # A wait is of the step that it begins in, as Free is, and is cut where the next one begins.
+        waits = part.ready[part.lost > 0], np.rint(part.ready + part.lost)[part.lost > 0].astype(np.int64)
+        low, high = parted(*waits, start)
+        place = np.searchsorted(start, low, "right") - 1
+        inside = (place >= 0) & (low < end[place])
+        np.add.at(sums, place[inside], (high - low)[inside])
     return {step.number: time / 1000 for step, time in zip(steps, sums.tolist(), strict=True)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -16,10 +16,11 @@ from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, exchanging, paces
 from npu_tui.analysis.limits import PLACES
+from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64, Grouped
-from npu_tui.jobs.gpu_calls import gpu_calls
+from npu_tui.jobs.gpu_calls import gpu_calls, type_of
 from npu_tui.jobs.model import (
     KINETO,
     NO_PAIR,
@@ -51,7 +52,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
-from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, plane_task
+from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
 
 _MOST_LINES = 8
 """Lines of code that are kept of a rank."""
@@ -251,7 +252,7 @@ def fewer(notifies: list[Notify]) -> list[Notify]:
 def _busy_in(profile: Profile, device: DeviceSlices, calls: Calls) -> Busy:
     """When the device computed inside ``calls``."""
     slices, begun = profile.trace.slices, profile.trace.start_ns
-    compute = _working(profile, device)
+    compute = np.flatnonzero(device.compute)
     computing = union(slices.start[compute].astype(np.int64), slices.end[compute].astype(np.int64))
     start, end = intersection(*computing, *union(calls.start - begun, calls.end - begun))
     return Busy(start + begun, end + begun)
@@ -265,7 +266,7 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ca
     trace = profile.trace
     high = calls.start - trace.start_ns
     low = np.concatenate((np.zeros(1, np.int64), high[:-1]))
-    compute = _working(profile, device)
+    compute = np.flatnonzero(device.compute)
     start = trace.slices.start[compute].astype(np.int64)
     durations = (trace.slices.end[compute] - trace.slices.start[compute]).astype(np.int64)
     lost = np.zeros(len(low), np.int64)
@@ -275,13 +276,6 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ca
         lost = _between(low, high, trace.slices.start[target].astype(np.int64), waited)
     kernels = _between(low, high, start, np.ones(len(start), np.int64))
     return Work(kernels, _between(low, high, start, durations), lost)
-
-
-def _working(profile: Profile, device: DeviceSlices) -> I64:
-    """The kernels of ``device`` that compute: those that exchange tokens wait for other ranks."""
-    kernels = profile.all_kernels
-    items = np.flatnonzero(device.compute)
-    return items[~np.isin(items, kernels.item[list(exchanging(kernels))])]
 
 
 def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
@@ -325,6 +319,12 @@ def calls_of(profile: Profile) -> list[Call]:
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
     known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
     known = known or [(*call_name(name), NO_PAIR) for name in names]
+    counts = Counter[str]()
+    for at in np.flatnonzero(np.isin(item, exchange_kernels(trace))).tolist() if not kernels else ():
+        # Such a kernel names neither its group nor its number: equals of all ranks meet in their order.
+        kind = type_of(names[at]) or collective_type(names[at])
+        known[at], names[at] = (kind, "", None, NO_PAIR), f"{kind} {counts[kind]}"
+        counts[kind] += 1
     numbered = [(str(step.number), step.item) for step in profile.steps if step.number is not None]
     hosts = [(name, int(trace.slices.start[at]), int(trace.slices.end[at])) for name, at in numbered]
     asked = launched_at(trace, item)
@@ -344,8 +344,11 @@ def _windows(profile: Profile) -> list[tuple[str, int, int]]:
 
 
 def _judged(profile: Profile) -> Collectives:
-    """The collectives of the trace, without those that a wrong clock puts far away from all else."""
+    """The collectives of the trace, without those that a wrong clock puts far away from all else, and of experts."""
     collectives, slices, bulk = profile.collectives, profile.trace.slices, bulk_of(profile.trace)
+    if len(exchange_kernels(profile.trace)):
+        kernels = profile.all_kernels
+        collectives = collectives.taken(~np.isin(collectives.item, kernels.item[list(exchanging(kernels))]))
     if bulk is None:
         return collectives
     return collectives.taken(bulk.holds(slices.start[collectives.item], slices.end[collectives.item]))

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from npu_tui.analysis.experts import exchanging
 from npu_tui.analysis.owner import Owners
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import Path, Paths, Reach
@@ -136,9 +135,8 @@ def _source_of(profile: RankProfile, survey: Survey) -> Source:
 
 def _tasks_of(calls: Calls, tasks: DeviceTasks, facts: Facts) -> I64:
     """The task that each of ``calls`` is, -1 for none: that of its type which starts at its time; (calls,)."""
-    trace, kernels = facts.trace, facts.inputs.all_kernels()
-    exchanges = kernels.item[list(exchanging(kernels))]
-    chosen = np.flatnonzero((tasks.kind == COLLECTIVE) | np.isin(tasks.item, exchanges))
+    trace = facts.trace
+    chosen = np.flatnonzero(tasks.kind == COLLECTIVE)
     chosen = chosen[np.argsort(tasks.start[chosen], kind="stable")]
     starts = (tasks.start[chosen] + trace.start_ns).tolist()
     types = [call_name(trace.name_of(item))[0].lower() for item in tasks.item[chosen].tolist()]

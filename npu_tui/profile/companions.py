@@ -53,6 +53,7 @@ from npu_tui.load.companions import Companions
 from npu_tui.load.csv_table import table_of_columns
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.arrays import I64
+from npu_tui.trace.kineto import exchanges
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
@@ -352,10 +353,11 @@ class Tables:
     @once
     def work(self) -> tuple[I64, I64, I64, npt.NDArray[np.bool_]]:
         """Start and end (ns), device, and whether it is a collective of each row of kernel_details; (n,) each."""
-        rows = self.table(KERNELS.stem).frame.select("start", "duration", "device", "core")
+        rows = self.table(KERNELS.stem).frame.select("start", "duration", "device", "core", "name")
         rows = rows.drop_nulls(["start", "duration"])
         start, length, device = (_whole(rows, column) for column in ("start", "duration", "device"))
-        exchanging = np.array([core in COLLECTIVE_CORES for core in rows["core"].to_list()], np.bool_)
+        named = zip(rows["core"].to_list(), rows["name"].to_list(), strict=True)
+        exchanging = np.array([core in COLLECTIVE_CORES or exchanges(name or "") for core, name in named], np.bool_)
         return start - self.start_ns, start - self.start_ns + length, device, exchanging
 
     @once

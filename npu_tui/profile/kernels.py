@@ -45,9 +45,8 @@ class Kernels(Struct, frozen=True):
         return items
 
 
-def kernels_of(trace: Trace, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
-    """All kernels of ``devices`` by start; those of kernel_details where the trace has none."""
-    items = np.flatnonzero(np.logical_or.reduce([device.compute for device in devices])) if devices else _NONE
+def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
+    """All kernels of ``devices``, the ascending ``items``, by start; those of kernel_details where there are none."""
     if not len(items):
         return _from_rows(_Cells(tables), tables)
     table = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
@@ -89,7 +88,8 @@ def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
     slices = trace.slices
     waited = np.zeros(len(items), np.int64)
     for device in devices:
-        computing, others = np.flatnonzero(device.compute), np.flatnonzero(device.collective)
+        others = np.flatnonzero(device.collective)
+        computing = np.flatnonzero(device.compute)
         waited[count_until(items, computing) - 1] = waits(
             slices.start[computing], slices.end[computing], slices.start[others], slices.end[others]
         )

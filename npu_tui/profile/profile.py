@@ -41,7 +41,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
-from npu_tui.trace.transfers import communication_args, copies_of
+from npu_tui.trace.transfers import communication_args, copies_of, exchange_kernels
 
 if TYPE_CHECKING:
     from npu_tui.analysis.borrowed import Borrowed
@@ -196,9 +196,10 @@ class Profile(Parted):
 
     @shared
     def compute(self) -> Bools:
-        """Which slices are kernels that compute, on any device; (n,)."""
-        none = np.zeros(len(self.trace.slices), np.bool_)
-        compute: Bools = np.logical_or.reduce([none, *(device.compute for device in self.device_slices)])
+        """Which slices are kernels, of any device: those that compute or exchange with other ranks; (n,)."""
+        kernels = np.zeros(len(self.trace.slices), np.bool_)
+        kernels[exchange_kernels(self.trace)] = True
+        compute: Bools = np.logical_or.reduce([kernels, *(device.compute for device in self.device_slices)])
         return compute
 
     @shared
@@ -321,7 +322,7 @@ class Profile(Parted):
         """Every kernel of the trace with what its row of kernel_details.csv says."""
         from npu_tui.profile.kernels import kernels_of
 
-        return kernels_of(self.trace, self.device_slices, self.tables)
+        return kernels_of(self.trace, np.flatnonzero(self.compute), self.device_slices, self.tables)
 
     @once
     def kernel_table(self) -> KernelTable:

@@ -29,6 +29,7 @@ from npu_tui.profile.table import (
     optional,
     table,
 )
+from npu_tui.trace.kineto import exchanges
 
 _MOST_SPANS = 2000
 """Rows of a file that a row of operators leads to; nobody walks through more."""
@@ -98,11 +99,13 @@ KERNELS = table(
 
 
 def operators(profile: Profile, by: By = "type") -> Sheet:
-    """The kernels gathered ``by`` type and core, or by something else; most time first.
+    """The kernels that compute gathered ``by`` type and core, or by something else; most time first.
 
     Without a trace and kernel_details.csv they are those of op_statistic.csv.
     """
     table = profile.kernel_table
+    if (waiting := table.name.where(exchanges)).any():
+        table = table.taken(np.flatnonzero(~waiting))
     groups = kernel_groups(table, by)
     if by == "type":
         if not groups and not len(profile.trace.slices):

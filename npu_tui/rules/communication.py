@@ -33,6 +33,7 @@ from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unex
 from npu_tui.trace.arrays import I64, in_groups
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.transfers import exchange_kernels
 
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
 """Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
@@ -67,7 +68,7 @@ def exposed(facts: Facts) -> Draft | None:
     elif waited:
         parts.append(message(f"finding.exposed.{'waited_all' if all_long else 'waited'}", waited=waited))
     if not known:
-        parts.append(message(f"finding.exposed.unknown{'_gpu' * facts.on_gpu}"))
+        parts.append(message(f"finding.exposed.unknown{'_gpu' * _in_kernels(facts)}"))
     if length_of(filling):
         parts.append(message("finding.straggler.fill", time=length_of(filling)))
     if late_ones := unsplit(facts):
@@ -141,9 +142,15 @@ def _are_small(facts: Facts, items: I64) -> bool:
 def _first_of_all(facts: Facts, lateness: Late | None) -> str:
     """What to do where most of the exposed time is waiting."""
     if lateness is None:
-        unknown = "record_ranks" if facts.on_gpu else "late_unknown"
+        unknown = "record_ranks" if _in_kernels(facts) else "late_unknown"
         return "late_first" if facts.collectives.has_arrivals.any() else unknown
     return "experts_balance" if is_uneven(facts, lateness) else "late_first"
+
+
+def _in_kernels(facts: Facts) -> bool:
+    """Whether most of what communicates are kernels that wait in themselves: no level records tasks of theirs."""
+    items = facts.collectives.item
+    return facts.on_gpu or 2 * len(np.intersect1d(items, exchange_kernels(facts.trace))) > len(items)
 
 
 def _all_long(facts: Facts) -> bool:

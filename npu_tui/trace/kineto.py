@@ -26,12 +26,32 @@ ANNOTATION = "gpu_user_annotation"
 """The category of a range of the host, shown again over what it launched: no work of the device."""
 
 _COLLECTIVE = re.compile(r"nccl|hccl|rccl|^hcom_|oneccl|ccl::", re.IGNORECASE)
+_EXCHANGING = re.compile(
+    r"Ai(?:cpu|v)Kernel$|^aiv_(?:all|reduce|broadcast)|Moe_?Distribute_?(?:Dispatch|Combine)"
+    r"|deep_ep.*(?:dispatch|combine)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|shmem",
+    re.IGNORECASE,
+)
+"""Kernels that move the data of a collective themselves: of HCCL on AIV and AI CPU, that exchange the tokens of
+experts, of libraries for one server (vLLM, FlashInfer, LCCL), of shared memory between devices. msprof does not count
+those of HCCL as computing."""
+_COMPUTING = re.compile(r"mat_?mul|gemm|_mm|gmm|ffn|^triton_", re.IGNORECASE)
+"""A product that communicates as well computes most of its time; TorchInductor names kernels after what they follow."""
 _COPYING_KERNEL = "__amd_rocclr_copyBuffer"
 
 
 def is_collective(name: str) -> bool:
-    """Whether a kernel is that of a communication library."""
+    """Whether a kernel is that of a communication library, or exchanges with other ranks by itself."""
+    return is_of_library(name) or exchanges(name)
+
+
+def is_of_library(name: str) -> bool:
+    """Whether a kernel is that of a communication library, such as NCCL."""
     return _COLLECTIVE.search(name) is not None
+
+
+def exchanges(name: str) -> bool:
+    """Whether a kernel exchanges with other ranks by itself, and so waits for them instead of computing."""
+    return _EXCHANGING.search(name) is not None and _COMPUTING.search(name) is None
 
 
 def is_kineto(trace: Trace) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 
 from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
 from npu_tui.trace.arrays import I32, I64, Bools
-from npu_tui.trace.kineto import device_work, is_kineto
+from npu_tui.trace.intervals import inside, union
+from npu_tui.trace.kineto import device_work, exchanges, is_kineto, is_of_library
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED, Lane, Trace
 from npu_tui.trace.once import of_trace
 
@@ -75,10 +76,32 @@ def plane_tasks(trace: Trace) -> I64:
 
 
 def group_slices(trace: Trace) -> I64:
-    """The collectives: all slices on the group lanes of communication layers, or kernels of a GPU; ascending."""
+    """The collectives: all slices on the group lanes of communication layers, or kernels; ascending."""
     if is_kineto(trace):
         return np.flatnonzero(device_work(trace)["collective"])
-    return _ended(trace, _slices_on([group for group, _ in groups_of(trace)]))
+    of_groups = _slices_on([group for group, _ in groups_of(trace)])
+    return _ended(trace, np.sort(np.concatenate((of_groups, exchange_kernels(trace)))))
+
+
+@of_trace
+def exchange_kernels(trace: Trace) -> I64:
+    """The kernels that exchange with other ranks by themselves, but those that a group lane tells; ascending."""
+    slices = trace.slices
+    named = np.array([exchanges(name) for name in trace.names] + [False])
+    if not named.any():
+        return np.zeros(0, np.int64)
+    if is_kineto(trace):
+        named &= ~np.array([is_of_library(name) for name in trace.names] + [False])
+        return np.flatnonzero(device_work(trace)["collective"] & named[slices.name])
+    kernel = np.array([kind in _KERNEL_TYPES for kind in trace.task_types] + [False])
+    streams = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
+    items = _slices_on([lane for lane in streams if lane.index not in collective_streams(trace)])
+    items = items[named[slices.name[items]] & (kernel[slices.task_type[items]] | (not kernel.any()))]
+    told = _slices_on([group for group, _ in groups_of(trace)])
+    spans = union(slices.start[told], slices.end[told])
+    middle = slices.start[items] + (slices.end[items] - slices.start[items]) // 2
+    alone: I64 = items[~inside(*spans, middle)]
+    return alone
 
 
 def _ended(trace: Trace, items: I64) -> I64:

@@ -113,7 +113,7 @@ def facts_of(
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
         values["all_kernels"] = kernels_of(
-            bare, [], Tables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
+            bare, NONE, [], Tables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
         )
     if isinstance(memory, Memory):
         values["memory"] = memory

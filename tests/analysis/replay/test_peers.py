@@ -9,6 +9,7 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
 from npu_tui.analysis.lateness import late_ranks, lateness, unknown_waits
+from npu_tui.trace.once import ValueCache
 
 MS = 1_000_000
 
@@ -43,7 +44,7 @@ def test_little_lateness_counts_where_it_is_no_chance() -> None:
 def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
     count = len(elapsed)
     nothing, never = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    trace: Any = SimpleNamespace(slices=SimpleNamespace(lane=nothing))
+    trace: Any = SimpleNamespace(slices=SimpleNamespace(lane=nothing), names=[], known=ValueCache())
     collectives = Collectives(
         np.arange(count),
         np.array(elapsed),
