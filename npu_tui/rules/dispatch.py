@@ -222,8 +222,8 @@ def free(facts: Facts) -> Draft | None:
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
-    words = {"share": share, "total": facts.total, "why": unexplained}
-    verdict = message(f"finding.free.verdict_{'explained' if gaps else 'unexplained'}", **words)
+    explained = "explained" if gaps else "unexplained"
+    verdict = message(f"finding.free.verdict_{explained}", share=share, total=facts.total, why=unexplained)
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
