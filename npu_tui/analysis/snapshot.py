@@ -15,7 +15,7 @@ from npu_tui.trace.frames import OPERATION, function_of, is_native
 from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import BEFORE, NEVER, UNKNOWN, Action, DeviceMemory, MemorySnapshot, State
 
-_OPTIMIZER = re.compile(r"[/\\]optim[/\\]")
+_OPTIMIZER = re.compile(r"[/\\]\w*optim\w*(?:[/\\]|\.py$)")
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.allocator_replay import Settings, best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.snapshot import Held, Owner, failures, held_in, owner_of, placed
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
@@ -48,7 +49,8 @@ def findings_of(devices: Sequence[Held]) -> list[tuple[Held, Finding]]:
         for finding in chain.from_iterable(rule.check(held) for rule in SNAPSHOT_RULES):
             title = message("snapshot.of", device=held.device.label, title=finding.title)
             found.append((held, replace(finding, title=title) if len(devices) > 1 else finding))
-    return sorted(found, key=lambda one: SEVERITIES.index(one[1].severity))
+    # Who holds most comes before what else is only worth knowing.
+    return sorted(found, key=lambda one: (SEVERITIES.index(one[1].severity), one[1].id != "SNAPSHOT.PEAK"))
 
 
 def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
@@ -165,48 +167,60 @@ def _leaks(held: Held) -> Iterator[Finding]:
 
 
 def _pieces(held: Held) -> Iterator[Finding]:
-    """Memory was unused, and enough of it, when the allocator took still more from the device."""
+    """More was reserved than another setting takes; where none can be replayed, enough of it was unused."""
     device = held.device
     event = _last_growth(device)
-    if event < 0 or not device.has_segments or failures(device):  # what failed is told instead
+    if event is None or not device.has_segments or failures(device):  # what failed is told instead
         return
     reserved, allocated = int(device.reserved[event]), int(device.active[event])
     grown = int(device.events.size[event])
     unused = reserved - allocated - grown
-    enough = max(_PIECES * reserved, _WORTH, grown)
-    if unused < enough:
-        return
     request = request_of(device, event)
     free = free_blocks(device, event - 1, request, int(device.events.stream[event]))
     # What is free in the pool of the request is wasted by its pieces, or else what lies elsewhere; but the large pool
     # never serves small requests.
     wasted = unused - free.here if request > SMALL and free.here < request else free.here
-    if wasted < enough:
-        return
-    why = "fits" if free.largest >= request else "detail" if free.here >= request else "elsewhere"
-    if why == "detail" and device.is_expandable:
+    is_wasted = min(unused, wasted) >= max(_PIECES * reserved, _WORTH, grown)
+    enough = free.here >= request
+    why = "fits" if free.largest >= request else "detail" if enough else "elsewhere"
+    if enough and why == "detail" and device.is_expandable:
         why = "expandable"
+    if not enough and 2 * free.here >= unused:
+        why = "short"
+    most, peak, saved, gain = device.fullest[1], device.peak[1], 0, dict[str, int]()
+    could_save = most - int(device.active.max()) >= max(_GAIN * most, _WORTH)
+    was = recorded(device) if could_save and not device.is_expandable else None
+    if was is not None:
+        now, (limit, split) = replay(device, Settings(expandable=True)), best_split(device)
+        gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": limit >> 20}
+        saved = was.peak - min(now.peak, split.peak)
+        if saved < max(_GAIN * was.peak, _WORTH) and not (is_wasted and why == "elsewhere"):
+            return
+    elif not is_wasted:
+        return
     words = {
         "reserved": reserved, "allocated": allocated, "unused": unused, "event": event, "grown": grown,
         "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
+        "peak": peak, "saved": saved,
     }  # fmt: skip
-    advice = _SMALLER if device.is_expandable else ()
-    finding = _told("SNAPSHOT.PIECES", "medium", "pieces", f"pieces_{why}", words, device, event, advice=advice)
-    was = None if device.is_expandable else recorded(device)
+    finding = _told(
+        "SNAPSHOT.PIECES", "medium" if is_wasted or saved >= HALF * peak else "info",
+        "pieces_saved" if saved else "pieces", f"pieces_{why}", words, device, event,
+        advice=_SMALLER if device.is_expandable else (),
+    )  # fmt: skip
     if was is not None:
-        now, (limit, split) = replay(device, Settings(expandable=True)), best_split(device)
-        helps, splits = (was.peak - one.peak >= _GAIN * was.peak for one in (now, split))
-        code = "split" if splits else "expandable" if helps else "none"
-        finding = _replayed(finding, code, now=now.peak, was=was.peak, split=split.peak, limit=limit >> 20)
+        helps, splits = (was.peak - gain[name] >= _GAIN * was.peak for name in ("now", "split"))
+        finding = _replayed(finding, "split" if splits else "expandable" if helps else "none", **gain)
     yield finding
 
 
-def _last_growth(device: DeviceMemory) -> int:
-    """The event after which most was reserved, of those that took more for large blocks; without any, of all."""
+def _last_growth(device: DeviceMemory) -> int | None:
+    """The event after which most was reserved, of those that took more for large blocks, else of all that took any."""
     events = device.events
-    large = np.isin(events.action, TAKEN) & (events.size > SMALL_SEGMENT)
-    at = np.flatnonzero(large)
-    return int(at[device.reserved[at].argmax()]) if len(at) else device.fullest[0]
+    taken = np.isin(events.action, TAKEN)
+    large = taken & (events.size > SMALL_SEGMENT)
+    at = np.flatnonzero(large if large.any() else taken)
+    return int(at[device.reserved[at].argmax()]) if len(at) else None
 
 
 def _returned(held: Held) -> Iterator[Finding]:

@@ -19,8 +19,10 @@ _MODULES = re.compile(
 """Modules of the standard library, whose folder Kineto leaves out: ``enum.py(1266): __hash__``."""
 
 
-_NATIVE = re.compile(r"\?\?|[^(]*(?:\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|so[.\d]*)|(?:^|/)python[.\d]*)(?:\(\d+\): |$)")
-"""C++ and the interpreter, which ``stacks="all"`` records too."""
+_NATIVE = re.compile(
+    r"\?\?|\(\d+\): |$|[^(]*(?:\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|so[.\d]*)|(?:^|/)python[.\d]*)(?:\(\d+\): |$)"
+)
+"""C++ and the interpreter, which ``stacks="all"`` records too, some of it without a file."""
 
 
 def is_native(frame: str) -> bool:

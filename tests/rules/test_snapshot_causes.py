@@ -11,7 +11,7 @@ import pytest
 from npu_tui.analysis.allocator_replay import Settings, recorded, replay
 from npu_tui.analysis.snapshot import held_in
 from npu_tui.load.snapshot import load_snapshot
-from npu_tui.output.memory_report import memory_report
+from npu_tui.output.memory_report import MemoryReport, memory_report
 from npu_tui.rules.snapshot import findings_of
 from tests.snapshots import CAUSES, failures, simulate, write_snapshot
 
@@ -85,3 +85,79 @@ def test_whether_a_setting_would_have_served_what_failed(fits: bool, tmp_path: P
         not fits,
     )
     assert ("expandable_segments" in finding.advice[0]) == fits
+
+
+def _history(
+    rows: list[tuple[str, int, int]], frames: list[dict[str, object]] | None = None
+) -> list[dict[str, object]]:
+    """Events of ``rows``: an action, MiB of its address and of its size."""
+    return [
+        {"action": action, "addr": at << 20, "size": size << 20, "stream": 0, "frames": frames or []}
+        for action, at, size in rows
+    ]
+
+
+def _segment(at: int, size: int, *held: tuple[int, int]) -> dict[str, object]:
+    """A segment of ``size`` MiB with the blocks ``held``: their addresses and sizes; the rest is free."""
+    blocks, end = [], at
+    for begin, length in (*held, (at + size, 0)):
+        if begin > end:
+            blocks.append({"address": end << 20, "size": begin - end << 20, "requested_size": 0, "state": "inactive"})
+        if length:
+            told = {"requested_size": length << 20, "state": "active_allocated"}
+            blocks.append({"address": begin << 20, "size": length << 20, **told})
+        end = begin + length
+    return {"device": 0, "address": at << 20, "total_size": size << 20, "stream": 0, "blocks": blocks}
+
+
+def _reported(tmp_path: Path, events: list[dict[str, object]], *segments: dict[str, object]) -> MemoryReport:
+    path = tmp_path / "snapshot.pkl"
+    path.write_bytes(pickle.dumps({"segments": list(segments), "device_traces": [events]}))
+    return memory_report(load_snapshot(path))
+
+
+def test_a_segment_that_almost_fits_is_a_waste(tmp_path: Path):
+    """What stays in the first segment for good makes it too small for the next block of 400 MiB: 800 for 440."""
+    rows = [("segment_alloc", 1000, 400), ("alloc", 1000, 399), ("free_completed", 1000, 399), ("alloc", 1000, 40)]
+    rows += [("segment_alloc", 3000, 400), ("alloc", 3000, 399)]
+    report = _reported(tmp_path, _history(rows), _segment(1000, 400, (1000, 40)), _segment(3000, 400, (3000, 399)))
+    first = report.findings[0]
+    assert first.id == "SNAPSHOT.PIECES"
+    assert first.gain_bytes is not None
+    assert first.gain_bytes > 300 << 20
+    assert report.verdict[0].startswith("800.0 MiB was reserved for a peak of 439.0 MiB")
+    assert "the largest block 360.0 MiB: too small" in first.detail
+
+
+@pytest.mark.parametrize("rows", [
+    [("alloc", 1000, 24), ("free_completed", 1000, 24)] * 6,
+    [("alloc", 1000, 24)] * 1,
+])  # fmt: skip
+def test_nothing_is_taken_where_no_event_takes(rows: list[tuple[str, int, int]], tmp_path: Path):
+    """All that is reserved was so before the history: the first sentence is who holds the peak."""
+    held = [(1000, 24)] if rows[-1][0] == "alloc" else []
+    report = _reported(tmp_path, _history(rows), _segment(1000, 60, *held), _segment(3000, 400, (3000, 20)))
+    assert "SNAPSHOT.PIECES" not in [finding.id for finding in report.findings]
+    assert report.verdict[0].startswith("Peak 44.0 MiB")
+
+
+def test_who_holds_is_looked_for_above_frames_without_a_file(tmp_path: Path):
+    """C++ frames have no file, or none of Python; the step of an optimizer in a file of the user is one."""
+
+    def stack(file: str, line: int, name: str) -> list[dict[str, object]]:
+        names = [
+            ("", 0, "allocator::malloc(void**)"),
+            ("??", 0, "PyNumber_Add"),
+            (file, line, name),
+            ("", 0, "_PyEval"),
+        ]
+        return [{"filename": one, "line": at, "name": of} for one, at, of in names]
+
+    layer, adam = stack("/home/me/net.py", 12, "forward"), stack("/home/me/my_optim.py", 30, "step")
+    events = _history([("segment_alloc", 1000, 100)]) + _history([("alloc", 1000, 30)], layer)
+    events += _history([("alloc", 1030, 50)], adam)
+    report = _reported(tmp_path, events, _segment(1000, 100, (1000, 30), (1030, 50)))
+    (device,) = report.devices
+    lines = [(row.where, row.line, row.bytes >> 20) for row in device.stacks_at_peak]
+    assert lines == [("/home/me/my_optim.py", 30, 50), ("/home/me/net.py", 12, 30)]
+    assert [(row.function, row.bytes >> 20) for row in device.at_peak.modules] == [("step", 50), ("forward", 30)]
