@@ -300,6 +300,17 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     return Pairs(link, launch, np.minimum(launch, links.target_time[link]), end, unlinked, graph)
 
 
+def within_graphs(trace: Trace, pairs: Pairs) -> I64:
+    """The slices that graphs replay after their first one, ascending: nothing on the host starts them."""
+    links = trace.links
+    _, launch = distinct(links.source_event[pairs.link])
+    first = np.unique(launch, return_index=True)[1]
+    several = np.bincount(launch)[launch] >= _REPLAYED
+    several |= graph_launches(trace, pairs.link)
+    several[first] = False
+    return np.sort(np.concatenate((links.target_slice[pairs.link[several]], pairs.unlinked[pairs.graph >= 0])))
+
+
 _GRAPH = re.compile(
     r"aclmdl\w*Execute|ModelExecute|(?:cuda|hip)GraphLaunch|graph_?replay|graphs\.py\(\d+\): replay", re.IGNORECASE
 )

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
-from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US
+from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US, within_graphs
 from npu_tui.analysis.limits import HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.replay import Change, TaskCut
@@ -185,7 +185,10 @@ def _vertical_evidence(facts: Facts, place: _Starvation) -> tuple[Evidence, ...]
     return tuple(evidence)
 
 
-_GAPS = {"device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators", "graph")}
+_GAPS = {
+    "device": ("device_gaps",), "launches": ("record_launches",), "tasks": ("fewer_operators", "graph"),
+    "graph": ("graph_gaps", "fused_in_graph"),
+}  # fmt: skip
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
 _RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",)}
 """The recording that would tell the cause."""
@@ -209,6 +212,8 @@ def free(facts: Facts) -> Draft | None:
     copied = length_of(both(idle, _copied(facts)))
     parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
     where = max(parts, key=parts.__getitem__) if known else "launches"
+    inner, inside = graph_gaps(facts)
+    where = "graph" if 2 * length_of(inner) > free else where
     gaps = task_gaps(facts, side) if where == "device" else {}
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
@@ -224,6 +229,22 @@ def free(facts: Facts) -> Draft | None:
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
     explained = "explained" if gaps else "unexplained"
     verdict = message(f"finding.free.verdict_{explained}", share=share, total=facts.total, why=unexplained)
+    if where == "graph":
+        words = {"count": len(inner[0]), "time": length_of(inner), "middle": float(np.median(inner[1] - inner[0]))}
+        words |= {"share": facts.share(length_of(inner)), "total": facts.total}
+        return Draft(
+            severity,
+            message("finding.free.title", time=facts.sums.free, share=share),
+            sentences(
+                message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
+                message("finding.free.graph_gaps", **words),
+            ),
+            stretches(largest(inner), "Free", "finding.free.graph_place", _free_lane(facts)),
+            _free_advice(facts, where),
+            inner,
+            verdict=message("finding.free.verdict_graph", **words),
+            change=Change(tasks=(TaskCut(inside, gap=True),)),
+        )
     return Draft(
         severity,
         message("finding.free.title", time=facts.sums.free, share=share),
@@ -246,7 +267,21 @@ def free(facts: Facts) -> Draft | None:
 def _free_advice(facts: Facts, where: str) -> tuple[Message, ...]:
     if where == "host":
         return stage_advice(facts)
-    return advise(*_GAPS[where]) if where == "tasks" or not facts.on_gpu else advise(f"gpu_{where}")
+    return advise(*_GAPS[where]) if where in ("tasks", "graph") or not facts.on_gpu else advise(f"gpu_{where}")
+
+
+@once_per_device
+def graph_gaps(facts: Facts) -> tuple[Span, I64]:
+    """When the device is free between two tasks of one replayed graph, and the tasks that such a time ends with."""
+    pairs, slices = facts.part.pairs, facts.trace.slices
+    inside = within_graphs(facts.trace, pairs) if pairs is not None else np.zeros(0, np.int64)
+    if not len(inside):
+        return NOTHING, inside
+    start, end = facts.device_side
+    begins = np.sort(slices.start[inside])
+    at = np.minimum(np.searchsorted(begins, end - ROUNDING_NS), len(begins) - 1)
+    within = np.abs(begins[at] - end) <= ROUNDING_NS
+    return (start[within], end[within]), inside
 
 
 def _judged_elsewhere(facts: Facts) -> Span:
@@ -443,8 +478,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("overlap",),
         check=free,
         thresholds=(FREE_SHARE, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("task_queue", "binding", "fewer_operators", "graph", "device_gaps"),
-        gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches"),
+        advice=("task_queue", "binding", "fewer_operators", "graph", "device_gaps", "graph_gaps", "fused_in_graph"),
+        gpu=("fewer_operators", "gpu_graph", "gpu_device", "gpu_launches", "graph_gaps", "fused_in_graph"),
         pages=(pages.PIPELINE, pages.TASK_QUEUE, pages.BINDING),
         change="""\
 +export TASK_QUEUE_ENABLE=2
