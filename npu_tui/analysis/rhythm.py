@@ -14,6 +14,7 @@ from npu_tui.analysis.launches import graph_launches
 from npu_tui.analysis.limits import EVEN, FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL
 from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
+from npu_tui.trace.kineto import launch_links, runtime_calls
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
@@ -26,6 +27,7 @@ _COVERED = 0.6
 _OTHER_GRAPH = 1.25
 """How many times as many kernels another graph has at least, if its first kernel is the same."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
+_OPTIMIZER_STEP = re.compile(r"Optimizer\.step\b")
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _ENGINE = tuple(
     re.compile(pattern)
@@ -81,8 +83,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
 
     A run without marked steps is divided by the calls of its engine; else by the values that the host reads back, such
     as a sampled token, if about the same number of kernels lies between any two of them; else by the launches of
-    graphs; else by ranges that the program marked; else, in training, by the length after which all kernels come
-    again; else by the rarest kernel that recurs at even distances. That may be a layer.
+    graphs; else by ranges that the program marked; else by steps of its optimizer; else, in training, by the length
+    after which all kernels come again; else by the rarest kernel that recurs at even distances. That may be a layer.
     """
     if len(kernels) < FEWEST_EQUALS:
         return None
@@ -91,7 +93,7 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     names = slices.name[kernels].astype(np.int64)
     used = np.unique(names).tolist()
     trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
-    trained = trained or any(name.startswith("autograd::engine") for name in trace.names)
+    trained = trained or any(name.startswith(("autograd::engine", "Optimizer.step")) for name in trace.names)
     decodes = not trained and is_serving(trace)
     reads = _by_reads(trace, launched)
     if reads is not None and decodes:
@@ -112,6 +114,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     else:
         by = "rhythm"
         at = _by_ranges(trace, launched)
+        if at is None:
+            at = _by_optimizer(trace, launched)
         if at is None and trained:
             at = _by_period(names, _backward_among(trace, names))
         if at is None:
@@ -162,9 +166,12 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched in each range that the program marked, by position; None without such ranges.
 
     Equal names but for numbers are one kind; of the kinds that come again and launch most kernels the rarest counts.
+    A range encloses calls: what launches a kernel itself, or no more than one, is a call.
     """
     slices, order = trace.slices, _order_of(launched)
     items = named_on(trace, ("python", "other"), lambda name: _NO_RANGE.search(name) is None)
+    calls = np.union1d(runtime_calls(trace), trace.links.source_slice[launch_links(trace)])
+    items = np.setdiff1d(items, calls)
     codes, code = np.unique(slices.name[items], return_inverse=True)
     kinds: dict[str, int] = {}
     kind = np.array([kinds.setdefault(_DIGITS.sub("", trace.names[each]), len(kinds)) for each in codes], np.int64)[
@@ -178,11 +185,22 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
         first, count = first[last > first], int((last - first).sum())
         if (
             len(first) >= MORE_THAN_ONE
-            and count >= _COVERED * len(launched)
+            and count >= max(_COVERED * len(launched), MORE_THAN_ONE * len(first))
             and (best is None or len(first) < len(best))
         ):
             best = first
     return None if best is None else np.sort(order[best])
+
+
+def _by_optimizer(trace: Trace, launched: I64) -> I64 | None:
+    """The first kernel launched after each step of the optimizer but the last, and the first of all, by position."""
+    slices, order = trace.slices, _order_of(launched)
+    steps = named_on(trace, ("python", "other"), lambda name: _OPTIMIZER_STEP.match(name) is not None)
+    ends = slices.end[outermost(slices.start, slices.end, steps)]
+    if len(ends) < MORE_THAN_ONE or not len(order):
+        return None
+    first = np.unique(np.append(0, np.searchsorted(launched[order], np.sort(ends), "left")))
+    return np.sort(order[first[first < len(order)]])
 
 
 def _by_reads(trace: Trace, launched: I64) -> I64 | None:
