@@ -240,7 +240,7 @@ class Profile(Tables):
     def verdict(self) -> str:
         """What is wrong, in a line or a few. Raises ``Error`` if the file of the trace is gone."""
         with errors_of_api():
-            return "\n".join(words(line) for line in self.measured.findings.verdict)
+            return "\n".join(words(line) for line in self._part(None, None).findings.verdict)
 
     def report(self, range: Span | None = None, step: int | str | None = None) -> Report:
         """The report about all of it, about a ``range`` of time, or about ``ProfilerStep#step`` on the device.

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +20,7 @@ from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.launches import Around, dequeue_of, enqueue_of
 from npu_tui.load.args import JsonArgs
 from npu_tui.load.json_columns import PHASES
-from npu_tui.load.json_events import Event, decode_events, strict_json
+from npu_tui.load.json_events import CROPPED, Event, decode_events, strict_json
 from npu_tui.load.json_reader import mark_pairs
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import plain_path
@@ -85,8 +86,16 @@ def crop(
     slices, links = int(kept.slices.sum()), int(kept.links.sum())
     if not slices:
         raise NoCropError(message("crop.nothing"))
-    events = write_events(path, kept_events(trace, trace.args, kept), frame_of(trace))
+    events = write_events(path, chain(kept_events(trace, trace.args, kept), _range_of(trace, window)), frame_of(trace))
     return Cropped(str(path), slices, len(trace.slices), links, len(trace.links), events, path.stat().st_size)
+
+
+def _range_of(trace: Trace, window: Window) -> Iterator[bytes]:
+    """The event that says what range a crop holds: whoever reads it must not take the rest for silence."""
+    if window != EVERYTHING and trace.layers:
+        start, end = max(window.start, 0), min(window.end, trace.end)
+        span = {"start_ns": trace.start_ns + start, "end_ns": trace.start_ns + end}
+        yield msgspec.json.encode({"ph": "M", "name": CROPPED, "pid": trace.layers[0].pid, "tid": 0, "args": span})
 
 
 class Chosen(Struct, frozen=True):

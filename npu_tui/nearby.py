@@ -312,13 +312,14 @@ def _weighed(listed: Iterable[Nearby], cached: bool) -> Iterator[tuple[bool, Nea
 
 
 def _verdict(profile: Nearby, cached: bool, go_on: Callable[[], bool]) -> Verdict:
+    from npu_tui.profile.parts import WHOLE_TRACE
     from npu_tui.profile.profile import Profile
 
     opening = Opening(profile.path, cached)
     if not (cached and opening.has_copy):
         opening = Opening(profile.path, False)  # nobody asked for a copy
     trace = opening.trace(Watcher(lambda *_: go_on()))
-    findings = Profile(trace, opening.source).findings
+    findings = Profile(trace, opening.source).part(WHOLE_TRACE).findings
     leading = next(
         (finding for finding in findings.findings if finding.step_after_ns is not None and finding.part_of is None),
         None,

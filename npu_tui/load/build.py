@@ -170,6 +170,9 @@ def build_trace(
     if twice:
         health.warnings.append(message("odd.doubled_samples", count=twice))
     _note_health(whole, plans, lanes, slices, health)
+    if (cropped := whole.metadata.cropped) is not None:
+        health.cropped = low, high = cropped[0] - start_ns, cropped[1] - start_ns
+        health.warnings.append(message("odd.cropped", start=low, end=high))
     chunks = whole.chunks()
     return Trace(
         path=path,

@@ -349,6 +349,8 @@ def decode_args(raw: bytes) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
+CROPPED = "npu_tui_crop"
+"""The metadata by which a crop says what it holds."""
 _STREAM = re.compile(r"(.*\bstream )(\d{1,18})")
 
 
@@ -367,6 +369,7 @@ class Metadata(Struct):
     thread_order: dict[tuple[int, int], int] = {}
     other_names: dict[int, str] = {}
     stream_name: dict[int, str] = {}
+    cropped: tuple[int, int] | None = None
 
     def add(self, event: Event) -> None:
         """Take in one ``M`` event; unknown ones and those without a value are ignored."""
@@ -387,5 +390,9 @@ class Metadata(Struct):
             self.thread_name[thread] = name = str(args.get("name", ""))
             if (stream := _STREAM.fullmatch(name)) and whole_number(stream[2]) == event.tid:
                 self.stream_name.setdefault(event.pid, stream[1])
+        elif event.name == CROPPED:
+            start, end = args.get("start_ns"), args.get("end_ns")
+            if isinstance(start, int) and isinstance(end, int):  # of a crop of a crop the last one is the smaller
+                self.cropped = start, end
         elif event.name == "thread_sort_index" and isinstance(args.get("sort_index"), int):
             self.thread_order[thread] = args["sort_index"]

@@ -57,7 +57,7 @@ class Parted(ABC):
     """What is asked about as a whole or in parts, each of which is measured once."""
 
     def __init__(self) -> None:
-        self.selection = WHOLE_TRACE
+        self.selection = self.usual = WHOLE_TRACE  # ``usual`` is what is asked about where nothing else is said
         self._whole: Parted | None = None  # a reference to itself would keep a large trace until the next collection
         self._parts: OrderedDict[Selection, Parted] = OrderedDict()
         self._parts_lock = Lock()
@@ -84,6 +84,8 @@ class Parted(ABC):
     def part(self: P, selection: Selection) -> P:
         """The part that ``selection`` names, measured once as long as it is among the last that were asked for."""
         whole = self.whole
+        if selection == WHOLE_TRACE:
+            selection = whole.usual
         if selection == WHOLE_TRACE:
             return whole
         with whole._parts_lock:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import ApiSum, HostOperators, apis, host_operators, outermost_operation
 from npu_tui.analysis.clock_jump import clock_jump
 from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
-from npu_tui.analysis.device import EVERYTHING, DeviceSlices, device_slices
+from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
 from npu_tui.analysis.memory import Memory
@@ -35,7 +35,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.native import heap
 from npu_tui.profile.kind import SourceKind, kind_of
-from npu_tui.profile.parts import Parted, shared
+from npu_tui.profile.parts import Parted, Selection, shared
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
@@ -87,6 +87,8 @@ class Profile(Parted):
     ) -> None:
         super().__init__()
         self.trace = trace
+        if (cropped := trace.health.cropped) is not None:
+            self.usual = Selection(Window(*cropped))  # what lies outside of it is not silence: it is not there
         self.source = source
         self.thresholds = thresholds or Thresholds()
         self.threads = threads

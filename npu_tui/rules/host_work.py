@@ -110,7 +110,11 @@ def waiting(facts: Facts) -> Span:
 
 def cost_of(facts: Facts, change: Change, removes: Span) -> int:
     """What the run gains without ``change``, ns over all steps; without a replay how long the device waits for it."""
-    return length_of(removes) if facts.replay is None else max(facts.replay.gain(within(facts, change)), 0)
+    waits = length_of(removes)
+    if facts.replay is None:
+        return waits
+    gain = max(facts.replay.gain(within(facts, change)), 0)
+    return gain if facts.whole_steps else min(gain, waits)  # what is cut at the edge of a range is gone as a whole
 
 
 def called(

@@ -195,11 +195,15 @@ class EventFile(Struct, frozen=True):
 
 
 class Health(Struct):
-    """What a reader could not place: ``skipped`` counts events by reason, ``warnings`` are further lines."""
+    """What a reader could not place: ``skipped`` counts events by reason, ``warnings`` are further lines.
+
+    A crop was ``cropped`` to a range, ns: what lies outside of it is not in the file.
+    """
 
     skipped: dict[Message, int] = {}
     truncated: bool = False
     warnings: list[Message] = []
+    cropped: tuple[int, int] | None = None
 
     def skip(self, reason: Message, count: int = 1) -> None:
         """Count ``count`` events that were skipped for ``reason``; 0 adds no entry."""

@@ -22,6 +22,7 @@ from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
 from npu_tui.profile.network_tables import has_ports
+from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
@@ -228,7 +229,7 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | list[Sh
         yield index, measure(profile)
         try:
             with kept():
-                findings = profile.findings
+                findings = profile.part(WHOLE_TRACE).findings
         except InputError as error:
             findings = Findings((), (), (words(error.message),))
         yield index, findings

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from measured import answers
+from measured import answers, profile_at
 
+from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
-from npu_tui.profile.parts import parse_range
+from npu_tui.profile.parts import WHOLE_TRACE, parse_range
+from npu_tui.profile.selection import part_of
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def test_a_range_keeps_events_as_they_are(bundled: Sample, tmp_path: Path) -> No
     trace = bundled.trace
     span = middle(trace)
     out = load(crop(bundled.path, tmp_path, "--range", span))
-    assert not texts(out) - texts(trace)
+    (added,) = texts(out) - texts(trace)
+    assert json.loads(added)["name"] == "npu_tui_crop"
     window = parse_range(span).window  # type: ignore[union-attr]
     touched = int(((trace.slices.end > window.start) & (trace.slices.start < window.end)).sum())
     assert touched <= len(out.slices) < len(trace.slices)
@@ -166,6 +169,27 @@ def test_lanes_and_names_choose(tmp_path: Path) -> None:
     assert len(named.slices) == count > 0
     whole = load(crop(HEALTHY, tmp_path, "--slices", "matmul"))
     assert len(whole.links_of("HostToDevice"))
+
+
+@pytest.mark.parametrize("fixture", [BOUND, HEALTHY])
+def test_a_crop_is_judged_as_its_range_is(fixture: Path, tmp_path: Path) -> None:
+    """The frames around the range are kept, so the rest of them would look like a pause of the host."""
+    trace = load(fixture)
+    low, high = int(0.3 * trace.end), int(0.5 * trace.end)
+    file = tmp_path / "whole.json"
+    file.write_bytes(Path(trace.files[0].path).read_bytes())
+    span = f"{low}ns..{high}ns"
+    cropped = profile_at(crop(file, tmp_path, "--range", span, name="part.json")).part(WHOLE_TRACE)
+    whole = part_of(profile_at(file), span)
+    shift = whole.trace.start_ns - cropped.trace.start_ns
+    assert cropped.trace.health.cropped == (low + shift, high + shift)
+    assert cropped.window == Window(low + shift, high + shift)
+    assert [message.code for message in cropped.trace.health.warnings].count("odd.cropped") == 1
+    assert cropped.facts[0].sums == whole.facts[0].sums
+    said, meant = ([each.id for each in part.findings.findings if each.part_of is None] for part in (cropped, whole))
+    assert set(said[:2]) == set(meant[:2])
+    again = profile_at(crop(tmp_path / "part.json", tmp_path, "--range", "0ns..", name="again.json"))
+    assert again.trace.health.cropped is not None
 
 
 def test_a_step_is_a_crop(tmp_path: Path) -> None:
