@@ -50,6 +50,14 @@ def texts(trace: Trace) -> Counter[str]:
     return found
 
 
+def added(out: Trace, trace: Trace) -> Counter[str]:
+    """The events of a crop that its trace does not have, but for the one that tells the range."""
+    found = texts(out) - texts(trace)
+    (told,) = [text for text in found if "npu_tui_crop" in text]
+    del found[told]
+    return found
+
+
 def middle(trace: Trace, low: float = 0.2, high: float = 0.5) -> str:
     return f"{int(trace.end * low)}ns..{int(trace.end * high)}ns"
 
@@ -105,8 +113,7 @@ def test_a_range_keeps_events_as_they_are(bundled: Sample, tmp_path: Path) -> No
     trace = bundled.trace
     span = middle(trace)
     out = load(crop(bundled.path, tmp_path, "--range", span))
-    (added,) = texts(out) - texts(trace)
-    assert json.loads(added)["name"] == "npu_tui_crop"
+    assert not added(out, trace)
     window = parse_range(span).window  # type: ignore[union-attr]
     touched = int(((trace.slices.end > window.start) & (trace.slices.start < window.end)).sum())
     assert touched <= len(out.slices) < len(trace.slices)
@@ -121,7 +128,7 @@ def test_a_range_of_real_profiles_says_the_same(real: Sample, tmp_path: Path) ->
     for low, high in ((0.2, 0.5), (0.45, 0.46), (0.0, 1.0)):
         span = middle(real.trace, low, high)
         out = load(crop(real.path, tmp_path, "--range", span))
-        assert not texts(out) - texts(real.trace)
+        assert not added(out, real.trace)
         says_the_same(whole, out, span)
 
 
@@ -134,7 +141,7 @@ def test_clipped_slices_add_up_to_the_range(real: Sample, tmp_path: Path) -> Non
     assert out.end <= window.end - window.start
     assert out.start_ns >= whole.start_ns + window.start
     says_the_same(whole, out, span, whole_span=True)
-    changed = texts(out) - texts(real.trace)
+    changed = added(out, real.trace)
     edges = (whole.slices.start < window.start) | (whole.slices.end > window.end)
     touched = (whole.slices.end > window.start) & (whole.slices.start < window.end)
     assert sum(changed.values()) == int((edges & touched).sum())
