@@ -16,7 +16,6 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widgets import Static
 
-from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.errors import InputError
@@ -117,7 +116,8 @@ class Head(HeadLines):
         bars: list[Text | None] = []
         if times is not None:
             at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
-            bars = [step_line(traces[index], times, step, at, size.width - 2), device_line(times, step, at)]
+            # Shares of the same time with two denominators say two things about one: the step, else all of it.
+            bars = [step_line(traces[index], times, step, at, size.width - 2) or device_line(times, step, at)]
         self.facts.fill([_within(line, size.width - 2) for line in bars if line is not None])
         if anew or place[:3] != before[:3]:
             self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
@@ -132,9 +132,10 @@ class Head(HeadLines):
         if found is None:
             lines = [Text(session.examining(index), "dim")]
         else:
-            grave = [finding.severity == "high" for finding in found.leaders]
+            leads = found.leaders
+            # Red is the first finding alone: what is to be done next.
             lines = [
-                _line(number, words(said), number <= len(grave) and grave[number - 1]) if grave else _plain(said)
+                _line(number, words(said), number == 1 and leads[0].severity == "high") if leads else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
         width = size.width - 2
@@ -277,14 +278,33 @@ def step_line(trace: Trace, times: Times, step: int, device: int, width: int) ->
     words = say("bars.step", step=name, length=duration_text(length))
     if whole > length:
         words = say("bars.step.longer", step=words, whole=duration_text(whole))
-    line = Text(f"{words} ", style="bold", no_wrap=True, end="")
-    room = width - line.cell_len
-    done, busy = 0, max(sum(value for key, value in known if key != "prep"), 1)
-    for key, value in known:
-        begin, done = done * room // whole, done + value
-        label = say("bars.prep", time=value) if key == "prep" else say(f"bars.{key}", share=f"{value / busy:.1%}")
-        line.append_text(_segment(key, label, done * room // whole - begin))
-    return line
+    busy = max(sum(value for key, value in known if key != "prep"), 1)
+    labels = {
+        key: say("bars.prep", time=value) if key == "prep" else say(f"bars.{key}", share=f"{value / busy:.1%}")
+        for key, value in known
+    }
+    beside: list[str] = []
+    while True:  # what has no room for its name is named behind the bar, which gets shorter for it
+        line = Text(f"{words} ", style="bold", no_wrap=True, end="")
+        legend = Text(end="").join(
+            Text.assemble("  ", (_FILLS[key], class_colour(_CLASSES[key])), f" {labels[key]}") for key in beside
+        )
+        room, done, nameless = max(width - line.cell_len - legend.cell_len, _LEAST_BAR), 0, None
+        for key, value in known:
+            begin, done = done * room // whole, done + value
+            cells = done * room // whole - begin
+            if key not in beside and cells - cell_count(labels[key]) < _AROUND_LABEL:
+                nameless = nameless or key
+            line.append_text(_segment(key, "" if key in beside else labels[key], cells))
+        if nameless is None or room == _LEAST_BAR:
+            return line.append_text(legend)
+        beside.append(nameless)
+
+
+_LEAST_BAR = 12
+"""Cells of the bar below which names beside it are cut."""
+_AROUND_LABEL = 2
+"""Cells of a part that its name leaves to its fill."""
 
 
 def _segment(key: str, label: str, cells: int) -> Text:
@@ -292,7 +312,7 @@ def _segment(key: str, label: str, cells: int) -> Text:
     style, fill = class_colour(_CLASSES[key]), _FILLS[key]
     for gap in (" ", ""):
         rest = cells - cell_count(label) - 2 * len(gap) - 1
-        if rest > 0:
+        if label and rest > 0:
             return Text.assemble((fill, style), (f"{gap}{label}{gap}", "bold"), (fill * rest, style), end="")
     return Text(fill * max(cells, 0), style=style, end="")
 
@@ -335,27 +355,20 @@ def _within(line: Text, width: int) -> Text:
 _GAP = "  │  "
 _LEAST_PATH = 12
 _EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
-_ALERT_SHARE = 0.01
-"""Lost time is said in red from this share of the trace on; single starved launches are in every trace."""
 
 
 def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]]:
-    """The parts of the top line in the order of their worth: rank, dispatch, overlap (``with_shares``), form and path.
+    """The parts of the top line by their worth: rank, chip, steps, overlap (``with_shares``), form and path.
 
-    All but the last have shorter forms.
+    What is wrong stands below it: only that is red. All but the last may have shorter forms.
     """
     profile = session.profiles[trace]
     shown = profile.trace
     devices = profile.dispatch
     rank = say("header.no_rank") if len(devices) < 2 else say("header.devices", count=len(devices))
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
-    # Waits for requests are no loss; they are known once the rules have looked for them.
-    unasked = (
-        {facts.part.device: facts.lost_unasked.sum() for facts in profile.facts} if trace in session.findings else {}
-    )
-    parts += [
-        _dispatch(device, len(devices) > 1, shown.end, float(unasked.get(device.device, 0))) for device in devices
-    ]
+    if trace in session.findings:  # what the rules have read needs no more reading
+        parts += _chip_and_steps(profile)
     if (about := subject_of(shown).about(shown)) is not None:
         parts = [[Text(about, style="bold")]]
     elif session.is_tables:
@@ -383,13 +396,14 @@ def _name(device: int | None) -> str:
     return say("header.of_device", device=device, words="") if device is not None else ""
 
 
-def _dispatch(device: Dispatch, named: bool, end: int, unasked: float) -> list[Text]:
-    """What the launches of ``device`` cost but for ``unasked`` ns; red where that is a notable share of the trace."""
-    lost = float(device.lost.sum()) - unasked
-    prefix = _name(device.device) if named else ""
-    starved, alert = int(device.starved.sum()), f"bold {ALERT}" if lost >= _ALERT_SHARE * end else ""
-    forms = [say(f"header.late{form}", starved=starved, links=len(device.link), lost=lost) for form in ("", ".short")]
-    return [Text.assemble(prefix, (form, alert)) for form in forms]
+def _chip_and_steps(profile: Profile) -> list[list[Text]]:
+    """Which chip it is, how many steps findings judge, and how long one takes; what is not known is left out."""
+    parts = [[Text(printable(profile.setup.chip))]] if profile.setup.chip else []
+    facts = next((each for each in profile.facts if each.step_ns), None)
+    if facts is not None:
+        count = say(f"whatif.count.{facts.unit_name}", count=facts.count)
+        parts.append([Text(say("header.steps", count=count, length=duration_text(facts.step_ns)))])
+    return parts
 
 
 def profile_name(path: str) -> str:

@@ -100,6 +100,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.first_run = FirstRun(seen)
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
+        self._examined: Session | None = None
         self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session)
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
@@ -144,10 +145,12 @@ class MainScreen(PanelScreen[Timeline]):
 
     def _look_through(self) -> None:
         """Go where the user wants to begin, add up the trace and find what is wrong, once all of the trace is there."""
-        if self.session.findings:  # of a film, or of what was on screen before it
-            self.head.examined = len(self.session.profiles)
-        if not self.session.whole or self.session.findings:
+        if not self.session.whole:
             return
+        if self.session.film is not None or self.session is self._examined:  # a film, or what was there before it
+            self.head.examined = len(self.session.profiles)
+            return
+        self._examined = self.session
         self.head.examined = 0
         self._work(partial(self._examine, self.session), "head")
         if self.first_run is not None:

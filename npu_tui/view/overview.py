@@ -11,7 +11,7 @@ from npu_tui.trace.text import cell_count, drawable, duration_text
 from npu_tui.view.bars import points
 from npu_tui.view.caches import Frame, SceneCache
 from npu_tui.view.grid import SPACE, Attr, Grid
-from npu_tui.view.links import StripCount, draw_strip
+from npu_tui.view.links import draw_strip
 from npu_tui.view.margins import Ticks, anchor_text, draw_ruler, range_columns
 from npu_tui.view.minimap import draw_losses
 from npu_tui.view.paired import PairRows, draw_pair_rows
@@ -24,34 +24,76 @@ _LINE, _HIT = "━", "▔"
 
 
 def draw_findings(grid: Grid, marks: list[FindingMark], viewport: Viewport, hits: I64) -> None:
-    """Draw the one-row ``grid``: a line over the time of each mark, starting with its label.
+    """Draw the one-row ``grid``: a line over the time of each mark, with its label where that stands by itself.
 
     ``hits`` are the times (ns) of search hits, which are marked here as this row replaces the minimap.
     """
-    for mark in _drawn(marks):
-        first, last = range_columns(viewport, (mark.start, mark.end))
-        if first <= last:
-            grid.write(0, first, points(_LINE * (last - first + 1)), _INKS[mark.severity])
-            grid.write(0, first, points(mark.label), _INKS[mark.severity], attr=int(Attr.BOLD))
+    placed = place_marks(marks, viewport)
+    for each in placed:
+        line = points(_LINE * (each.last - each.first + 1))
+        grid.write(0, each.first, line, _INKS[each.mark.severity])
+    _draw_labels(grid, placed)
     hit_columns = np.flatnonzero(np.diff(np.searchsorted(hits, viewport.edges())))
     grid.char[0, hit_columns[grid.char[0, hit_columns] == SPACE]] = ord(_HIT)
     grid.attr[0, hit_columns] |= int(Attr.UNDERLINE)
     grid.fg[0, hit_columns] = Ink.HIT
 
 
+def _draw_labels(grid: Grid, placed: list[PlacedMark]) -> None:
+    for each in placed:
+        if each.label is not None:
+            grid.write(0, each.label, points(each.mark.label), _INKS[each.mark.severity], attr=int(Attr.BOLD))
+
+
+def _worth(mark: FindingMark) -> tuple[int, int, str, int]:
+    """What comes first: the most severe, of those the lowest number, of one finding the earliest."""
+    return list(_INKS).index(mark.severity), len(mark.label), mark.label, mark.start
+
+
+_NEAR = 4
+"""Columns from the begin of a line that its label may lie: farther off it would name another moment."""
+
+
+class PlacedMark(Struct, frozen=True):
+    """A mark in the columns ``first`` to ``last``; its label begins at column ``label``, None without room for it."""
+
+    mark: FindingMark
+    first: int
+    last: int
+    label: int | None
+
+
+def place_marks(marks: list[FindingMark], viewport: Viewport) -> list[PlacedMark]:
+    """Those of ``marks`` that ``viewport`` shows in drawing order, the most severe last and so on top.
+
+    A column lies between any two labels, as ``1`` beside ``2`` would read as twelve. The label of a line that begins
+    beside another one moves along its line; where there is no room, it is left out.
+    """
+    taken = np.zeros(viewport.width + 2, np.bool_)  # one more column on either side
+    placed = []
+    for mark in sorted(marks, key=_worth):
+        first, last = range_columns(viewport, (mark.start, mark.end))
+        if first > last:
+            continue
+        size, label = len(mark.label), None
+        for at in range(first, min(max(last - size + 1, first), first + _NEAR) + 1):
+            if at + size <= viewport.width and not taken[at : at + size + 2].any():
+                label = at
+                taken[at + 1 : at + size + 1] = True
+                break
+        placed.append(PlacedMark(mark, first, last, label))
+    return placed[::-1]
+
+
 def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> FindingMark | None:
     """The mark that is visible in ``column``; None without one."""
-    seen = None
-    for mark in _drawn(marks):
-        first, last = range_columns(viewport, (mark.start, mark.end))
-        if first <= column < max(last + 1, first + len(mark.label)) and first <= last:
-            seen = mark
-    return seen
-
-
-def _drawn(marks: list[FindingMark]) -> list[FindingMark]:
-    """The marks in drawing order, the most severe last and so on top."""
-    return sorted(marks, key=lambda mark: list(_INKS).index(mark.severity), reverse=True)
+    seen, named = None, None
+    for each in place_marks(marks, viewport):
+        if each.first <= column <= each.last:
+            seen = each.mark
+        if each.label is not None and each.label <= column < each.label + len(each.mark.label):
+            named = each.mark
+    return named or seen
 
 
 _MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
@@ -82,12 +124,12 @@ class TopRows(Struct):
         if self.scene.pair is not None:
             self._draw_pair(self.scene.pair, minimap, strip, left)
         else:
-            count, lost = StripCount(0, 0, 0), None
+            lost = None
             if self.trace < len(self.scene.traces):
                 lost = self._overview(minimap)
                 if self.scene.measured:
-                    count = draw_strip(strip, self.cache.links(self.trace, self.state.link_category), self.local)
-            self._heading(left, count, lost)
+                    draw_strip(strip, self.cache.links(self.trace, self.state.link_category), self.local)
+            self._heading(left, lost)
         draw_ruler(ruler, self.ticks, view, self.cursor, self.state.range, self.state.hits, self.state.flags)
         if self.cursor is not None:
             strip.bg[0, self.cursor] = Ink.CURSOR
@@ -120,6 +162,7 @@ class TopRows(Struct):
         else:
             whole = self.scene.local(self.trace, self.scene.overview(view.width))
             self.cache.minimap(self.trace, whole).draw(minimap, view, hits)
+            _draw_labels(minimap, place_marks(self.scene.findings[self.trace], whole))
 
     def _overview(self, minimap: Grid) -> tuple[int, int, bool] | None:
         """Draw minimap or findings, and lost time in its row or, with a step or more in view, instead of the minimap.
@@ -157,7 +200,7 @@ class TopRows(Struct):
         kinds = {layer.kind for layer in trace.layers}
         return bool(kinds & {"cann", "hardware"} or len(self.cache.links(self.trace, self.state.link_category)))
 
-    def _heading(self, left: Grid, count: StripCount, lost: tuple[int, int, bool] | None) -> None:
+    def _heading(self, left: Grid, lost: tuple[int, int, bool] | None) -> None:
         """Draw the gutter beside the top rows: rank and duration, links, lost time."""
         rank = self.scene.traces[self.trace].rank if self.trace < len(self.scene.traces) else None
         duration = duration_text(self.scene.lengths[self.trace] if self.scene.traces else 0, gap="")
@@ -176,10 +219,4 @@ class TopRows(Struct):
         category, key = self.state.link_category, f"category.{self.state.link_category}"
         category = say(key) if knows(key) else drawable(category)
         words = say("frame.links", category=category) if left.width > _ROOMY else category
-        x = left.write(_STRIP, 1, points(words), Ink.DIM)
-        numbers = [(f" {count.links}", Ink.TEXT)] if self.scene.measured else []
-        numbers += [(f" ┃{count.near}", Ink.NEAR)] if count.near else []
-        numbers += [(f" !{count.starved}", Ink.ALERT)] if count.starved else []
-        for text, ink in numbers:
-            if x + len(text) < left.width:
-                x = left.write(_STRIP, x, points(text), ink)
+        left.write(_STRIP, 1, points(words), Ink.DIM)

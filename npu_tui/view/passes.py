@@ -104,9 +104,13 @@ def _bar(one: DrawnBar, grid: Grid, y: int, left: int, room: int) -> None:
     if last <= first:
         return
     grid.char[y, left + first : left + last], grid.fg[y, left + first : left + last] = ord(char), ink
-    if cell_count(one.label) <= last - first - (0 if one.chosen else 1):
-        looks = (Ink.LANE, Ink.SELECTED) if one.chosen else (Ink.LABEL, ink)
-        grid.write(y, left + first, points(one.label), *looks, attr=Attr.BOLD)
-    if one.chosen:
-        grid.bg[y, left + first : left + last], grid.fg[y, left + first : left + last] = Ink.SELECTED, Ink.LANE
-        grid.attr[y, left + first : left + last] = int(Attr.UNDERLINE | Attr.BOLD)
+    inside = 1 if one.chosen and last - first > 1 else 0
+    if cell_count(one.label) <= last - first - 2 * inside - (0 if one.chosen else 1):
+        grid.write(y, left + first + inside, points(one.label), Ink.LABEL, ink, attr=Attr.BOLD)
+    if not one.chosen:
+        return
+    # As a selected slice: between brackets, in its own colour; of a single cell nothing but a mark would be left.
+    cells = slice(left + first, left + last)
+    grid.attr[y, cells] |= int(Attr.UNDERLINE | Attr.BOLD)
+    for x, sign in ((left + first, "["), (left + last - 1, "]")) if inside else ((left + first, "◆"),):
+        grid.write(y, x, points(sign), Ink.SELECTED, Ink.LANE, attr=int(Attr.BOLD | Attr.UNDERLINE))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,8 +26,6 @@ from npu_tui.rules import communication
 from npu_tui.rules.model import MUCH_LOST
 from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
-from npu_tui.trace.text import duration_text
-from npu_tui.tui.head import headline
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 HEALTHY = "No significant bottleneck"
@@ -159,17 +156,6 @@ def test_warm_up_that_is_left_out_leads_the_sentence() -> None:
         "what is compiled in warm-up is no gain of a step"
     )
     assert answer.changes[1].alone_us == pytest.approx(computed / 2, rel=0.1)
-
-
-def test_the_header_leaves_out_waits_for_requests() -> None:
-    found = measured(ALL["nothing: a server without requests"].job)
-    (facts,) = found.facts
-    assert facts.lost_unasked.sum() > 0
-    times = float(facts.launches.lost.sum()), float((facts.launches.lost - facts.lost_unasked).sum())
-    every, lost = map(duration_text, times)
-    for findings, said in (({}, every), ({0: found.findings}, lost)):
-        session = SimpleNamespace(profiles=[found], findings=findings, is_tables=False, whole=True)
-        assert f"{said} lost" in headline(session, 0, False)[1][0].plain
 
 
 def test_a_gain_has_its_unit_and_how_many_were_measured(tmp_path: Path) -> None:

@@ -131,11 +131,14 @@ def strip(shown: Shown) -> StripCount:
     return draw_strip(Grid.blank(1, 100, Ink.TEXT, Ink.LANE), index, view)
 
 
-def test_the_headline_counts_launches_as_the_report(shown: Shown) -> None:
-    said = " ".join(part[0].plain for part in headline(shown.session, 0, True))
-    for device in shown.devices:
-        late = {"starved": device["starved"], "links": device["links"], "lost": device["lost_us"] * 1000}
-        assert say("header.late", **late) in said
+def test_the_headline_has_the_chip_and_the_steps_that_findings_judge(shown: Shown) -> None:
+    shown.session.findings[0] = shown.profile.findings
+    said = " ".join(part[0].plain for part in headline(shown.session, 0, False))
+    for facts in shown.profile.facts[:1]:
+        if facts.step_ns:
+            assert duration_text(facts.step_ns) in said
+    assert (shown.profile.setup.chip or "") in said
+    assert "came too late" not in said
 
 
 def test_shares_of_the_device_are_those_of_the_report(shown: Shown) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.load.load import load
+from npu_tui.tui.terminal.colours import ALERT
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ("healthy", "older_chip", "level0", "newest_torch_npu", "mindspore", "interrupted")
@@ -42,3 +44,21 @@ async def test_the_first_screen_of_a_fixture_shows_every_layer_a_compute_stream_
 @pytest.mark.parametrize("name", TRACES)
 async def test_the_first_screen_of_a_real_profile_shows_every_layer_a_compute_stream_and_free(name: str):
     await shown_of(Path(os.environ["NPU_TUI_TRACES"]) / name)
+
+
+@pytest.mark.parametrize("name", [*FIXTURES, "dispatch_bound", "communication_bound", "kineto"])
+async def test_the_head_has_few_figures_and_only_the_first_finding_is_red(name: str):
+    """Names of ranges and paths have digits as well, but are no figures."""
+    session = session_of(load(ROOT / "fixtures" / name))
+    async with opened(session, (120, 40)) as driver:
+        await driver.settle()
+        head = driver.main.head
+        lines = [line._text for line in (head.headline, head.verdict, head.facts) if line.rows]
+        said = "\n".join(line.plain for line in lines if line is not None)
+        figures = re.findall(r"(?<![\w#:./])\d[\d.,]*(?=%| |\n|$|,)", said.replace(session.profiles[0].trace.path, ""))
+        assert len(figures) <= 20, figures
+        for number, text in enumerate(head.verdict._text.split("\n") if head.verdict._text else ()):
+            red = any(ALERT in str(span.style) for span in text.spans)
+            assert not red or number == 0
+        for line in (head.headline._text, head.facts._text):
+            assert line is None or not any(ALERT in str(span.style) for span in line.spans)

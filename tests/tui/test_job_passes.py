@@ -16,8 +16,8 @@ from npu_tui.profile.profile import Profile
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.ranks import ranks_session
 from npu_tui.view.grid import Grid
-from npu_tui.view.palette import Ink
-from npu_tui.view.passes import draw_passes
+from npu_tui.view.palette import PALETTES, Ink, Palette
+from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room, draw_passes
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +98,27 @@ def test_a_finding_leads_to_its_passes(slow: Examined):
     view.next_axis()
     assert view.next_finding(1) == 0
     assert (view.axis, view.rank) == ("pipeline", 2)
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+@pytest.mark.parametrize("fill", ["forward", "backward", "other", "tail"])
+@pytest.mark.parametrize("cells", [1, 2, 9])
+def test_the_selected_pass_is_seen_in_every_palette(palette: Palette, fill: str, cells: int):
+    """It keeps its fill: no cell of it has the colour of the ground, and brackets mark it."""
+
+    def drawn(chosen: bool) -> Grid:
+        stage = DrawnStage("stage 0", (DrawnBar(2, 2 + cells, fill, "0", chosen),), "")
+        grid = Grid.blank(4, 40, Ink.TEXT, Ink.LANE)
+        draw_passes(PassesPicture("passes", (stage,), 1, (("", "bubble"),)), grid)
+        return grid
+
+    grid, plain = drawn(True), drawn(False)
+    left = bar_room(["stage 0"], [""], 40)[0] + 2
+    of_bar = slice(left, left + cells)
+    for colours in (palette.rgb, palette.xterm.reshape(-1, 1), palette.ansi.reshape(-1, 1)):
+        assert (colours[grid.fg[2, of_bar]] != colours[grid.bg[2, of_bar]]).any(axis=1).all()
+    text = grid.text(2)[of_bar]
+    assert text == "◆" if cells == 1 else (text[0], text[-1]) == ("[", "]")
+    kept = slice(left + 2, left + cells - 1)  # behind bracket and label
+    assert grid.text(2)[kept] == plain.text(2)[kept]
+    assert (grid.fg[2, kept] == plain.fg[2, kept]).all()

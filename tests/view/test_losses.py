@@ -8,7 +8,7 @@ from npu_tui.view.caches import Frame
 from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
 from npu_tui.view.minimap import LossIndex, draw_losses
-from npu_tui.view.overview import draw_findings
+from npu_tui.view.overview import draw_findings, mark_at
 from npu_tui.view.painter import compose
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import FindingMark, LinkClasses, Losses, Scene, ViewState
@@ -50,8 +50,29 @@ def test_findings_are_lines_with_the_gravest_on_top() -> None:
     grid = Grid.blank(1, 10, Ink.TEXT, Ink.LANE)
     marks = [FindingMark(0, 500, "1", "high"), FindingMark(300, 900, "2", "info"), FindingMark(2000, 3000, "3", "low")]
     draw_findings(grid, marks, Viewport.around(0, 1000, 10), np.zeros(0, np.int64))
-    assert grid.text(0) == "1━━━━━━━━ "
-    assert grid.fg[0, :9].tolist() == [Ink.ALERT] * 5 + [Ink.FAINT] * 4
+    assert grid.text(0) == "1━━2━━━━━ "
+    assert grid.fg[0, :9].tolist() == [Ink.ALERT] * 3 + [Ink.FAINT] + [Ink.ALERT] + [Ink.FAINT] * 4
+
+
+def test_numbers_of_findings_never_run_together() -> None:
+    view = Viewport.around(0, 1000, 20)
+    marks = [FindingMark(100, 900, "2", "high"), FindingMark(60, 120, "12", "high"), FindingMark(50, 60, "1", "high")]
+    grid = Grid.blank(1, 20, Ink.TEXT, Ink.LANE)
+    draw_findings(grid, marks, view, np.zeros(0, np.int64))
+    assert grid.text(0) == " 1━2" + "━" * 14 + "  "  # 12 has no room that would not read as another number
+    assert mark_at(marks, view, 1).label == "1"
+    assert mark_at(marks, view, 3).label == "2"
+    again = Grid.blank(1, 20, Ink.TEXT, Ink.LANE)
+    draw_findings(again, [FindingMark(at, at + 10, "1", "high") for at in (100, 150, 300)], view, np.zeros(0, np.int64))
+    assert again.text(0).strip() == "1━  1"
+
+
+def test_the_minimap_keeps_the_numbers_of_findings_at_any_zoom() -> None:
+    marks = [FindingMark(0, 900, "1", "high"), FindingMark(2000, 3900, "2", "medium")]
+    for span in ((0, 400), (1000, 1100), (3000, 3010)):
+        frame = draw(26, span, marks)
+        first = frame.grid.text(0)[frame.gutter :]
+        assert [first[0], first[20]] == ["1", "2"]
 
 
 def draw(height: int, span: tuple[int, int], marks: list[FindingMark]) -> Frame:
