@@ -13,6 +13,7 @@ from itertools import zip_longest
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import LONG_NS
 from npu_tui.jobs.clock import Clock
 from npu_tui.jobs.columns import I64, Bools, Columns, Grouped, place_in_run, run_begins
 from npu_tui.jobs.meetings import Meeting, Meetings
@@ -269,6 +270,18 @@ def _priced(blamed: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None])
         transfer=np.maximum(early - blamed.come, 0),
         spread=late - early,
     )
+
+
+def before_recorded(blamed: Blame, ranks: Sequence[RankProfile], clocks: Sequence[Clock]) -> Bools:
+    """Which collectives waited mostly for a rank whose recording had not begun; (m,)."""
+    known = np.array([profile.recorded is not None for profile in ranks] + [False])
+    began = np.array([profile.recorded or 0 for profile in ranks] + [0], np.int64)
+    places = np.arange(len(ranks))
+    began[:-1] = common_times(began[:-1], places, clocks)
+    last = np.where(blamed.last < len(ranks), blamed.last, -1)
+    unrecorded = began[last] - (blamed.come - blamed.cost)
+    before: Bools = (last >= 0) & known[last] & (blamed.cost >= LONG_NS) & (2 * unrecorded > blamed.cost)
+    return before
 
 
 def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:

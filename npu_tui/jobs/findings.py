@@ -379,8 +379,16 @@ def _missing(job: Job) -> list[Finding]:
 
 def _clocks(job: Job) -> list[Finding]:
     findings = []
+    every = job.all_blamed
+    for rank in np.unique(every.last[job.skewed]).tolist():
+        of_rank = np.flatnonzero(job.skewed & (every.last == rank))
+        kind = every.met.table.kinds[every.met.kind[every.meeting[of_rank[0]]]][1]
+        args: dict[str, object] = {"rank": job.ranks[rank].rank, "by": int(every.cost[of_rank].max())}
+        args |= {"count": len(of_rank), "type": kind}
+        codes = "job.skew.title", "job.skew.detail"
+        findings.append(noted("RANK.CLOCK", codes, (job.ranks[rank].rank,), "info", **args))
     if job.untied:
-        args: dict[str, object] = {"count": len(job.untied), "ranks": list(job.untied[:8])}
+        args = {"count": len(job.untied), "ranks": list(job.untied[:8])}
         findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), job.untied, "info", **args))
     drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
     if drifting:

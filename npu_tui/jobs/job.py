@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import SHORT_NS
-from npu_tui.jobs.blame import Blame, blame, excess
+from npu_tui.jobs.blame import Blame, before_recorded, blame, excess
 from npu_tui.jobs.clock import Clock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
@@ -380,11 +380,21 @@ class Job:
         return farthest
 
     @once
-    def blamed(self) -> Blame:
-        """Every collective on the common clock."""
+    def all_blamed(self) -> Blame:
+        """Every collective on the common clock, also those that ``skewed`` leaves out."""
         begun, busy = [profile.begun for profile in self.ranks], [profile.busy for profile in self.ranks]
         more = excess(self.calls, self._peers.__getitem__, begun, busy)
-        blamed = blame(self.ranks, self.meetings, self.clocks, more)
+        return blame(self.ranks, self.meetings, self.clocks, more)
+
+    @once
+    def skewed(self) -> Bools:
+        """Which of ``all_blamed`` waited for a rank that did not record yet: that says nothing of the job; (m,)."""
+        return before_recorded(self.all_blamed, self.ranks, self.clocks)
+
+    @once
+    def blamed(self) -> Blame:
+        """Every collective on the common clock that all its ranks recorded."""
+        blamed = self.all_blamed if not self.skewed.any() else self.all_blamed.of(~self.skewed)
         if self.only == Only():
             return blamed
         groups = {group.name for group in self.groups if self.only.group in (None, group.name, group.kind)}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import force_setattr
+from msgspec.structs import replace as with_fields
 
 from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
@@ -260,6 +261,11 @@ class StepTime(Struct, frozen=True):
     total: int
     bubble: int | None = None
 
+    def without(self, waited: int) -> StepTime:
+        """This step less what was ``waited`` of its exposed communication, ns."""
+        waited = min(waited, self.exposed)
+        return with_fields(self, exposed=self.exposed - waited, total=self.total - waited) if waited else self
+
 
 class LinkUse(Struct, frozen=True):
     """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
@@ -385,9 +391,9 @@ class RankProfile(Struct, frozen=True):
     ``boot`` is the wall clock of its host at boot in ns, ``counter`` what its cycle counter is ahead of the monotonic
     clock: ranks of one host agree on both. ``groups`` are the ranks of the job in each named group. ``begun`` is when
     its first step began, ``ended`` when the last step or the device did, ns since 1970 on its device's clock, where a
-    trace tells. ``lines`` are those that launched late, ``findings`` those of the rank alone that would gain most; both
-    need a trace. ``stage`` is that of the pipeline where a file numbers them, ``passes`` are those of that stage where
-    kernels tell them.
+    trace tells, ``recorded`` when its recording began. ``lines`` are those that launched late, ``findings`` those of
+    the rank alone that would gain most; both need a trace. ``stage`` is that of the pipeline where a file numbers them,
+    ``passes`` are those of that stage where kernels tell them.
 
     ``role`` is that in a job of several roles, ``in_step`` the step that the folder names, ``process`` the host and
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
@@ -417,6 +423,7 @@ class RankProfile(Struct, frozen=True):
     busy: Busy | None = None
     begun: int | None = None
     ended: int | None = None
+    recorded: int | None = None
     stage: int | None = None
     role: str = ""
     in_step: str = ""

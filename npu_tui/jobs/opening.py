@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
@@ -162,7 +163,24 @@ def _job_of_one(
         by_rank[rank] = replace(profile, rank=rank)
         if len(profiles) > 1:
             reasons.append(message("job.unnumbered", path=str(profile.path), rank=rank))
-    return Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons, survey=survey)
+    return _since_all_record(Job(path, [by_rank[rank] for rank in sorted(by_rank)], reasons, survey=survey))
+
+
+def _since_all_record(job: Job) -> Job:
+    """``job`` whose steps leave out what ranks waited for one that did not record yet."""
+    if all(profile.recorded is None for profile in job.ranks) or not job.skewed.any():
+        return job
+    every, waited = job.all_blamed, defaultdict[tuple[int, str], int](int)
+    for row in np.flatnonzero(job.skewed[every.row]).tolist():
+        meeting, rank = int(every.row[row]), int(every.rank[row])
+        if rank < len(job.ranks):
+            step = every.met.table.kinds[every.met.kind[every.meeting[meeting]]][2]
+            waited[rank, step] += int(every.come[meeting] - every.start[row])
+    ranks = [
+        replace(profile, steps=tuple(step.without(waited[place, step.step]) for step in profile.steps))
+        for place, profile in enumerate(job.ranks)
+    ]
+    return Job(job.path, ranks, job.broken, survey=job.survey)
 
 
 def _company(profile: RankProfile, meets: Counter[str]) -> tuple[int, int]:

@@ -88,6 +88,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         ended=_ended(measured),
+        recorded=measured.trace.start_ns,
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
     )
     of_rank = _with_experts(of_rank, measured)

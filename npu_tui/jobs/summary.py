@@ -225,6 +225,7 @@ def _is_sound(profile: RankProfile) -> bool:
         and all(_are_within(table["name"].code, len(table["name"].texts)) for table in (notifies, seen))
         and all(_are_spans(start, end) for start, end in spans)
         and abs(profile.begun or 0) < _FARTHEST_NS
+        and abs(profile.recorded or 0) < _FARTHEST_NS
         and _are_plain(astuple(replace(profile, problems=())))
     )
 
