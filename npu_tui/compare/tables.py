@@ -16,7 +16,7 @@ from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.path_tables import place_row
-from npu_tui.profile.table import Column, Sheet, attributes, columns, from_tuples, row_type, table, us
+from npu_tui.profile.table import Column, Sheet, columns, from_tuples, listed, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
@@ -56,11 +56,6 @@ GroupSide = row_type(
 )
 
 
-def _sheet(rows: Sequence[Any], names: str, /, **computed: Callable[[Any], Any]) -> Sheet:
-    """``rows`` with their attributes ``names``, and what is ``computed`` of each."""
-    return Sheet(len(rows), attributes(rows, names, _OWN, **computed))
-
-
 def parts(comparison: Comparison) -> Sheet:
     """Every class of the wall time; those that no trace of communication tells come last, unknown."""
     rows: list[tuple[Any, ...]] = [(row.part, row.base, row.new, row.delta, row.exact) for row in comparison.parts]
@@ -82,9 +77,10 @@ PARTS = table(
 
 def groups(comparison: Comparison) -> Sheet:
     """Kernels of one kind on both sides."""
-    return _sheet(
+    return listed(
         comparison.groups,
         "change rung delta by_count by_duration p q ratio was=formerly",
+        _OWN,
         **{name: attrgetter(f"identity.{name}") for name in Identity._fields},
         base_side=lambda row: _side(row.base),
         new_side=lambda row: _side(row.new),
@@ -114,9 +110,10 @@ GROUPS = table(
 
 def lines(comparison: Comparison) -> Sheet:
     """Code lines by the lost time of their launches."""
-    return _sheet(
+    return listed(
         comparison.lines,
         "delta",
+        _OWN,
         file=lambda row: row.code and row.code.file,
         line=lambda row: row.code and row.code.line,
         function=lambda row: row.code and row.code.function,
@@ -141,9 +138,10 @@ LINES = table(
 def owners(comparison: Comparison) -> Sheet:
     """Whose the steps are; none where a side does not tell."""
     rows = comparison.owners
-    return _sheet(
+    return listed(
         () if isinstance(rows, Untold) else rows,
         "owner_base=base_ns owner_new=new_ns owner_delta=delta delta_ns_times_nm=exact",
+        _OWN,
         kind=attrgetter("known.kind"),
         doing=attrgetter("known.doing"),
         name=lambda row: words(row.known.name),
@@ -173,9 +171,10 @@ def collectives(comparison: Comparison) -> Sheet:
     def times(name: str) -> Callable[[Any], Any]:
         return lambda row: tuple(us(getattr(side, name)) if side else None for side in (row.base, row.new))
 
-    return _sheet(
+    return listed(
         comparison.collectives,
         "type group ordinal",
+        _OWN,
         elapsed_us=times("elapsed"),
         wait_us=times("wait"),
         transfer_us=times("transfer"),
@@ -199,7 +198,7 @@ COLLECTIVES = table(
 
 CONFIG = table(
     "config",
-    lambda comparison: _sheet(comparison.comparability.config, "key setting_base=base setting_new=new"),
+    lambda comparison: listed(comparison.comparability.config, "key setting_base=base setting_new=new", _OWN),
     json="key base=setting_base? new=setting_new?",
     page="key base=setting_base new=setting_new",
     row="Setting",
@@ -227,9 +226,10 @@ def changes(comparison: Comparison, found: Sequence[Finding]) -> Sheet:
         lane = None if at.lane is None else printable(lanes[at.side or "new"][at.lane].name)
         return EvidenceRow(at.side, us(at.start), us(at.end), lane, words(at.name))
 
-    return _sheet(
+    return listed(
         found,
         "id class=cls severity delta=delta_ns part_of",
+        _OWN,
         title=lambda each: words(each.title),
         evidence=lambda each: list(map(place, each.evidence)),
         advice=lambda each: list(map(words, each.advice)),

@@ -19,10 +19,10 @@ from npu_tui.profile.table import (
     Numbers,
     Rows,
     Sheet,
-    attributes,
     coded,
     columns,
     from_tuples,
+    listed,
     numbers,
     optional,
     row_type,
@@ -330,18 +330,15 @@ COLLECTIVES = _table(
 
 def links(job: Job) -> Sheet:
     """From every rank to others, by kind of operation; ``z`` in robust standard deviations."""
-    return Sheet(
-        len(job.links),
-        attributes(
-            job.links,
-            "src=source dst=target transport type verdict",
-            _OWN,
-            role=lambda link: job.role,
-            size_bytes=lambda link: round(link.size_mb * 1e6),
-            gb_s=lambda link: round(link.speed, 3),
-            expected_gb_s=lambda link: round(link.expected, 3),
-            z=lambda link: round(link.score, 2),
-        ),
+    return listed(
+        job.links,
+        "src=source dst=target transport type verdict",
+        _OWN,
+        role=lambda link: job.role,
+        size_bytes=lambda link: round(link.size_mb * 1e6),
+        gb_s=lambda link: round(link.speed, 3),
+        expected_gb_s=lambda link: round(link.expected, 3),
+        z=lambda link: round(link.score, 2),
     )
 
 
@@ -358,18 +355,15 @@ LINKS = _table(
 
 def findings(job: Job, findings: Sequence[Finding]) -> Sheet:
     """What is wrong with the job: ``findings``, the dearest first."""
-    return Sheet(
-        len(findings),
-        attributes(
-            findings,
-            "id role severity per=unit count",
-            _OWN,
-            title=lambda finding: words(finding.title),
-            detail=lambda finding: words(finding.detail),
-            ranks=lambda finding: list(finding.ranks),
-            gain=lambda finding: us(finding.gain_ns),
-            evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
-        ),
+    return listed(
+        findings,
+        "id role severity per=unit count",
+        _OWN,
+        title=lambda finding: words(finding.title),
+        detail=lambda finding: words(finding.detail),
+        ranks=lambda finding: list(finding.ranks),
+        gain=lambda finding: us(finding.gain_ns),
+        evidence=lambda finding: [EvidenceRow(place.rank, place.start, place.end) for place in finding.evidence],
     )
 
 

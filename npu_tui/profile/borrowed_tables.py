@@ -7,16 +7,16 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.borrowed import Borrowed, BorrowError, Side, borrowed
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.modules import Module, lost_of
 from npu_tui.load.errors import InputError
-from npu_tui.profile.columns import rank_of
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, Slices, attributes, columns, table
+from npu_tui.profile.table import Sheet, Slices, columns, listed, table
 from npu_tui.trace.arrays import I64, in_groups
 
 
@@ -165,24 +165,21 @@ def borrowed_code(profile: Profile) -> Sheet:
         items = rows[row].items
         return profile.trace.slices.end[items] - profile.trace.slices.start[items]
 
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "operation module unique total wait lost",
-                _OWN,
-                calls=lambda row: len(row.items),
-                share=lambda row: row.total / total if total else None,
-                file=lambda row: row.code and row.code.file,
-                line=lambda row: row.code and row.code.line,
-                function=lambda row: row.code and row.code.function,
-            ),
-        },
-        lambda row: Slices(len(rows[row].items), partial(getattr, rows[row], "items")),
-        lengths,
-        lambda row: rows[row].code,
+    sheet = listed(
+        rows,
+        "operation module unique total wait lost",
+        _OWN,
+        calls=lambda row: len(row.items),
+        share=lambda row: row.total / total if total else None,
+        file=lambda row: row.code and row.code.file,
+        line=lambda row: row.code and row.code.line,
+        function=lambda row: row.code and row.code.function,
+    )
+    return replace(
+        sheet,
+        place=lambda row: Slices(len(rows[row].items), partial(getattr, rows[row], "items")),
+        lengths=lengths,
+        code=lambda row: rows[row].code,
     )
 
 

@@ -15,7 +15,7 @@ from npu_tui.analysis.collectives import Collectives, by_owner, lists
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.operators import collective_type
 from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS
-from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, rank_of, steps_at, times, where
+from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, steps_at, times, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -85,7 +85,6 @@ def collectives(profile: Profile, running: Window | None = None) -> Sheet:
     return Sheet(
         len(known),
         {
-            "rank": rank_of(profile),
             "device": numbers(devices_of(profile)[lane], UNKNOWN),
             "step": steps_at(profile, start),
             "slice": numbers(item),
@@ -167,7 +166,7 @@ def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Ar
 
 def _collectives_of_file(profile: Profile) -> Sheet:
     """The rows of communication.json by start, without it those of collectives in kernel_details.csv."""
-    tables, rank = profile.tables, profile.trace.rank
+    tables = profile.tables
     moved: dict[tuple[str, int], list[Any]] = {}
     for transfer in profile.tables.transfers:
         moved.setdefault((transfer.name, transfer.start), []).append(transfer)
@@ -190,19 +189,19 @@ def _collectives_of_file(profile: Profile) -> Sheet:
         busy = (waited or 0) + (transit or 0)
         rows.append(
             (
-                rank, name, collective_type(name), group, begin, begin + length, length, begin + tables.start_ns, wait,
+                name, collective_type(name), group, begin, begin + length, length, begin + tables.start_ns, wait,
                 transit, waited, idle, size if traffic else None, round(size / time, 6) if time else None,
                 None if waited is None or not busy else waited / busy, links or None,
             )
         )  # fmt: skip
-    rows.sort(key=lambda row: row[4])
+    rows.sort(key=lambda row: row[3])
     return replace(
         from_tuples(
             rows,
-            "rank name type group_name start end duration start_ns wait transit synchronization idle size gb_s share "
+            "name type group_name start end duration start_ns wait transit synchronization idle size gb_s share "
             "traffic",
         ),
-        place=lambda row: [Span(rows[row][4], rows[row][5], words=rows[row][1])],
+        place=lambda row: [Span(rows[row][3], rows[row][4], words=rows[row][0])],
     )
 
 
@@ -237,7 +236,6 @@ def arrivals(profile: Profile) -> Sheet:
     return Sheet(
         len(item),
         {
-            "rank": rank_of(profile),
             "slice": numbers(item),
             "name": names_of(profile, item),
             "group_name": lanes_of(profile, slices.lane[item]),

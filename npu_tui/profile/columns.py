@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Data, Labels, Numbers, Slices, coded, constant, numbers
+from npu_tui.profile.table import MISSING, Array, Data, Labels, Numbers, Slices, coded, numbers
 
 UNKNOWN = -1
 
@@ -27,11 +27,6 @@ def absolute(profile: Profile, start: Array) -> Numbers:
     """``start`` as ns since 1970."""
     origin = profile.tables.start_ns
     return Numbers(lambda first, last: start[first:last] + origin)
-
-
-def rank_of(profile: Profile) -> Numbers:
-    """The rank of the profile."""
-    return constant(profile.trace.rank)
 
 
 def names_of(profile: Profile, items: Array) -> Labels:

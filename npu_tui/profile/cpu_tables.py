@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
-from npu_tui.profile.columns import names_of, rank_of
+from npu_tui.profile.columns import names_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Sheet, Span, attributes, columns, numbers, table
+from npu_tui.profile.table import MISSING, Array, Sheet, Span, columns, listed, numbers, table
 from npu_tui.trace.text import runs
 
 _OWN = {
@@ -44,22 +45,15 @@ def cpu_time(profile: Profile) -> Sheet:
         spans = zip(start.tolist(), end.tolist(), items.tolist(), strict=True)
         return [Span(low, high, slice=item, words=rows[row].name) for low, high, item in spans]
 
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "state=part by task process lost_time=total late=waits",
-                _OWN,
-                name=lambda row: row.name or None,
-                cpus=lambda row: cpu_list(row) or None,
-                share=lambda row: row.total / total if total else None,
-            ),
-        },
-        place=place,
-        lengths=lambda row: known.parts.time[rows[row].rows],
+    sheet = listed(
+        rows,
+        "state=part by task process lost_time=total late=waits",
+        _OWN,
+        name=lambda row: row.name or None,
+        cpus=lambda row: cpu_list(row) or None,
+        share=lambda row: row.total / total if total else None,
     )
+    return replace(sheet, place=place, lengths=lambda row: known.parts.time[rows[row].rows])
 
 
 def cpu_list(culprit: Culprit) -> str:
@@ -100,7 +94,6 @@ def cpu_waits(profile: Profile) -> Sheet:
     return Sheet(
         len(chosen),
         {
-            "rank": rank_of(profile),
             "link": numbers(waits.link[chosen]),
             "slice": numbers(items, MISSING),
             "name": names_of(profile, items),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.engine_steps import EngineKind, EngineStep
 from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
-from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Rows, Sheet, Span, attributes, columns, numbers, table, us
+from npu_tui.profile.table import Rows, Sheet, Span, attributes, columns, listed, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 
@@ -45,31 +45,22 @@ def engine_kinds(profile: Profile) -> Sheet:
         step = max(rows[row].steps, key=lambda step: step.span or 0)
         return [Span(step.start, step.start + (step.host or step.span or 0), words=step.name or "")]
 
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "kind bucket tokens lost_time=lost",
-                _OWN,
-                calls=lambda row: len(row.steps),
-                p50=percentile(50),
-                p90=percentile(90),
-                p99=percentile(99),
-                tokens_per_s=lambda row: (
-                    None if row.tokens is None else row.tokens / max(int(row.spans.sum()), 1) * 1e9
-                ),
-                busy_share=lambda row: row.busy / max(int(row.spans.sum()), 1),
-                graph_steps=lambda row: row.count("graph"),
-                mixed_steps=lambda row: row.count("mixed"),
-                eager_steps=lambda row: row.count("eager"),
-                **{f"{name}_share": phase(name) for name in PHASES},
-            ),
-        },
-        place=place,
-        lengths=lambda row: rows[row].spans,
+    sheet = listed(
+        rows,
+        "kind bucket tokens lost_time=lost",
+        _OWN,
+        calls=lambda row: len(row.steps),
+        p50=percentile(50),
+        p90=percentile(90),
+        p99=percentile(99),
+        tokens_per_s=lambda row: None if row.tokens is None else row.tokens / max(int(row.spans.sum()), 1) * 1e9,
+        busy_share=lambda row: row.busy / max(int(row.spans.sum()), 1),
+        graph_steps=lambda row: row.count("graph"),
+        mixed_steps=lambda row: row.count("mixed"),
+        eager_steps=lambda row: row.count("eager"),
+        **{f"{name}_share": phase(name) for name in PHASES},
     )
+    return replace(sheet, place=place, lengths=lambda row: rows[row].spans)
 
 
 _SHARES = " ".join(f"{name}_share" for name in PHASES)
@@ -111,7 +102,6 @@ def engine_steps(profile: Profile) -> Sheet:
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(profile),
             **attributes(
                 rows,
                 "ordinal=number kernels graph_kernels=replayed graphs copies_count=copies host_start=start host "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.experts import (
     ALL_TO_ALL,
@@ -16,9 +17,8 @@ from npu_tui.analysis.experts import (
     layer_sums,
 )
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Sheet, Span, attributes, columns, table
+from npu_tui.profile.table import Column, Sheet, Span, columns, listed, table
 from npu_tui.strings import say
 
 
@@ -85,20 +85,13 @@ def experts(profile: Profile) -> Sheet:
         words = say("experts.layer", layer=rows[row].layer)
         return [Span(each.start, each.end, words=words) for each in longest]
 
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "layer tokens work backward dispatch combine fused",
-                _OWN,
-                passes=lambda row: len(row.passes),
-            ),
-        },
-        place=place,
-        lengths=lambda row: np.array([each.work for each in rows[row].passes], np.int64),
+    sheet = listed(
+        rows,
+        "layer tokens work backward dispatch combine fused",
+        _OWN,
+        passes=lambda row: len(row.passes),
     )
+    return replace(sheet, place=place, lengths=lambda row: np.array([each.work for each in rows[row].passes], np.int64))
 
 
 EXPERTS = table(

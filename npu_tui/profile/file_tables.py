@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npu_tui.analysis.collectives import PairSum
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, attributes, table
+from npu_tui.profile.table import Sheet, listed, table
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
@@ -16,13 +16,10 @@ def checks(profile: Profile) -> Sheet:
     from npu_tui.profile.checks import checks_of  # not needed for the first picture
 
     rows = checks_of(profile)
-    return Sheet(
-        len(rows),
-        attributes(
-            rows,
-            "file rows matched figures=compared differing ours_only",
-            ratio=lambda row: (row.rows - row.differing) / max(row.rows, 1),
-        ),
+    return listed(
+        rows,
+        "file rows matched figures=compared differing ours_only",
+        ratio=lambda row: (row.rows - row.differing) / max(row.rows, 1),
     )
 
 
@@ -40,15 +37,12 @@ CHECKS = table(
 def files(profile: Profile) -> Sheet:
     """What became of every file that may lie beside the trace."""
     states = profile.tables.files
-    return Sheet(
-        len(states),
-        attributes(
-            states,
-            "file=name state rows",
-            problems=lambda row: [printable(words(problem)) for problem in row.problems],
-            tells=lambda row: say(f"summary.tells.{row.name}"),
-            setting=lambda row: say(f"summary.makes.{row.name}"),
-        ),
+    return listed(
+        states,
+        "file=name state rows",
+        problems=lambda row: [printable(words(problem)) for problem in row.problems],
+        tells=lambda row: say(f"summary.tells.{row.name}"),
+        setting=lambda row: say(f"summary.makes.{row.name}"),
     )
 
 
@@ -74,14 +68,11 @@ def link_matrix(profile: Profile) -> Sheet:
 
 def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:
     """A row for each of ``pairs``."""
-    return Sheet(
-        len(pairs),
-        attributes(
-            pairs,
-            "group_name=group source target transport transit=time gb_s=speed",
-            size=lambda pair: round(pair.size),
-            route=lambda pair: say("links_between.pair", source=pair.source, target=pair.target),
-        ),
+    return listed(
+        pairs,
+        "group_name=group source target transport transit=time gb_s=speed",
+        size=lambda pair: round(pair.size),
+        route=lambda pair: say("links_between.pair", source=pair.source, target=pair.target),
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.profile.columns import rank_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Data,
@@ -68,7 +67,6 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
     return Sheet(
         len(known),
         {
-            "rank": rank_of(profile),
             "number": numbers(np.arange(1, len(known) + 1)),
             **attributes(
                 known,
@@ -149,7 +147,6 @@ def evidence(profile: Profile) -> Sheet:
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(profile),
             "number": numbers(np.array([number for number, _, _ in rows], np.int64)),
             "id": labels([finding.id for _, finding, _ in rows]),
             "name": labels([words(place.name) for place in places]),

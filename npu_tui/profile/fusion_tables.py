@@ -28,9 +28,7 @@ Row = tuple[str, str, int, int, str | None]
 def fusion(profile: Profile) -> Sheet:
     """What is fused, then what is not and could be; most device time first."""
     rows = [] if profile.kind == "kineto" else [*_fused(profile), *_not_fused(profile)]
-    return from_tuples(
-        [(profile.trace.rank, *row) for row in rows], "rank fusion pattern calls total use", COLUMNS | _OWN
-    )
+    return from_tuples(rows, "fusion pattern calls total use", COLUMNS | _OWN)
 
 
 def _fused(profile: Profile) -> Iterator[Row]:

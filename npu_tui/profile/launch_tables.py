@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
 from npu_tui.analysis.drains import CAUSES, Cause, Drains, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
 from npu_tui.profile.borrowed_tables import borrowed_lines
-from npu_tui.profile.columns import UNKNOWN, names_of, rank_of, steps_at, times
+from npu_tui.profile.columns import UNKNOWN, names_of, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -23,6 +24,7 @@ from npu_tui.profile.table import (
     attributes,
     coded,
     columns,
+    listed,
     numbers,
     optional,
     table,
@@ -119,7 +121,6 @@ def launches(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "device": numbers(all_of.device, UNKNOWN),
             "step": steps_at(profile, start),
             "link": numbers(link),
@@ -186,7 +187,6 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(profile),
             "device": optional([device.part.device for device, _, _ in rows]),
             **attributes(
                 losses,
@@ -224,7 +224,7 @@ CODE_LINES = table(
 def ranges(profile: Profile, facts: Facts) -> Sheet:
     """The clusters of near-vertical launches of one device by start."""
     clusters = facts.ranges
-    return Sheet(len(clusters), attributes(clusters, "start end links near_vertical ratio=idle_ratio lost"))
+    return listed(clusters, "start end links near_vertical ratio=idle_ratio lost")
 
 
 RANGES = table(
@@ -280,7 +280,6 @@ def free(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "device": numbers(np.repeat(np.array(device, np.int64), [len(idle) for idle in gaps]), UNKNOWN),
             "step": steps_at(profile, start),
             **times(profile, start, end - start),
@@ -322,20 +321,20 @@ def syncs(profile: Profile) -> Sheet:
         items = sums[row].items
         return trace.slices.end[items] - trace.slices.start[items]
 
-    return Sheet(
-        len(sums),
-        attributes(
-            sums,
-            "total longest",
-            device_idle=lambda wait: wait.idle + wait.after,
-            idle_after=lambda wait: wait.after,
-            calls=lambda wait: len(wait.items),
-            call=lambda wait: wait.call.rpartition("@")[2],
-            operation=lambda wait: wait.operation or None,
-        ),
-        lambda row: Slices(len(sums[row].items), lambda: sums[row].items),
-        lengths,
-        lambda row: sums[row].code,
+    sheet = listed(
+        sums,
+        "total longest",
+        device_idle=lambda wait: wait.idle + wait.after,
+        idle_after=lambda wait: wait.after,
+        calls=lambda wait: len(wait.items),
+        call=lambda wait: wait.call.rpartition("@")[2],
+        operation=lambda wait: wait.operation or None,
+    )
+    return replace(
+        sheet,
+        place=lambda row: Slices(len(sums[row].items), lambda: sums[row].items),
+        lengths=lengths,
+        code=lambda row: sums[row].code,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.memory import BEFORE, NEVER, Holder, Memory, MemoryCurve, holders
-from npu_tui.profile.columns import UNKNOWN, absolute, rank_of, where
+from npu_tui.profile.columns import UNKNOWN, absolute, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     MISSING,
@@ -18,6 +19,7 @@ from npu_tui.profile.table import (
     attributes,
     coded,
     columns,
+    listed,
     numbers,
     table,
 )
@@ -35,7 +37,6 @@ def memory(profile: Profile) -> Sheet:
     return Sheet(
         len(time),
         {
-            "rank": rank_of(profile),
             "component": coded([curve.component for curve in curves], which),
             "amount": coded([curve.amount for curve in curves], which),
             "start": numbers(time),
@@ -63,7 +64,6 @@ def allocations(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "slice": numbers(item, UNKNOWN),
             "name": coded(allocated.name.values, allocated.name.code),
             "size": numbers(allocated.size),
@@ -164,16 +164,16 @@ def module_peaks(profile: Profile) -> Sheet:
 
 
 def _peaks(curves: list[MemoryCurve]) -> Sheet:
-    return Sheet(
-        len(curves),
-        attributes(
-            curves,
-            "component amount",
-            peak=lambda curve: curve.peak[1],
-            at=lambda curve: curve.peak[0],
-            at_end=lambda curve: int(curve.value[-1]),
-        ),
-        lambda row: [Span(curves[row].peak[0], curves[row].peak[0] + 1, words=printable(curves[row].component))],
+    sheet = listed(
+        curves,
+        "component amount",
+        peak=lambda curve: curve.peak[1],
+        at=lambda curve: curve.peak[0],
+        at_end=lambda curve: int(curve.value[-1]),
+    )
+    return replace(
+        sheet,
+        place=lambda row: [Span(curves[row].peak[0], curves[row].peak[0] + 1, words=printable(curves[row].component))],
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from npu_tui.analysis.modules import Module
 from npu_tui.profile.borrowed_tables import borrowed_modules
-from npu_tui.profile.columns import rank_of, slowest
+from npu_tui.profile.columns import slowest
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Sheet, attributes, columns, table
+from npu_tui.profile.table import Array, Sheet, columns, listed, table
 
 _OWN = {
     **columns("whole", "", "count", "operations kernels"),
@@ -31,25 +33,19 @@ def modules(profile: Profile) -> Sheet:
     def calls(row: int) -> Array:
         return rows[row].items
 
-    return Sheet(
-        len(rows),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                rows,
-                "calls operations kernels device_self total lost flops borrowed",
-                _OWN,
-                name=lambda row: row.path and row.path[-1],
-                path=lambda row: row.path and "/".join(row.path),
-                depth=lambda row: row.path and len(row.path) - 1,
-                device_total=lambda row: None if row.path is None else row.device_total,
-                backward=lambda row: None if row.path is None else row.backward,
-                share=lambda row: row.total / total if total else None,
-                mfu=mfu,
-            ),
-        },
-        **slowest(profile, calls),
+    sheet = listed(
+        rows,
+        "calls operations kernels device_self total lost flops borrowed",
+        _OWN,
+        name=lambda row: row.path and row.path[-1],
+        path=lambda row: row.path and "/".join(row.path),
+        depth=lambda row: row.path and len(row.path) - 1,
+        device_total=lambda row: None if row.path is None else row.device_total,
+        backward=lambda row: None if row.path is None else row.backward,
+        share=lambda row: row.total / total if total else None,
+        mfu=mfu,
     )
+    return replace(sheet, **slowest(profile, calls))
 
 
 MODULES = table(

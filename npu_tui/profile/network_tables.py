@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npu_tui.load.companion_schema import NIC, ROCE
-from npu_tui.profile.columns import absolute, rank_of
+from npu_tui.profile.columns import absolute
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Sheet, coded, columns, from_tuples, numbers, table
 from npu_tui.trace.arrays import I64
@@ -46,7 +46,7 @@ def network(profile: Profile) -> Sheet:
     """Every sample of the network cards."""
     frames = _frames(profile)
     if not frames:
-        return from_tuples((), "rank transport device port start start_ns bandwidth " + " ".join(_RATES), _OWN)
+        return from_tuples((), "transport device port start start_ns bandwidth " + " ".join(_RATES), _OWN)
     which = np.repeat(np.arange(len(frames)), [len(frame) for _, frame in frames])
 
     def whole(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -59,7 +59,6 @@ def network(profile: Profile) -> Sheet:
     return Sheet(
         len(time),
         {
-            "rank": rank_of(profile),
             "transport": coded([name for name, _ in frames], which),
             "device": numbers(whole("device"), MISSING),
             "port": numbers(whole("function"), MISSING),

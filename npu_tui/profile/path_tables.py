@@ -14,7 +14,7 @@ from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.path import KINDS, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.profile.columns import UNKNOWN, lanes_of, rank_of, times
+from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -73,7 +73,6 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
     return Sheet(
         count,
         {
-            "rank": rank_of(profile),
             "device": numbers(device, UNKNOWN),
             **times(profile, start, end - start),
             "kind": coded(KINDS, kind),
@@ -153,7 +152,6 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
     return Sheet(
         len(rows),
         {
-            "rank": rank_of(profile),
             "device": numbers(np.array([_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
             "number": numbers(np.array([number for _, number, *_ in rows], np.int64)),
             "ratio": numbers(np.array([owner.on_path / max(length, 1) for *_, owner, length in rows], np.float64)),

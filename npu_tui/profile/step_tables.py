@@ -10,7 +10,7 @@ from npu_tui.profile.table import Sheet, Span, from_tuples, table
 from npu_tui.trace.kineto import is_kineto
 
 _STEP_COLUMNS = (
-    "rank device step name slice start end duration start_ns computing not_overlapped overlapped communication free "
+    "device step name slice start end duration start_ns computing not_overlapped overlapped communication free "
     "stage bubble preparing host_duration length"
 )
 
@@ -42,9 +42,7 @@ def steps(profile: Profile, together: bool = False) -> Sheet:
             window = start, end, end - start, start + profile.tables.start_ns
         host = int(slices.end[item] - slices.start[item]) if item >= 0 else None
         spent = _spent(sums) if sums else (None,) * 8
-        rows.append(
-            (trace.rank, device, step.number, step.name, item if item >= 0 else None, *window, *spent, host, host)
-        )
+        rows.append((device, step.number, step.name, item if item >= 0 else None, *window, *spent, host, host))
 
     def place(row: int) -> list[Span]:
         step = spans[row][1]
@@ -71,7 +69,7 @@ def _steps_of_file(profile: Profile) -> Sheet:
         times, name = step.overlap, None if step.number is None else f"ProfilerStep#{step.number}"
         rows.append(
             (
-                profile.trace.rank, None, step.number, name, *[None] * 5, times.computing, times.not_overlapped,
+                None, step.number, name, *[None] * 5, times.computing, times.not_overlapped,
                 times.communication - times.not_overlapped, times.communication, times.free, step.stage, step.bubble,
                 step.preparing, None, step.stage,
             )

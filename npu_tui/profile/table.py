@@ -518,6 +518,13 @@ def attributes(
     return {column: column_of(known[column], cells) for column, cells in values.items()}
 
 
+def listed(
+    objects: Sequence[Any], names: str, own: Mapping[str, Column] | None = None, /, **computed: Callable[[Any], Any]
+) -> Sheet:
+    """A row for each of a few ``objects``, of their ``attributes``."""
+    return Sheet(len(objects), attributes(objects, names, own, **computed))
+
+
 def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> Sheet:
     """A few ``rows`` with a value for each of the columns ``names``, which are ``own`` ones or of ``COLUMNS``."""
     ids = names.split()

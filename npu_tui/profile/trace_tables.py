@@ -6,19 +6,19 @@ from typing import get_args
 
 import numpy as np
 
-from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, rank_of, slowest, times
+from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, slowest, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
     Labels,
     Numbers,
     Sheet,
-    attributes,
     coded,
     columns,
     constant,
     from_tuples,
     labels,
+    listed,
     numbers,
     row_type,
     table,
@@ -46,7 +46,6 @@ def slices(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "device": Numbers(lambda first, last: device_of[columns.lane[first:last]], -1),
             "slice": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
             "layer": Labels(
@@ -87,7 +86,6 @@ def links(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "link": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
             "category": coded(trace.link_categories, columns.category),
             "source_slice": numbers(columns.source_slice, -1),
@@ -114,14 +112,11 @@ LINKS = table(
 def layers(profile: Profile) -> Sheet:
     """The processes of the trace."""
     trace = profile.trace
-    return Sheet(
-        len(trace.layers),
-        attributes(
-            trace.layers,
-            "name kind rank device",
-            lanes=lambda layer: len(layer.lanes),
-            slices=lambda layer: sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in layer.lanes),
-        ),
+    return listed(
+        trace.layers,
+        "name kind rank device",
+        lanes=lambda layer: len(layer.lanes),
+        slices=lambda layer: sum(trace.lanes[lane].last - trace.lanes[lane].first for lane in layer.lanes),
     )
 
 
@@ -199,7 +194,6 @@ def counters(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "layer": coded([trace.layers[counter.layer].name for counter in columns.series], series),
             "series": numbers(series),
             "name": coded([counter.name for counter in columns.series], series),
@@ -221,7 +215,6 @@ def overview(profile: Profile) -> Sheet:
     return Sheet(
         1,
         {
-            "rank": rank_of(profile),
             "device": constant(profile.device),
             "path": labels([profile.path]),
             "kind": labels([profile.kind]),
@@ -251,7 +244,6 @@ def host_operators(profile: Profile) -> Sheet:
     return Sheet(
         rows,
         {
-            "rank": rank_of(profile),
             "slice": numbers(item),
             "name": names_of(profile, item),
             **times(profile, trace.slices.start[item], operators.host_total),

@@ -6,12 +6,13 @@ Without a trace the rows come from the files beside it; which file is decided he
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, kernel_groups
 from npu_tui.load.companion_schema import API_CALLS, COLLECTIVE_CORES, OPERATOR_TYPES
 from npu_tui.profile.borrowed_tables import borrowed_of
-from npu_tui.profile.columns import UNKNOWN, devices_of, rank_of, slowest, steps_at, times
+from npu_tui.profile.columns import UNKNOWN, devices_of, slowest, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
@@ -25,6 +26,7 @@ from npu_tui.profile.table import (
     attributes,
     coded,
     from_tuples,
+    listed,
     numbers,
     optional,
     table,
@@ -44,7 +46,6 @@ def kernels(profile: Profile) -> Sheet:
     lane = np.append(trace.slices.lane, 0).astype(np.int64)
     stream = np.append(trace.slices.stream, UNKNOWN)
     data: dict[str, Data] = {
-        "rank": rank_of(profile),
         "device": _from_slices(device[lane] if known else np.full(1, UNKNOWN), item),
         "step": steps_at(profile, table.start),
         "slice": numbers(item, UNKNOWN),
@@ -123,7 +124,6 @@ def operators(profile: Profile, by: By = "type") -> Sheet:
     return Sheet(
         len(groups),
         {
-            "rank": rank_of(profile),
             **attributes(
                 groups,
                 "type name shapes dtypes core calls=count total shortest p50 p90 mean=average longest wait gb_s=speed "
@@ -146,16 +146,16 @@ def _operators_of_file(profile: Profile) -> Sheet:
         frame = profile.tables.table(OPERATOR_TYPES.stem).frame
         cells = frame.select("type", "core", "count", "total", "least", "most").drop_nulls(["type", "count", "total"])
         rows = [row for row in cells.iter_rows() if row[1] not in COLLECTIVE_CORES and row[2]]
-    sum_of_all, rank = sum(row[3] for row in rows) or 1, profile.trace.rank
+    sum_of_all = sum(row[3] for row in rows) or 1
     return from_tuples(
         [
             (
-                rank, kind, None if core == "N/A" else core, count, total, round(total / sum_of_all, 6), total / count,
+                kind, None if core == "N/A" else core, count, total, round(total / sum_of_all, 6), total / count,
                 least or 0, most or 0,
             )
             for kind, core, count, total, least, most in sorted(rows, key=lambda row: -row[3])
         ],
-        "rank type core calls total ratio mean shortest longest",
+        "type core calls total ratio mean shortest longest",
     )  # fmt: skip
 
 
@@ -201,20 +201,14 @@ def apis(profile: Profile) -> Sheet:
         return _apis_of_file(profile)
     calls = profile.apis
     total = max(sum(call.total for call in calls), 1)
-    return Sheet(
-        len(calls),
-        {
-            "rank": rank_of(profile),
-            **attributes(
-                calls,
-                "level name calls=count total shortest longest variance",
-                mean=lambda call: call.total / call.count,
-                share=lambda call: call.total / total,
-                deviation=lambda call: call.variance**0.5 * 1000,
-            ),
-        },
-        **slowest(profile, lambda row: calls[row].items),
+    sheet = listed(
+        calls,
+        "level name calls=count total shortest longest variance",
+        mean=lambda call: call.total / call.count,
+        share=lambda call: call.total / total,
+        deviation=lambda call: call.variance**0.5 * 1000,
     )
+    return replace(sheet, **slowest(profile, lambda row: calls[row].items))
 
 
 def _apis_of_file(profile: Profile) -> Sheet:
@@ -226,10 +220,10 @@ def _apis_of_file(profile: Profile) -> Sheet:
     total = max(sum(row[3] for row in rows), 1)
     return from_tuples(
         [
-            (profile.trace.rank, level or "", name, count, time, time / count, time / total, least or 0, most or 0)
+            (level or "", name, count, time, time / count, time / total, least or 0, most or 0)
             for level, name, count, time, least, most in rows
         ],
-        "rank level name calls total mean share shortest longest",
+        "level name calls total mean share shortest longest",
     )
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table, declared_tables
+from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table, constant, declared_tables
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
@@ -101,6 +101,11 @@ def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
     """``sheets`` with the columns ``kinds``, nulls for what only others have."""
     return [Sheet(sheet.rows, {name: sheet.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
             for sheet in sheets]  # fmt: skip
+
+
+def _ranked(sheet: Sheet, profile: Profile) -> Sheet:
+    """``sheet`` with the rank of its ``profile`` in every row, unless rows have ranks of their own."""
+    return replace(sheet, data={"rank": constant(profile.trace.rank), **sheet.data})
 
 
 def _nothing(kind: Kind) -> Labels | Numbers:
@@ -307,7 +312,7 @@ class ProfileTables:
             return [table.make(part) for part in self.job.parts]
         if table.subject == "job":
             return [table.make(self.job)]
-        sheets = [table.make(profile) for profile in self.profiles]
+        sheets = [_ranked(table.make(profile), profile) for profile in self.profiles]
         return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})
                 for sheet, role in zip(sheets, self._roles, strict=True)] if self._roles else sheets  # fmt: skip
 
