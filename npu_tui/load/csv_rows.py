@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+
 from npu_tui.native.columns import counted
 from npu_tui.trace.side_file import open_regular
 
@@ -22,6 +24,7 @@ BLOCK = 16 << 20
 """Bytes read at a time."""
 
 _LONGEST_ROW = 1 << 20
+_END = ord("\n")
 _MOST_COLUMNS = 1_000
 """Of a header; with all PMU counters kernel_details.csv has about 100."""
 
@@ -34,7 +37,8 @@ class Blocks:
 
     Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
     last cell is, as it may be shorter than it was. ``short`` counts rows left out of blocks with less than half a byte
-    a cell: each cell would take memory for nothing. Raises ``OSError`` if the file cannot be read or has no header.
+    a cell, as each cell would take memory for nothing, and those longer than any writer makes. Raises ``OSError`` if
+    the file cannot be read or has no header.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,11 +71,16 @@ class Blocks:
                     yield self._text(block)
 
     def _filled(self, data: bytes) -> bytes:
-        """``data`` without its short rows, if there are so many of them: each cell costs memory, whatever is in it."""
-        if counted(data, b"\n") * len(self.header) <= 2 * len(data):
+        """``data`` without rows that mean more than they hold: each cell costs memory, whatever is in it.
+
+        Short ones are left out if there are very many of them, and those that no writer makes as long.
+        """
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _END)
+        are_long = len(data) > _LONGEST_ROW and np.diff(ends, prepend=-1, append=len(data)).max() > _LONGEST_ROW
+        if len(ends) * len(self.header) <= 2 * len(data) and not are_long:
             return data
         rows = data.split(b"\n")
-        kept = [row for row in rows if len(row) + 1 >= len(self.header)]
+        kept = [row for row in rows if len(self.header) <= len(row) + 1 <= _LONGEST_ROW]
         self.short += sum(map(bool, map(bytes.strip, rows))) - len(kept)
         return b"".join(row + b"\n" for row in kept)
 

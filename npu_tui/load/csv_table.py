@@ -104,9 +104,8 @@ def _cells(block: bytes, header: Sequence[str], wanted: Sequence[int]) -> pl.Dat
     names = [f"{number}" for number in range(len(header))]
     try:
         return pl.read_csv(
-            block,
-            has_header=False,
-            columns=list(wanted),
+            ",".join(names).encode() + b"\n" + block,  # polars takes the first row for as wide as all others
+            columns=[names[number] for number in wanted],
             schema=dict.fromkeys(names, pl.String),
             infer_schema=False,
             truncate_ragged_lines=True,

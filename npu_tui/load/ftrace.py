@@ -8,6 +8,7 @@ others it counts which task ran where.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ from npu_tui.trace.side_file import open_regular
 if TYPE_CHECKING:
     import polars as pl
 
-_BLOCK, _LONGEST = 8 << 20, 4096
+_BLANK_LINES = re.compile(rb"\n\s*\n")
+_BLOCK, _LONGEST = 1 << 20, 4096
 """Bytes that are read at a time; a line is at most so long, one above it is counted as damaged."""
 _LINE = (
     r"^\s*(.{1,64}?)-(\d{1,9})\s+(?:\(\s*[\d-]+\)\s+)?\[(\d{1,5})\]\s+(?:[^\s\d]\S*\s+)?"
@@ -70,6 +72,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     with open_regular(path) as stream:
         while block := stream.read(_BLOCK):
             whole, _, rest = (rest + block).rpartition(b"\n")
+            whole = _BLANK_LINES.sub(b"\n", whole)
             rest = rest[: _LONGEST + 1]
             yield stream.tell(), whole.decode(errors="replace").split("\n")
         yield stream.tell(), [rest.decode(errors="replace")]

@@ -6,6 +6,7 @@ which the numbers are read and nothing is run. Source: rl-insight, msprobe; torc
 
 from __future__ import annotations
 
+import io
 import pickletools
 import re
 import zipfile
@@ -18,10 +19,12 @@ import numpy as np
 
 from npu_tui.load.formats.experts import GROUP_LIST, TENSORS
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import read_regular
 
 _TYPES = {"LongStorage": "<i8", "IntStorage": "<i4"}
 _LARGEST = 8 << 20
+_MEMBER, _MOST_MEMBERS = b"PK\x01\x02", 64
+"""How the entry of a member begins in the list of all, and how many are read: torch writes about five."""
 
 
 def place_of(path: Path) -> tuple[str, int, int] | None:
@@ -35,17 +38,25 @@ def place_of(path: Path) -> tuple[str, int, int] | None:
 def read_group_list(path: Path) -> I64:
     """The numbers of the group list at ``path``. Raises ``OSError``, and ``ValueError`` where it is none."""
     try:
-        with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
+        data = read_regular(path, _LARGEST)
+        if data.count(_MEMBER) > _MOST_MEMBERS:
+            raise ValueError("too many members for a group list")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name.partition("/")[2]: archive.getinfo(name) for name in archive.namelist()}
-            if any(member.file_size > _LARGEST for member in members.values()):
-                raise ValueError("too large for a group list")
-            kind, offset, count = _tensor(archive.read(members["data.pkl"]))
-            values = np.frombuffer(archive.read(members["data/0"]), kind)
+            kind, offset, count = _tensor(_read(archive, members["data.pkl"]))
+            values = np.frombuffer(_read(archive, members["data/0"]), kind)
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"no tensor of torch: {error}") from error
     if offset + count > len(values) or (values < 0).any():
         raise ValueError("fewer numbers than it says, or negative ones")
     return values[offset : offset + count].astype(np.int64)
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """A member, which torch stores as it is. Raises ``ValueError`` where it is packed: it may mean any size."""
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("a packed member, which torch does not write")
+    return archive.read(member)
 
 
 def _tensor(content: bytes) -> tuple[str, int, int]:

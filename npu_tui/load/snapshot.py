@@ -6,7 +6,6 @@ told apart by the objects that the pickle shares, not by their texts.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
@@ -25,7 +24,7 @@ from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import bytes_to_read, open_regular
 from npu_tui.trace.snapshot import (
     NEVER,
     Action,
@@ -55,7 +54,7 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     if is_memscope(path):
         return load_memscope(path, watcher)
     with open_regular(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
+        size = bytes_to_read(stream)
         data = unframed(stream, size)
     unpickler = Unpickler(data, lambda done: watcher.report(done, size))
     try:
@@ -165,7 +164,9 @@ class _Reading:
 
     def _blocks(self, entries: Any, segment: int, start: int) -> I64:
         """Segment, address, size, requested size, state and stack of the blocks of a segment; (6, blocks)."""
-        blocks = _Entries(self, [_with_history(entry) for entry in _listed(entries)])
+        listed = _listed(entries)
+        self.take_entries(len(listed))
+        blocks = _Entries(self, [_block(entry) for entry in listed])
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
@@ -208,8 +209,8 @@ class _Reading:
         return self._pool_of(self.objects[number])
 
     def _pool_of(self, pool: Any) -> int:
-        """The number of a pool, to be told from others; -1 for what is no id of one."""
-        if type(pool) is not tuple or any(type(part) is not int for part in pool):
+        """The number of a pool, to be told from others; -1 for what is no id of one, which are two numbers."""
+        if type(pool) is not tuple or len(pool) != 2 or any(type(part) is not int for part in pool):
             return -1
         return self._pools.setdefault(pool, len(self._pools))
 
@@ -311,12 +312,16 @@ class _Entries:
         return found
 
 
-def _with_history(block: Any) -> Any:
-    """``block``, of the first writers with what its ``history`` tells of its last allocation."""
+_OF_BLOCKS = "state", "address", "size", "requested_size", "frames"
+
+
+def _block(block: Any) -> Any:
+    """What is read of ``block``; of the first writers with what its ``history`` tells of its last allocation."""
     history = _listed(block.get("history")) if type(block) is dict else []
     if not history or type(history[0]) is not dict:
         return block
-    return {"requested_size": history[0].get("real_size"), "frames": history[0].get("frames"), **block}
+    told = {"requested_size": history[0].get("real_size"), "frames": history[0].get("frames")}
+    return told | {name: block[name] for name in _OF_BLOCKS if name in block}
 
 
 def _listed(value: Any) -> list[Any]:

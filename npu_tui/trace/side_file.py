@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from npu_tui.trace.memory import free_addresses, free_memory
+
 LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read as a whole."""
 
@@ -143,6 +145,14 @@ def open_regular(path: str | Path) -> io.FileIO:
     descriptor = descriptor_of(path)
     end = held_bytes(descriptor)
     return io.FileIO(descriptor) if end == os.fstat(descriptor).st_size else _Holed(descriptor, end)
+
+
+def bytes_to_read(stream: io.FileIO) -> int:
+    """How many bytes ``stream`` brings if all of them are read. Raises ``MemoryError`` where there is no room."""
+    size = held_bytes(stream.fileno())
+    if size > min(free_memory(), free_addresses()):
+        raise MemoryError
+    return size
 
 
 def names_in(folder: str | Path) -> list[str]:

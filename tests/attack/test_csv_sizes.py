@@ -58,7 +58,9 @@ def test_a_few_short_rows_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [1, 5])
 def test_a_size_that_is_none_is_unknown(cell: str, rows: int, tmp_path: Path) -> None:
     heading = "Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)\n"
-    (tmp_path / "operator_memory.csv").write_text(heading + f"a,{cell},1.0,{cell}\n" + "b,2,3.0,4\n" * rows)
+    (tmp_path / "operator_memory.csv").write_text(
+        heading + f"a,{cell},1.0,{cell}\n" + "".join(f"b,2,{n}.0,4\n" for n in range(rows))
+    )
     frame = read_table(tmp_path, ALLOCATIONS).frame
     assert frame["size"].to_list() == frame["allocated"].to_list()[:1] + [2.0] * rows
     assert frame["allocated"].to_list() == [None] + [4.0] * rows

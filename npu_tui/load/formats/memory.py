@@ -13,7 +13,7 @@ from pathlib import Path
 
 from npu_tui.load.format import SQLITE, Format, Source
 from npu_tui.load.survey import HEAD, Survey
-from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.side_file import held_bytes, open_regular
 
 _HEADER = 4 << 10
 _TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
@@ -34,8 +34,10 @@ def is_untimed(file: Path) -> bool:
     """Whether ``file`` is a pickle of a snapshot whose events have no times, as torch_npu writes."""
     if not _is_pickle(file, Survey()):
         return False
-    with open_regular(file) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(b"time_us") < 0
+    with open_regular(file) as stream:
+        held = held_bytes(stream.fileno())
+        with mmap.mmap(stream.fileno(), held, access=mmap.ACCESS_READ) as data:
+            return data.find(b"time_us") < 0
 
 
 def is_memscope(file: Path, survey: Survey | None = None) -> bool:
