@@ -10,6 +10,7 @@ from written import fields_of
 
 from npu_tui.cli import doctor
 from npu_tui.cli.main import main
+from npu_tui.native import library
 
 TMUX = """#!/bin/sh
 case "$*" in
@@ -23,7 +24,7 @@ esac
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TMUX", "NO_COLOR", "LC_ALL", "LC_CTYPE", "NPU_TUI_CACHE_MB"):
+    for name in ("TMUX", "NO_COLOR", "LC_ALL", "LC_CTYPE", "NPU_TUI_CACHE_MB", "NPU_TUI_SCANNER"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}.items():
         monkeypatch.setenv(name, value)
@@ -52,9 +53,31 @@ def test_names_are_words_of_the_language(capsysbinary: pytest.CaptureFixture[byt
     assert {"npu-tui", "机器", "颜色", "TMPDIR", "设置"} <= set(names)
 
 
+def test_what_it_runs_on(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    rows = found(capsysbinary)
+    assert f"{os.sysconf('SC_PAGE_SIZE') // 1024} KiB" in rows["machine"]["value"]
+    assert os.uname().machine in rows["machine"]["value"]
+    assert os.uname().release in rows["system"]["value"]
+    assert rows["library"]["value"].startswith(os.uname().machine)
+
+
+def test_a_folder_from_which_nothing_may_be_run(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(library, "_FOLDER", tmp_path)
+    library._loaded.cache_clear()
+    try:
+        rows = found(capsysbinary)
+    finally:
+        library._loaded.cache_clear()
+    assert rows["library"]["value"].startswith("none")
+    assert "noexec" in rows["library"]["advice"]
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "name", "advice"),
     [
+        ("NPU_TUI_SCANNER", "off", "library", "NPU_TUI_SCANNER"),
         ("COLORTERM", "", "colours", "COLORTERM=truecolor"),
         ("LANG", "zh_CN.GBK", "locale", "LANG=C.UTF-8"),
     ],

@@ -23,7 +23,20 @@ from npu_tui.trace.text import cell_count, padded, printable, wrapped
 
 _LIBRARIES = ("textual", "polars", "numpy", "msgspec", "orjson", "rich")
 _TRANSLATED = frozenset(
-    {"libraries", "machine", "colours", "locale", "answers", "copies", "settings", "switch", "ranks", "room"}
+    {
+        "libraries",
+        "library",
+        "system",
+        "machine",
+        "colours",
+        "locale",
+        "answers",
+        "copies",
+        "settings",
+        "switch",
+        "ranks",
+        "room",
+    }
 )
 """Names that are words; the others are names of things."""
 _ROOM_LEAST = 1 << 30
@@ -92,15 +105,39 @@ def _program() -> list[Found]:
             libraries.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             libraries.append(f"{name} -")
-    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    page = os.sysconf("SC_PAGE_SIZE")
+    memory = os.sysconf("SC_PHYS_PAGES") * page
+    machine = say("doctor.machine", machine=platform.machine(), cores=cores, size=memory, page=page >> 10)
     return [
         Found("npu-tui", f"{version_line()}, {sys.prefix}"),
-        Found("python", system),
+        Found("python", f"Python {platform.python_version()}"),
         Found("libraries", ", ".join(libraries)),
-        Found("machine", say("doctor.machine", cores=cores, size=memory)),
+        _library(),
+        Found("system", ", ".join(filter(None, (f"{platform.system()} {platform.release()}", _libc())))),
+        Found("machine", machine),
     ]
+
+
+def _library() -> Found:
+    """What runs the loops of traces on this machine."""
+    from npu_tui.native.library import VARIABLE, library, suiting
+
+    if (found := library()) is not None:
+        return Found("library", found.name)
+    if wish := os.environ.get(VARIABLE):
+        return Found(
+            "library", say("doctor.no_library"), say("doctor.library_off", variable=VARIABLE, wish=printable(wish))
+        )
+    return Found("library", say("doctor.no_library"), say("doctor.library_refused") if suiting() else "")
+
+
+def _libc() -> str:
+    """The C library and its version, empty where it is not glibc."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        return ""
 
 
 def _terminal() -> list[Found]:

@@ -73,7 +73,7 @@ def library() -> Library | None:
 
 @cache
 def _loaded(wish: str) -> Library | None:
-    name = wish or _suiting()
+    name = wish or suiting()
     if name in ("", OFF):
         return None
     path = Path(name) if os.sep in name else _FOLDER / f"{name}.so"
@@ -88,7 +88,7 @@ def _loaded(wish: str) -> Library | None:
     return Library(path.stem, *functions)
 
 
-def _suiting() -> str:
+def suiting() -> str:
     """The name of the library for this machine, empty if there is none."""
     if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return ""

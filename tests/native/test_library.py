@@ -65,7 +65,7 @@ def test_a_machine_gets_the_best_it_can_run(monkeypatch: pytest.MonkeyPatch) -> 
     def chosen(machine: str, flags: set[str]) -> str:
         monkeypatch.setattr(libraries.os, "uname", lambda: SimpleNamespace(machine=machine))
         monkeypatch.setattr(libraries, "_flags", lambda: flags)
-        return libraries._suiting()
+        return libraries.suiting()
 
     v2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
     v3 = v2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
