@@ -92,6 +92,7 @@ COMPUTED = {
     "finding.unit.": {"step", "run", "range", "request", *get_args(Unit)},
     "summary.tells.": set(FILES),
     "summary.makes.": set(FILES),
+    "summary.makes_mindspore.": {"operator_details.csv", "api_statistic.csv"},
     "summary.state.": set(get_args(State)),
     "service.": {"no_blocks", "no_schedule", "no_forward", "before", "unrecorded"},
     "latency.part.": {*TTFT.__members__, *TPOT.__members__},

@@ -208,9 +208,19 @@ def eager(side: Side) -> list[KernelSequence]:
     return list(found.values())
 
 
-_BEGIN, _END = re.compile(r"\w+StreamBeginCapture\w*"), re.compile(r"\w+StreamEndCapture\w*")
+_BEGIN, _END = (re.compile(rf"\w+Stream{word}Capture\w*|(?:\w+@)?aclmdlRICapture{word}") for word in ("Begin", "End"))
 _CAPTURE = re.compile(r"capture_\d+_\w+")
 """The range that vLLM and SGLang write around the capture of one batch size."""
+
+
+def capture_time(trace: Trace) -> int:
+    """For how long the host captures graphs, ns: launches are recorded then, and nothing runs."""
+    slices, begin, end = trace.slices, _named(trace, _BEGIN), _named(trace, _END)
+    if not len(begin) or not len(end):
+        return 0
+    last = np.searchsorted(slices.start[end], slices.start[begin])
+    known = last < len(end)
+    return int((slices.end[end[last[known]]] - slices.start[begin[known]]).sum())
 
 
 def captured(side: Side) -> list[KernelSequence]:

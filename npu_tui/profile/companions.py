@@ -25,6 +25,7 @@ from npu_tui.analysis.joins import (
 )
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
+from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import Overlap, sums_of_kernels
 from npu_tui.load.communication import (
     communication_bandwidth,
@@ -263,6 +264,16 @@ class Tables:
         return rows
 
     # What the tables say.
+
+    @once
+    def communicated(self) -> list[tuple[str, int, int, int]]:
+        """The types of collectives in communication.json: how many, how long and how long they waited, ns."""
+        sums: dict[str, tuple[int, int, int]] = {}
+        for name, elapsed, wait in self.communication.frame.select("name", "elapsed", "wait").iter_rows():
+            kind = collective_type(name).rstrip("_")
+            count, time, waited = sums.get(kind, (0, 0, 0))
+            sums[kind] = count + 1, time + (elapsed or 0), waited + (wait or 0)
+        return sorted(((kind, *row) for kind, row in sums.items()), key=lambda row: -row[2])
 
     @once
     def transfers(self) -> list[Transfer]:

@@ -34,6 +34,16 @@ CHECKS = table(
 )
 
 
+_OF_MINDSPORE = ("operator_details.csv", "api_statistic.csv")
+"""Files that MindSpore writes under other settings than torch_npu."""
+
+
+def setting_of(profile: Profile, file: str) -> str:
+    """What makes the profiler of ``profile`` write ``file``."""
+    own = "_mindspore" * (file in _OF_MINDSPORE and profile.writer == "mindspore")
+    return say(f"summary.makes{own}.{file}")
+
+
 def files(profile: Profile) -> Sheet:
     """What became of every file that may lie beside the trace."""
     states = profile.tables.files
@@ -42,7 +52,7 @@ def files(profile: Profile) -> Sheet:
         "file=name state rows",
         problems=lambda row: [printable(words(problem)) for problem in row.problems],
         tells=lambda row: say(f"summary.tells.{row.name}"),
-        setting=lambda row: say(f"summary.makes.{row.name}"),
+        setting=lambda row: setting_of(profile, row.name),
     )
 
 

@@ -16,6 +16,7 @@ from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
+from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.overlap import (
     DevicePart,
@@ -216,6 +217,16 @@ class Profile(Parted):
         if jump is None:
             return None
         return message("odd.clock_ahead" if jump.by > 0 else "odd.clock_behind", at=jump.at, by=abs(jump.by))
+
+    @shared
+    def capturing(self) -> Message | None:
+        """That the profile is one of a graph's capture, in which nothing runs; None if it is not."""
+        from npu_tui.analysis.borrowed import capture_time
+
+        time = capture_time(self.trace)
+        if time < A_PART * self.trace.end or not time:
+            return None
+        return message("finding.verdict.capturing", time=time, total=self.trace.end)
 
     @shared
     def starved(self) -> list[StarvedLaunch]:
@@ -457,6 +468,7 @@ class Profile(Parted):
             preprocessing=lambda: self.tables.preprocessing,
             table_sums=lambda: self.tables.sums,
             preparing=lambda: self.tables.preparing,
+            communicated=lambda: self.tables.communicated,
             floor_of=self.floor_of,
             replay_of=self.replay_of,
             types_of=self.types_of,
@@ -497,11 +509,12 @@ class Profile(Parted):
         if self.judged is not None:
             return self.judged.findings
         self.compute_ahead()
+        unsafe = self.clock_jump or self.capturing
         if len(self.trace.slices) < _LARGE:
-            found = find(self._judged, 1, self.clock_jump)
+            found = find(self._judged, 1, unsafe)
         else:
             with heap.kept():
-                found = find(self._judged, self.threads, self.clock_jump)
+                found = find(self._judged, self.threads, unsafe)
         return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)
 
     @once

@@ -40,13 +40,13 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Slices
 from npu_tui.trace.text import brief
 
-_PREFIX = "aten::"
+_PREFIX, _COLLECTIVES = "aten::", "c10d::"
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 _LINEAR = ("aten::linear", "aten::addmm")
 _ALL_REDUCE = "hcom_allReduce_"
 _MATMUL_ALL_REDUCE = "torch_npu.npu_mm_all_reduce_base (MatmulAllReduce)"
-_DOT = "elementwise multiplication and sum, or merged axes"
-_SINGLE = re.compile(r"(?:^|,)1,1$")
+_DOT = "elementwise multiplication (and sum), or merged axes"
+_SINGLE = re.compile(r"(?:^|[,;])1,1(?:;|$)")
 
 
 class Saving(Struct):
@@ -106,12 +106,13 @@ def api_savings(facts: Facts) -> dict[str, Saving]:
 def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     """The ``aten`` operations of the window inside no other one and in no backward pass, with their time on the device.
 
+    Collectives are among them, as nothing replaces what stands on both sides of one.
     What only names a part of the program, such as a ``record_function`` or ``DistributedDataParallel.forward``, is
     looked into.
     """
     trace = facts.trace
     closed = facts.names_where(lambda name: name.startswith(_PREFIX) or _is_backward(name))
-    plain = facts.names_where(lambda name: name.startswith(_PREFIX))
+    plain = facts.names_where(lambda name: name.startswith((_PREFIX, _COLLECTIVES)))
     name = trace.slices.name[hosts.item]
     operations = np.flatnonzero(plain[name])
     operations = operations[facts.window.holds(trace.slices.start[hosts.item[operations]] + facts.floor)]
@@ -252,15 +253,19 @@ def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:
 
 
 def _dots(facts: Facts, savings: dict[str, Saving]) -> None:
-    """Batched multiplications whose results are single numbers: the cube computes a block for each."""
+    """Batched multiplications by or to single numbers: the cube computes a block for each."""
     table = facts.kernel_table
     batched = table.type.where(lambda kind: kind.startswith("BatchMatMul"))
-    single = table.outputs.where(lambda shapes: _SINGLE.search(shapes) is not None)
+    single = table.outputs.where(_is_single) | table.shapes.where(_is_single)
     items = table.item[batched & single & (table.item >= 0)]
     if len(items):
         time = int(facts.length(items).sum())
         row = savings.setdefault(_DOT, Saving())
         row.add(facts.trace.slices, items, items, lambda k: "BatchMatMul […,1,1]", time, 0, exact=False)
+
+
+def _is_single(shapes: str) -> bool:
+    return _SINGLE.search(shapes) is not None
 
 
 def _add(

@@ -56,13 +56,18 @@ def late_behind_collectives(facts: Facts) -> Span:
     return both((ready[late], made[late]), facts.exposed)
 
 
+def blocking_is_set(facts: Facts) -> bool:
+    """Whether the environment of the job says that every launch waits for the device."""
+    return (facts.inputs.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1"
+
+
 @once_per_device
 def launch_blocking(facts: Facts) -> float:
     """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
 
     1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
     """
-    if (facts.inputs.setup.environment or {}).get("ASCEND_LAUNCH_BLOCKING", "").strip() == "1":
+    if blocking_is_set(facts):
         return 1.0
     launches = facts.launches
     if launches is None or len(launches.link) < facts.limits[LINKS_FEWEST]:

@@ -45,7 +45,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import task_gaps
+from npu_tui.rules.told_path import blocked, task_gaps
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.message import Message, Said, message
@@ -227,10 +227,13 @@ def free(facts: Facts) -> Draft | None:
     told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
-    explained = "explained" if gaps else "unexplained"
-    verdict = message(f"finding.free.verdict_{explained}", share=share, total=facts.total, why=unexplained)
+    waits = blocked(facts, facts.device_side) if where == "device" else None
+    explained = "explained" if gaps else "unexplained" if waits is None else "blocked"
+    words = {"share": share, "total": facts.total, "why": unexplained, "waits": waits or ""}
+    verdict = message(f"finding.free.verdict_{explained}", **words)
     if where == "graph":
         words = {"count": len(inner[0]), "time": length_of(inner), "middle": float(np.median(inner[1] - inner[0]))}
+        words["kernel"] = float(np.median(facts.length(inside)))
         words |= {"share": facts.share(length_of(inner)), "total": facts.total}
         return Draft(
             severity,
@@ -251,6 +254,7 @@ def free(facts: Facts) -> Draft | None:
         sentences(
             message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
             message("finding.free.task_gaps", **gaps) if gaps else "",
+            message("finding.free.meanwhile", waits=waits) if waits is not None else "",
             message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),

@@ -8,6 +8,7 @@ from importlib import import_module
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import LITTLE
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
@@ -21,6 +22,7 @@ from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief
 
 RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"npu_tui.rules.{family}").RULES)
 """Every rule; each id occurs once."""
@@ -188,7 +190,12 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""
     lost = message(f"finding.verdict.lost_{loss}", total=sums.total, **shares)
-    return (sentences(lost, why), *unread)
+    most: Said = ""
+    if not facts.has("overlap") and loss == "exposed" and (rows := facts.inputs.communicated()):
+        name, count, time, waited = rows[0]
+        words = {"name": brief(name), "count": count, "time": time, "waited": waited}
+        most = message(f"finding.verdict.communicated{'_waits' * (waited >= LITTLE * time)}", **words)
+    return (sentences(lost, most, why), *unread)
 
 
 def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:

@@ -90,6 +90,7 @@ class Inputs(Struct, frozen=True):
     floor_of: Callable[[DevicePart], int]
     replay_of: Callable[[DevicePart], Replay | None]
     types_of: TypesOf
+    communicated: Callable[[], Sequence[tuple[str, int, int, int]]] = tuple
     engine: Callable[[], EngineSteps] = EngineSteps
     cpu: Callable[[], CpuTime | Message | None] = lambda: None
 

@@ -82,9 +82,10 @@ ATEN: tuple[Run, ...] = (
     Run("repeat_interleave", "unsqueeze + expand + reshape", exact=False, whole=True),
     Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, exact=False, training=_FUSED),
     Run(
-        "matmul add relu|relu_|gelu|sigmoid|sigmoid_|tanh|tanh_|silu",
+        "matmul add relu|relu_|sigmoid|sigmoid_|tanh|tanh_|silu",
         "torch.nn.functional.linear and an in-place activation",
     ),
+    Run("matmul add gelu", "torch.nn.functional.linear"),
     Run("relu|sigmoid|tanh", IN_PLACE, exact=False),
     Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
     Run("gather", "indexing by arange, or index_select", exact=False, whole=True),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
-from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, critical_path
@@ -237,6 +237,17 @@ def task_gaps(facts: Facts, idle: int) -> dict[str, Said | float]:
     time = int(gaps.sum()) / facts.count
     lengths = {"middle": float(middle), "long": float(long), "kernel": float(np.median(kernels))}
     return {"count": len(gaps), "time": time, "unit": facts.unit, **lengths}
+
+
+def blocked(facts: Facts, idle: Span) -> Message | None:
+    """Where the host waits during most of the ``idle`` time of the device; None where it does not."""
+    told = path_owners(facts)
+    most, where = HALF * length_of(idle), None
+    for site in () if told is None else told.waits:
+        time = length_of(intersection(*facts.on_device(facts.span_of(site.items)), *idle))
+        if time > most:
+            most, where = time, message("finding.free.blocked", where=owner_text(facts.trace, site), time=time)
+    return where
 
 
 def told_path(facts: Facts) -> ToldPath:

@@ -22,6 +22,7 @@ from npu_tui.rules.blame import (
     SYNC_BLOCKING,
     SYNC_SHARE,
     before_first_kernels,
+    blocking_is_set,
     launch_blocking,
     runtime_calls,
     start_share,
@@ -105,7 +106,8 @@ def sync_host(facts: Facts) -> Draft | None:
     if sites and sites[0].where is not None and not blocking:
         title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
     if blocking:
-        parts.append(message("finding.sync.blocking", share=share_blocking))
+        is_set = "_set" * blocking_is_set(facts)
+        parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking))
     elif reads_back(facts):
         start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
         parts.append(message("finding.sync.silent", time=float(np.median(end - start))))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import check, facts_of, job, measured
 from msgspec import structs
+from test_repetitions import Writer
 from troubled import TROUBLED
 
 from npu_tui.analysis.kernels import Coded
@@ -96,7 +98,37 @@ def test_products_of_single_numbers() -> None:
     assert isinstance(draft, Draft)
     assert draft.severity == "medium"
     assert draft.weight >= every.sums.computing / 2
-    assert "BatchMatMuls have results of shape […,1,1] and take" in words(draft.title)
+    assert "BatchMatMuls have an input or a result of shape […,1,1] and take" in words(draft.title)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "fires"),
+    [("256,64,1;256,1,1", True), ("256,1,1;256,1,64", True), ("256,64,1;256,1,64", False), ("256,11,1;4,1,12", False)],
+)
+def test_products_with_single_numbers(shapes: str, fires: bool) -> None:
+    """As the backward pass of a product with a single number has them."""
+    every = typed("healthy", ["BatchMatMulV2"] * 400, outputs="256,64,64", shapes=shapes)
+    assert ("[…,1,1]" in kernel_runs(every)) is fires
+
+
+@pytest.mark.parametrize(
+    ("between", "linear"), [("", True), ("c10d::allreduce_", False), ("c10d::_allgather_base_", False)]
+)
+def test_a_collective_ends_a_run_of_operations(between: str, linear: bool, tmp_path: Path) -> None:
+    writer, at = Writer(), 10.0
+    for _ in range(12):
+        for name in ("aten::matmul", between, "aten::add", "aten::gelu"):
+            if name:
+                writer.host(name, at, 8)
+                at += 10
+        writer.kernel("MatMulV2", at, 400)
+        at += 500
+    draft = check("OP.AFFINITY_API", facts_of(writer.profile(tmp_path)))
+    assert isinstance(draft, Draft)
+    said = words(draft.detail)
+    assert ("torch.nn.functional.linear" in said) is linear
+    assert "in-place" not in said  # GELU has no such form
+    assert "fast_gelu" in said or linear
 
 
 def test_nothing_runs_across_streams() -> None:

@@ -12,8 +12,9 @@ import simulator
 from cause_jobs import GRAPH
 from causes import ALL
 from jobs import check, facts_of, job, measured, profile_at, rule
+from measured import opened
 from msgspec import structs
-from test_repetitions import DEVICE, Writer
+from test_repetitions import CANN, DEVICE, Writer
 
 from npu_tui.analysis.code_lines import own_lines
 from npu_tui.analysis.device import Window, named_on
@@ -57,7 +58,7 @@ def test_gaps_between_tasks_of_a_stream_are_told_with_their_lengths(kernel_ns: i
     facts, found = whole.facts[0], whole.findings
     lead, verdict, detail = found.findings[0], words(found.verdict[0]), words(found.findings[0].detail)
     count, middle, kernel = re.search(
-        r": ([\d,]+) gaps of ([\d.]+) µs .* between kernels of ([\d.]+) µs", verdict
+        r" are ([\d,]+) gaps of ([\d.]+) µs between kernels of ([\d.]+) µs", verdict
     ).groups()
     starts, ends = facts.free
     queued = (ends - starts)[ends - starts < 2 * gap_ns]
@@ -68,7 +69,7 @@ def test_gaps_between_tasks_of_a_stream_are_told_with_their_lengths(kernel_ns: i
     assert lead.gain_ns == pytest.approx(queued.sum() / facts.count, rel=0.02)
     gaps = next(owner for owner in whole.critical_paths[0].owners.owners if owner.kind == "device_gap")
     assert gaps.gain == pytest.approx(lead.gain_ns * facts.count, rel=0.02)
-    assert "save at most that" in detail
+    assert "fewer and longer kernels do" in detail
     assert "cause unknown" not in verdict
     assert not any("Level1" in words(each) for each in lead.advice)
 
@@ -247,3 +248,47 @@ def test_operations_without_a_stack_are_not_at_the_line_of_the_step() -> None:
     events = named_on(trace, ("python",), "record_event".__eq__)
     assert all("train.py(154)" in trace.stacks[stack] for stack in trace.slices.stack[steps].tolist())
     assert set(own_lines(trace, events)) == {None}
+
+
+def test_a_call_that_blocks_the_host_while_the_device_is_free_is_named(tmp_path: Path) -> None:
+    """Kernels start half a second after their launches, and nothing tells why: the host is in a copy meanwhile."""
+    writer = Writer()
+    for k in range(12):
+        writer.launch("Node@launch", 100 + 10 * k, 500_000 + 90 * k)
+        writer.kernel("MatMulV2", 500_000 + 90 * k, 80)
+    writer.host("aten::copy_", 300, 501_000)
+    writer.slice("AscendCL@aclrtMemcpy", CANN, 1, 310, 500_900)
+    for k in range(12):
+        writer.launch("Node@launch", 501_400 + 10 * k, 502_000 + 90 * k)
+        writer.kernel("MatMulV2", 502_000 + 90 * k, 80)
+    writer.kernel("Add", 20, 60)
+    found = writer.profile(tmp_path).findings
+    verdict = words(found.verdict[0])
+    assert "meanwhile the host is blocked for 499.8 ms, waiting in" in verdict
+    assert "aclrtMemcpy" in verdict or "copy_" in verdict
+
+
+def test_tables_tell_what_is_waited_for() -> None:
+    found = opened("job4/rank_0_ascend_pt").measured.findings
+    assert "hcom_batchSendRecv takes longest: 313.9 ms in 3, of which communication.json counts 158.5 ms" in words(
+        found.verdict[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "length", "told"),
+    [
+        ("cudaStreamBeginCapture", "cudaStreamEndCapture", 40_000, True),
+        ("AscendCL@aclmdlRICaptureBegin", "AscendCL@aclmdlRICaptureEnd", 40_000, True),
+        ("AscendCL@aclmdlRICaptureBegin", "AscendCL@aclmdlRICaptureEnd", 400, False),
+    ],
+)
+def test_a_capture_is_no_run(begin: str, end: str, length: float, told: bool, tmp_path: Path) -> None:
+    """Nothing waits for what the host does between the launches that a graph records."""
+    writer = even(gap=2)
+    writer.slice(begin, CANN, 1, 4_000, 5)
+    writer.host("model.py(7): forward", 4_010, length, "python_function")
+    writer.slice(end, CANN, 1, 4_020 + length, 5)
+    writer.kernel("Add", 4_100 + length, 20)
+    verdict = words(writer.profile(tmp_path).findings.verdict[0])
+    assert verdict.startswith("A graph is captured for 40.0") is told

@@ -222,6 +222,13 @@ def test_launch_blocking_is_high() -> None:
     assert draft.severity == "high"
     assert "ASCEND_LAUNCH_BLOCKING" in words(draft.advice[0])
     assert draft.title.code == "finding.sync.title", "the waits of all launches are not those of one line"
+    assert "A sync directly follows" in words(draft.detail)
+    setup = structs.replace(job("metrics").setup, environment={"ASCEND_LAUNCH_BLOCKING": "1"})
+    draft = check("SYNC.HOST", facts_of(job("metrics"), setup))
+    assert isinstance(draft, Draft)
+    said = words(draft.detail)
+    assert "ASCEND_LAUNCH_BLOCKING=1 is set" in said
+    assert "100%" not in said  # nobody has counted
 
 
 def test_what_needs_a_file_names_it() -> None:

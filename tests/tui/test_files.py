@@ -70,6 +70,7 @@ async def test_what_a_missing_file_would_tell(beside):
         await driver.settle()
         rows = {str(row.cells[1]): str(row.cells[2]) for row in driver.panel.rows if row.cells[0] == "file"}
         assert rows["nic.csv"] == "missing   sys_io=True; would show network card traffic"
+        assert rows["operator_details.csv"].startswith("missing   activities CPU and NPU; ")
         assert rows["memory_record.csv"].startswith("there, ")
         assert rows["kernel_details.csv"].startswith("there, 126 rows   ")
 

@@ -14,6 +14,7 @@ from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
 from npu_tui.profile.checks import checks_of
+from npu_tui.profile.file_tables import setting_of
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.step_tables import STEPS
@@ -209,7 +210,7 @@ def _files(profile: Profile) -> list[Row]:
         word = say(f"summary.state.{file.state}")
         if file.state == "missing":
             by_text = profile.kind == "database" and profile.profiler_level != 0 and file.name in _OF_TEXT
-            setting = say("summary.makes.text" if by_text else f"summary.makes.{file.name}")
+            setting = say("summary.makes.text") if by_text else setting_of(profile, file.name)
             makes = say("summary.makes", tells=tells, setting=setting)
             rows.append(_line("file", file.name, Text(word, style="dim"), makes))
             continue
