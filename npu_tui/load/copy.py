@@ -56,7 +56,7 @@ def directory() -> Path:
 
 def key_of(source: Source) -> str | None:
     """What the copy of ``source`` is called; None if it is not worth one or cannot be read."""
-    if source.kind == "database":
+    if source.format.form == "db":
         from npu_tui.load.database_file import is_whole  # most traces are JSON
 
         if not is_whole(source.path):

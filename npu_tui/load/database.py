@@ -48,9 +48,13 @@ def load_database(path: Path, rank: int | None, watcher: Watcher | None = None) 
     ``InputError`` if the database cannot be read or holds no event, ``Cancelled`` if the watcher says to stop,
     ``OSError`` where there is no room for a private copy.
     """
-    database = open_database(path)
+    return trace_of(path, open_database(path), rank, watcher or Watcher())
+
+
+def trace_of(path: Path, database: Database, rank: int | None, watcher: Watcher) -> Trace:
+    """The trace in the open ``database``, which is closed; to the user it lies at ``path``. Raises as above."""
     try:
-        return _Loading(path, database, rank, watcher or Watcher()).trace()
+        return _Loading(path, database, rank, watcher).trace()
     finally:
         database.close()
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from _thread import interrupt_main
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -257,11 +257,29 @@ def _private_copy(path: Path) -> tuple[Path, object]:
         return _copies[key]
 
 
-def _copied(path: Path, needed: int) -> tuple[Path, object]:
+def made_in_scratch(needed: int, tables: str, fill: Callable[[sqlite3.Connection], object]) -> tuple[Path, object]:
+    """A private database of about ``needed`` bytes, of ``tables`` as SQL that ``fill`` fills, and what keeps it alive.
+
+    Raises ``OSError`` where there is no room, and whatever ``fill`` does.
+    """
+    place = _scratch(needed)
+    path = Path(place.name) / "made.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {tables}")
+        fill(connection)
+        connection.commit()
+    return path, place
+
+
+def _scratch(needed: int) -> tempfile.TemporaryDirectory[str]:
     folder = scratch_folder()
     _sweep(folder)
     check_room(folder, needed)
-    place = tempfile.TemporaryDirectory(prefix=_COPIES, dir=folder, ignore_cleanup_errors=True)
+    return tempfile.TemporaryDirectory(prefix=_COPIES, dir=folder, ignore_cleanup_errors=True)
+
+
+def _copied(path: Path, needed: int) -> tuple[Path, object]:
+    place = _scratch(needed)
     _places.append(place)
     copy = Path(place.name) / "copy.db"
     for file in (path, *changes_beside(path)):

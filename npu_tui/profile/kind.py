@@ -20,15 +20,20 @@ SourceKind = Literal[
     "service",
     "ftrace",
     "graph_dump",
+    "msmonitor",
 ]
 
-_NAMED: dict[str, SourceKind] = {"trace_view_json": "trace_view_json", "msprof_json": "msprof_json"}
+_NAMED: dict[str, SourceKind] = {
+    "trace_view_json": "trace_view_json",
+    "msprof_json": "msprof_json",
+    "msmonitor": "msmonitor",
+}
 
 
 def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.format.form == "db":
-        return "database"
+        return _NAMED.get(source.kind, "database")
     if trace.nature.subject in get_args(SourceKind):
         return cast(SourceKind, trace.nature.subject)
     if is_kineto(trace):
