@@ -62,9 +62,18 @@ class Change(NamedTuple):
     p: float
 
 
-class Course(Struct, frozen=True):
-    """The ``changes`` of a series in order; or its ``drift`` from run to run, where a line fits better.
+class _Drift(NamedTuple):
+    """The level grows by ``slope`` from run to run, from run ``first`` to run ``last``."""
 
+    slope: float
+    first: int
+    last: int
+
+
+class Course(Struct, frozen=True):
+    """The ``changes`` of a series in order; or its ``drift`` from run to run, where that fits better.
+
+    It ``grows`` from the first one of these runs to the second one.
     ``visible`` is the smallest change of the last level that four runs would show, None with fewer than four of it.
     ``ahead`` counts the last runs that are off that level, too few to tell.
     """
@@ -73,6 +82,7 @@ class Course(Struct, frozen=True):
     drift: float | None
     visible: float | None
     ahead: int
+    grows: tuple[int, int] = (0, 0)
 
     @property
     def begin(self) -> int:
@@ -96,7 +106,7 @@ def course(values: F64) -> Course:
         places = _places(values, 0, _RISK, _likeness(values, places))
     drift = _drift(values, places)
     if drift is not None:
-        return Course((), drift, None, 0)
+        return Course((), drift.slope, None, 0, (drift.first, drift.last))
     told = Course(_told(values, places), None, None, 0)
     ahead = _ahead(values[told.begin :])
     level = values[told.begin : len(values) - ahead]
@@ -206,17 +216,52 @@ def _best(drawn: F64, low: I64, high: I64, weight: F64, edge: npt.NDArray[np.boo
     return np.stack((score[:, edge].max(1), score[:, ~edge].max(1, initial=0.0)), axis=1)
 
 
-def _drift(values: F64, places: list[int]) -> float | None:
-    """How much ``values`` grow from run to run, where a line says more of them than levels between ``places`` do."""
-    if not places:
+def _drift(values: F64, places: list[int]) -> _Drift | None:
+    """How ``values`` grow from run to run, where that says more of them than levels between ``places`` do.
+
+    They may grow from some run on, or up to one. Without places they do so all along, if chance would not.
+    """
+    count = len(values)
+    if count < 2 * FEWEST:
         return None
-    drawn, run = _drawn_in(values), np.arange(len(values))
+    run, drawn = np.arange(count), _drawn_in(values)
+    every = _Drift(float(np.polyfit(run, values, 1)[0]), 0, count - 1)
+    if not places:
+        rest = values - every.slope * run
+        chance = np.abs(_orders(drawn, _likeness(rest, [])) @ (run - run.mean()))
+        as_good = int((chance >= abs(float(drawn @ (run - run.mean())))).sum())
+        grown = abs(every.slope) * (count - 1) >= _LEAST_CHANGE * float(np.median(values))
+        return every if grown and (1 + as_good) / (1 + _ORDERS) <= _RISK else None
+    least = count * (_LEAST_SPREAD * float(np.median(values))) ** 2
+    price = 2 * math.log(count)
+
+    def bits(of_growth: F64, of_levels: float) -> F64:
+        saved = count * np.log(np.maximum(of_growth, least) / max(of_levels, least))
+        return np.asarray(saved - price * (len(places) - 1))
+
     slope, at_start = np.polyfit(run, drawn, 1)
-    of_line = float(((drawn - slope * run - at_start) ** 2).sum())
+    of_line = np.array(((drawn - slope * run - at_start) ** 2).sum())
     of_levels = sum(float(((part - part.mean()) ** 2).sum()) for part in np.split(drawn, places))
-    least = len(values) * (_LEAST_SPREAD * float(np.median(values))) ** 2
-    bits = len(values) * math.log(max(of_line, least) / max(of_levels, least))
-    return float(slope) if bits < 2 * (len(places) - 1) * math.log(len(values)) else None
+    best, drift = 0.0, None
+    if (saved := float(bits(of_line, of_levels))) < best:
+        best, drift = saved, every
+    # What grows for a while only is drawn in to levels: here what is left is.
+    parts = np.split(values, places)
+    left = np.concatenate([part - np.median(part) for part in parts])
+    reach = _DRAWN_IN * 2 * _scale(left + float(np.median(values)))
+    of_levels = sum(float(((part - part.mean()).clip(-reach, reach) ** 2).sum()) for part in parts)
+    for first in range(count - FEWEST):
+        last = np.arange(first + FEWEST, count if first else count - 1)
+        shape = np.minimum(np.maximum(run - first, 0), (last - first)[:, None]).astype(np.float64)
+        shape -= shape.mean(axis=1, keepdims=True)
+        slopes = shape @ values / (shape**2).sum(axis=1)
+        rest = values - values.mean() - slopes[:, None] * shape
+        ends = (first > 0) + (last < count - 1).astype(np.int64)
+        told = bits((rest.clip(-reach, reach) ** 2).sum(axis=1), of_levels) + 2 * price * ends
+        at = int(told.argmin())
+        if told[at] < best:
+            best, drift = float(told[at]), _Drift(float(slopes[at]), first, int(last[at]))
+    return drift
 
 
 def _told(values: F64, places: list[int]) -> tuple[Change, ...]:
@@ -240,7 +285,11 @@ def _interval(values: F64, place: int) -> tuple[int, int, int]:
     """First, likeliest and last place (95 %) of the one change of ``values``, which lies near ``place``."""
     levels = [float(np.median(side)) for side in (values[:place], values[place:])]
     scale = _scale(np.concatenate((values[:place] - levels[0], values[place:] - levels[1])) + levels[0])
-    before, after = (np.minimum(((values - level) / scale) ** 2, _FAR) for level in levels)
+    before, after = (((values - level) / scale) ** 2 for level in levels)
+    # What is far from both levels tells nothing of the place; what is near one of two that are far apart is of that.
+    near = np.minimum(before, after) < _FAR
+    sure = max(_FAR, (levels[1] - levels[0]) ** 2 / (16 * scale**2))
+    before, after = (np.minimum(side, np.where(near, sure, _FAR)) for side in (before, after))
     cost = (np.append(0.0, np.cumsum(before)) + np.append(np.cumsum(after[::-1])[::-1], 0.0)) / 2
     cost = cost[FEWEST : len(values) - FEWEST + 1]
     share = np.exp(cost.min() - cost)

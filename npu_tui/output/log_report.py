@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.changes import MOST, Change, course
-from npu_tui.analysis.statistics import FEWEST
+from npu_tui.analysis.statistics import FEWEST, shift
 from npu_tui.jobs.history import Log, Per, Run, Times
 from npu_tui.output.envelope import PATH, REASONS, NotChecked, PathSource, Root, not_checked
 from npu_tui.strings import say
@@ -56,7 +56,8 @@ class Series(Struct, frozen=True, kw_only=True):
 
     ``step_us`` is the median of the level that they have now, from run ``first`` on, ``noise_ratio`` the standard
     deviation between its runs, ``visible_us`` the change that four more runs would show; null where too few runs tell.
-    ``drift_us`` is how much the steps grow from run to run, where that says more than levels do. The last ``undecided``
+    ``drift_us`` is how much the steps grow from run to run, from ``drift_first`` to ``drift_last`` (places in
+    ``runs``), where that says more than levels do. The last ``undecided``
     runs are off the level by ``off_us``, too few to tell.
     """
 
@@ -71,6 +72,8 @@ class Series(Struct, frozen=True, kw_only=True):
     noise_ratio: float | None
     visible_us: float | None
     drift_us: float | None
+    drift_first: int | None
+    drift_last: int | None
     undecided: int
     off_us: float | None
 
@@ -112,7 +115,7 @@ def log_report(log: Log) -> LogReport:
                 report.changes.extend(changes)
                 report.verdict.extend(
                     say("log.of", how=described(series), sentence=sentence) if len(groups) > 1 else sentence
-                    for sentence in _sentences(series, changes)
+                    for sentence in _sentences(log.runs, series, changes)
                 )
     if not report.series:
         report.verdict.append(say("log.empty"))
@@ -134,6 +137,8 @@ def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Se
         noise_ratio=round(float(level.std(ddof=1) / level.mean()), 6) if several else None,
         visible_us=None if told.visible is None else round(told.visible, 3),
         drift_us=None if told.drift is None else round(told.drift, 3),
+        drift_first=None if told.drift is None else places[told.grows[0]],
+        drift_last=None if told.drift is None else places[told.grows[1]],
         undecided=told.ahead,
         off_us=round(float(np.median(values[-told.ahead :]) - np.median(level)), 3) if told.ahead else None,
     )  # fmt: skip
@@ -158,7 +163,11 @@ def _change(
         sides = [[time for place in side if (time := runs[place].time(kind, name)) is not None] for side in (old, new)]
         if all(sides):
             parts[name] = round(statistics.median(sides[1]) - statistics.median(sides[0]), 3)
-    base = statistics.median(runs[place].time(kind) or 0.0 for place in old)
+    values = [np.array([runs[at].time(kind) or 0.0 for at in side], np.float64) for side in (old, new)]
+    moved = None if place == change.place else shift(values[0], values[1])
+    if moved is not None:
+        change = change._replace(delta=moved.estimate, low=moved.low, high=moved.high, p=moved.p)
+    base = float(np.median(values[0]))
     before, after = runs[old[-1]].setup, runs[new[0]].setup
     return LoggedChange(
         kind=kind,
@@ -187,7 +196,7 @@ def key_of(series: Series) -> str:
     return series.per if series.kind is None else "of_kind"
 
 
-def _sentences(series: Series, changes: list[LoggedChange]) -> Iterator[str]:
+def _sentences(runs: Sequence[Run], series: Series, changes: list[LoggedChange]) -> Iterator[str]:
     what = say(f"log.what.{key_of(series)}", kind=series.kind or "")
     count, looked = len(series.runs), min(len(series.runs), MOST)
     for row in changes:
@@ -200,9 +209,12 @@ def _sentences(series: Series, changes: list[LoggedChange]) -> Iterator[str]:
             yield say("log.parts", parts=[say(f"log.part.{name}", delta=row.parts[name] * 1e3) for name in row.parts])
         for altered in row.setup:
             yield say("log.setup", key=altered.key, base=altered.base or "?", new=altered.new or "?")
-    if series.drift_us is not None:
-        share = series.drift_us * (looked - 1) / series.step_us
-        yield say("log.drift", what=what, drift=series.drift_us * 1e3, share=share, count=looked)
+    if series.drift_us is not None and series.drift_first is not None and series.drift_last is not None:
+        grew = sum(series.drift_first <= place <= series.drift_last for place in series.runs)
+        ends = {"first": runs[series.drift_first].label, "last": runs[series.drift_last].label}
+        share = series.drift_us * (grew - 1) / series.step_us
+        key = "log.drift" if grew == looked else "log.drift_part"
+        yield say(key, what=what, drift=series.drift_us * 1e3, share=share, count=grew, **ends)
     elif not changes and count < 2 * FEWEST:
         yield say("log.few", what=what, count=count, more=2 * FEWEST - count)
     elif not changes:

@@ -62,6 +62,37 @@ def test_drift_is_no_step() -> None:
     assert told.drift == pytest.approx(137_000 * 0.08 / 24, rel=0.25)
 
 
+@pytest.mark.parametrize("begin", [0, 12])
+@pytest.mark.parametrize("end", [12, 24])
+@pytest.mark.parametrize("noise", [0.0, 0.003])
+def test_what_grows_for_a_while_is_no_step(begin: int, end: int, noise: float) -> None:
+    """From some run on, up to one, or all along: where it grows is told."""
+    if begin == end:
+        return
+    rest = noise * np.random.default_rng(begin + end).standard_normal(25)
+    told = course(100_000 * (1 + 0.2 * np.clip((np.arange(25) - begin) / (end - begin), 0, 1) + rest))
+    assert told.changes == ()
+    assert told.drift == pytest.approx(20_000 / (end - begin), rel=0.15)
+    assert np.abs(np.array(told.grows) - (begin, end)).max() <= 1
+
+
+@pytest.mark.parametrize("count", [10, 12])
+def test_few_runs_that_grow_evenly(count: int) -> None:
+    told = course(1000 * (1 + 0.3 * np.linspace(0, 1, count)))
+    assert told.changes == ()
+    assert told.drift == pytest.approx(300 / (count - 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_large_change_lies_where_the_means_part(seed: int) -> None:
+    """Seven runs at one level and five far below it: no other place is as good, whatever the noise."""
+    rng = np.random.default_rng(seed)
+    spread = (0.02, 0.1, 0.4)[seed % 3]
+    values = np.repeat([159.2, 129.0], [7, 5]) + rng.normal(0, spread, 12)
+    (change,) = course(1000 * values).changes
+    assert (change.first, change.place, change.last) == (7, 7, 7)
+
+
 @pytest.mark.parametrize("count", range(8))
 def test_too_few_runs_tell_nothing(count: int) -> None:
     values = np.array([100.0] * (count // 2) + [200.0] * (count - count // 2))

@@ -76,6 +76,26 @@ def test_a_change_lies_between_two_commits_not_within_one() -> None:
         assert (change.after, change.before, change.before_run) == ("old", "new", begin)
 
 
+def test_runs_of_one_commit_part_where_their_levels_do() -> None:
+    """The last run of the old level is of the new commit, perhaps of another build: its own level counts."""
+    steps = [1590.1, 1592.4, 1591.0, 1593.2, 1589.9, 1592.0, 1591.7, 1290.2, 1288.7, 1291.1, 1289.4, 1290.9]
+    runs = [made("new" if k >= 6 else "old", step, id=str(k), computing_us=step - 500) for k, step in enumerate(steps)]
+    report = log_report(Log("log", runs, [], 0))
+    (change,) = report.changes
+    assert (change.after_run, change.before_run) == (6, 7)
+    assert (change.first_after_run, change.last_before_run) == (6, 7)
+    assert change.parts["computing_us"] == pytest.approx(change.delta_us, abs=5)
+
+
+def test_growth_from_some_run_on() -> None:
+    runs = [made(f"c{k}", 1000.0 + 20 * max(k - 9, 0), id=str(k)) for k in range(20)]
+    report = log_report(Log("log", runs, [], 0))
+    (series,) = report.series
+    assert (series.drift_first, series.drift_last) == (9, 19)
+    assert series.drift_us == pytest.approx(20)
+    assert "from c9 to c19" in report.verdict[0]
+
+
 def test_drift_few_runs_and_the_last_ones() -> None:
     (drift,) = log_report(Log("log", runs_of([(25, 1.0)], 0.08), [], 0)).verdict
     assert drift.startswith("The step drifts by +")
