@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec import Struct
+
 from npu_tui.rules import pages
 from npu_tui.rules.model import Evidence, Finding, Kind, Severity
 from npu_tui.rules.rule import severity_of
@@ -38,12 +42,35 @@ def noted(id: str, codes: tuple[str, str], ranks: tuple[int, ...], severity: Sev
     return Finding(id, _CLASSES[id], severity, title, detail, unit="run", ranks=ranks)
 
 
+class Held(Struct, frozen=True):
+    """What times of a job are told of: a ``unit`` (step, or the run), of which there are ``count`` in ``length`` ns."""
+
+    length: float
+    count: int = 1
+    unit: str = "run"
+
+    @classmethod
+    def of_steps(cls, length: float, steps: Sequence[str]) -> Held:
+        """Of a job with such ``steps``; one without a name is the run."""
+        return cls(length, len(steps), "step") if steps and list(steps) != [""] else cls(length)
+
+    def each(self, time: float) -> float:
+        """What of ``time`` ns, a sum over all, one of them has."""
+        return time / self.count
+
+    @property
+    def words(self) -> dict[str, object]:
+        """``per`` and ``of`` in texts: such a time is one ``a step``; ``a step`` would take less."""
+        return {"per": message(f"job.per.{self.unit}"), "of": message(f"job.of.{self.unit}")}
+
+
 def priced(
-    id: str, codes: tuple[str, str], ranks: tuple[int, ...], gain: int, length: float,
+    id: str, codes: tuple[str, str], ranks: tuple[int, ...], gain: int, held: Held,
     evidence: tuple[Evidence, ...] = (), role: str | None = None, /, **args: object,
 ) -> Finding:  # fmt: skip
-    """What a job of ``length`` ns would save ``gain`` ns without; ``codes`` as for ``noted``."""
-    share = gain / max(length, 1)
-    title, detail = (message(code, **{"gain": gain, "share": share} | args) for code in codes)
+    """What would save ``gain`` ns, told of what it is ``held`` against; ``codes`` as for ``noted``."""
+    share = gain / max(held.length, 1)
+    known = {"gain": held.each(gain), "share": share, **held.words}
+    title, detail = (message(code, **known | args) for code in codes)
     severity = severity_of(None, share)
     return Finding(id, _CLASSES[id], severity, title, detail, evidence, (), gain, unit="run", ranks=ranks, role=role)

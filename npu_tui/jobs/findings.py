@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import LITTLE, PLACES
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
-from npu_tui.jobs.finding import LEAST, noted, priced
+from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
@@ -59,27 +59,30 @@ def _of_roles(job: Job) -> list[Finding]:
     return findings
 
 
+def _held(job: Job) -> Held:
+    """What times of ``job`` are told of."""
+    return Held.of_steps(job.length, job.steps)
+
+
 def _experts(job: Job) -> list[Finding]:
     """Experts that get more tokens than others, so that ranks wait for those that hold them."""
     hot = hot_experts(job)
     if hot is None or not job.length or hot.gain < LEAST * job.length:
         return []
     steps = max(len(job.steps), 1)
-    unit = "run" if job.steps == [""] else "step"
-    per, whole = message(f"job.experts.{unit}"), message(f"job.experts.{unit}.whole")
     layers = hot.their if hot.kind == "one" else hot.layers
     ranks = tuple(job.ranks[place].rank for place in hot.ranks)
     args: dict[str, object] = {
         "rank": ranks[0], "ranks": list(ranks[:8]), "count": len(ranks),
         "layers": runs_of([load.layer for load in layers]),
-        "waits": sum(load.cost for load in layers) / steps, "gain": hot.gain / steps, "per": per, "whole": whole,
+        "waits": sum(load.cost for load in layers) / steps,
         "uneven": max(load.uneven for load in layers),
         "most": sum(load.most for load in layers) / steps, "mean": sum(load.mean for load in layers) / steps,
     }  # fmt: skip
     places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
     evidence = tuple(place for load in places for place in _longest(job, load))
     codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
-    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, job.length, evidence, **args)]
+    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, _held(job), evidence, **args)]
 
 
 def _swaps(job: Job) -> list[Finding]:
@@ -125,18 +128,20 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             if gain < _ALARM * job.length:
                 continue
             kind = "sum"
-        args: dict[str, object] = {"rank": row.rank, "own": row.own, "cost": row.cost}
-        hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=row.exposed)
+        held = _held(job)
+        args: dict[str, object] = {"rank": row.rank, "own": held.each(row.own), "cost": held.each(row.cost)}
+        hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
         codes = "job.late.title" if kind == "outside" else "job.slow.title", f"job.slow.{kind}"
         places = _evidence(job, row.rank)
-        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, job.length, places, **args))
+        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _held(job), places, **args))
     for longest in job.longest:
         if longest.rank not in without:
             codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
-            args = {"rank": longest.rank, "own": longest.more, "cost": gain}
-            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, job.length, **args))
+            held = _held(job)
+            args = {"rank": longest.rank, "own": held.each(longest.more), "cost": held.each(gain)}
+            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, _held(job), **args))
     # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
     often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
     always = [
@@ -156,14 +161,15 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         if together - alone >= LEAST * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
+            held = _held(job)
             prefixes = [ranks[:count] for count in range(1, min(len(ranks), LISTED) + 1)]
             turns = [
-                message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=gain)
+                message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=held.each(gain))
                 for count, gain in enumerate(_gains(job, prefixes))
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
             codes = "job.several.title", "job.several.detail"
-            findings.append(priced("RANK.SLOW", codes, ranks, together, job.length, _first_places(job, ranks), **args))
+            findings.append(priced("RANK.SLOW", codes, ranks, together, _held(job), _first_places(job, ranks), **args))
     return findings
 
 
@@ -203,7 +209,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
             continue
         args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}
         codes, places = ("job.host.title", "job.host.detail"), _first_places(job, ranks)
-        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, job.length, places, **args))
+        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _held(job), places, **args))
     return findings
 
 
@@ -224,7 +230,7 @@ def _stages(job: Job) -> list[Finding]:
         "less": round(slow.less),
         "even": gain,
     }
-    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, job.length, **args)]
+    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, _held(job), **args)]
 
 
 _UNEVEN = 1.05
@@ -249,10 +255,11 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
     micro = sum(run.plan.micro for run in runs.runs)
     work = sum(int(run.time[run.plan.stage == stage].sum()) for run in runs.runs)
     others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
+    held = Held.of_steps(length, job.steps)
     named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
     args = {
         "stage": stage, "ranks": named, "time": work / micro, "less": others / micro,
-        "even": total - runs.total(runs.gains(stages_even)), "count": runs.count,
+        "even": held.each(total - runs.total(runs.gains(stages_even))), "count": runs.count,
     }  # fmt: skip
     places = sorted(
         ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
@@ -260,7 +267,7 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
     )
     evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
     codes = "job.passes.title", "job.passes.detail"
-    yield priced("RANK.STAGE", codes, ranks, gains[stage], length, evidence, **args)
+    yield priced("RANK.STAGE", codes, ranks, gains[stage], held, evidence, **args)
 
 
 def _against_others(run: Run, stage: int) -> float:
@@ -286,6 +293,7 @@ def _transfers(job: Job) -> list[Finding]:
         low, high = sorted(stage_of[rank] for rank in pair)
         between[low, high].append(pair)
     total, length = runs.total(), job.length or runs.total()
+    held = Held.of_steps(length, job.steps)
     for pairs in between.values():
         others = [time for pair, time in usual_of.items() if pair not in pairs]
         usual = median(others or [usual_of[pair] for pair in pairs])
@@ -302,7 +310,7 @@ def _transfers(job: Job) -> list[Finding]:
         places.sort(key=lambda place: -place[0])
         evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
         codes = "job.transfer.title", "job.transfer.detail"
-        findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, length, evidence, **args))
+        findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, held, evidence, **args))
     return findings
 
 
@@ -322,8 +330,8 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
-    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": gain}
-    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, job.length, **args)]
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _held(job).each(gain)}
+    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _held(job), **args)]
 
 
 def _links(job: Job) -> list[Finding]:
@@ -363,7 +371,8 @@ def _of_links(
     if not gains or not job.length:
         return found
     gain = max(gains) * max(len(job.steps), 1)
-    saves = message("job.links.saves", gain=gain, share=gain / job.length)
+    held = _held(job)
+    saves = message("job.links.saves", gain=held.each(gain), share=gain / job.length, **held.words)
     detail = message("list.sentences", parts=[found.detail, saves])
     return replace(found, severity=severity_of(None, gain / job.length), detail=detail, gain_ns=gain)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from npu_tui.analysis.limits import NOTABLE, PLACES
-from npu_tui.jobs.finding import LEAST, priced
+from npu_tui.jobs.finding import LEAST, Held, priced
 from npu_tui.jobs.roles import Roles, RoleSpan, Tail
 from npu_tui.jobs.stints import generates
 from npu_tui.rules.model import Evidence, Finding
@@ -74,7 +74,17 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
     named = {span.rank for tail in of for span in tail.last if not is_one or _unit(span, several) == who}
     spans = [tail.last[0] for tail in sorted(of, key=lambda tail: -tail.after)]
     of_role = who[0] if is_one else role
-    return priced("ROLE.TAIL", codes, (*sorted(named),), gain, total, _places(spans), of_role, why=why, **args)
+    return priced(
+        "ROLE.TAIL",
+        codes,
+        (*sorted(named),),
+        gain,
+        Held(total, max(len(roles.steps), 1), "step"),
+        _places(spans),
+        of_role,
+        why=why,
+        **args,
+    )
 
 
 def _places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
@@ -125,7 +135,8 @@ def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, o
     spans = sorted(roles.by_role[role], key=lambda span: span.start - span.end)
     ranks = tuple(sorted({span.rank for span in spans}))
     codes, places = (f"job.role.{form}.title", f"job.role.{form}.detail"), _places(spans[:1])
-    return priced("ROLE.SLOW", codes, ranks, gain, length, places, role, **args | {"role": role, "cost": gain / length})
+    held = Held(length, max(len(roles.steps), 1), "step")
+    return priced("ROLE.SLOW", codes, ranks, gain, held, places, role, **args | {"role": role, "cost": gain / length})
 
 
 def _faster(spans: Sequence[RoleSpan], less: float) -> dict[RoleSpan, float]:

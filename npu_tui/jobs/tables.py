@@ -42,7 +42,8 @@ _OWN: dict[str, Column] = {
     **columns(
         "real", "µs", "time",
         "step computing communication_not_overlapped free own_excess inherited job_waits job_waits_exposed "
-        "waits_exposed gain clock_offset late second transfer end_spread offset low high error",
+        "waits_exposed own_each waits_each exposed_each gain_each gain clock_offset late second transfer end_spread "
+        "offset low high error",
     ),
     **columns("label", "", "word", "in_step reasons interval role"),
     **columns("whole", "", "count", "rank_count edges count"),
@@ -78,7 +79,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
     """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
     tells = any(row.exposed is not None for row in job.sums)
-    longest = {one.rank: one for one in job.longest}
+    longest, count = {one.rank: one for one in job.longest}, max(len(job.steps), 1)
     rows: list[Sequence[Any]] = []
     for profile, row in zip(job.ranks, job.sums, strict=False):  # those without files come after
         clock, steps = clock_of[profile.rank], profile.steps
@@ -91,6 +92,8 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         elif not row.collectives:
             figures = None, None, None
         own, cost, gain = figures
+        # Files and queries have sums over all steps; whoever reads a table compares them with the times of a step.
+        each = [None if time is None else time / count for time in (own, cost, shown, gain)]
         rows.append(
             (
                 profile.rank, job.role, _host_of(job, profile.rank), _mean([step.total for step in steps]),
@@ -100,6 +103,7 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
                 us(clock.offset) if clock.is_tied else None, shown,
                 row.came_last / row.collectives if row.collectives else None,
                 say("ranks.apart") if profile.rank in job.untied and not job.role else say("list.comma").join(why),
+                *each,
             )
         )  # fmt: skip
     sums = {row.rank: row for row in job.sums if row.collectives}
@@ -109,15 +113,17 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
         note = say("ranks.absent.silent")
         if seen is not None:
             exposed = None if seen.exposed is None else us(seen.exposed)
-            count = seen.collectives
-            came = [seen.came_last / count, seen.came_last, count, us(seen.cost), exposed, us(seen.gain)]
-            note = say("ranks.absent.seen", count=count)
+            met = seen.collectives
+            came = [seen.came_last / met, seen.came_last, met, us(seen.cost), exposed, us(seen.gain)]
+            note = say("ranks.absent.seen", count=met)
         told = rank, job.role, say("ranks.missing"), *[None] * 6, *came[1:], None, [], None
-        rows.append((*told, came[4], came[0], note))
+        each = [None if time is None else time / count for time in (came[3], came[4], came[5])]
+        rows.append((*told, came[4], came[0], note, None, *each))
     return _sheet(
         rows,
         "rank role host step computing communication_not_overlapped free own_excess inherited came_last collectives "
-        "job_waits job_waits_exposed gain shape why clock_offset waits_exposed last_share reasons",
+        "job_waits job_waits_exposed gain shape why clock_offset waits_exposed last_share reasons own_each waits_each "
+        "exposed_each gain_each",
     )
 
 
@@ -132,8 +138,8 @@ def _mean(times: list[int]) -> float | None:
 
 
 _RANK_COLUMNS = (
-    "rank role host step_time=step computing exposed=communication_not_overlapped free own=own_excess last=last_share "
-    "waits=job_waits waits_exposed saves=gain why=reasons"
+    "rank role host step_time=step computing exposed=communication_not_overlapped free own=own_each last=last_share "
+    "waits=waits_each waits_exposed=exposed_each saves=gain_each why=reasons"
 )
 RANKS = _table(
     "ranks",

@@ -152,10 +152,13 @@ def _ranks(report: JobReport, job: Job | None) -> Table:
     rows = [*report.rank_table, *([] if job is None else _absent(job))]
     rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
     exposed = any(row.job_waits_exposed_us is not None for row in rows)
+    steps = max(len(report.steps), 1)  # the rows have sums over all of them
 
     def told(row: Record, us: float | None) -> Cell:
         # Where there are no collectives, nothing stands for what these tell.
-        return Cell("") if us is None and not row.collectives else time_cell(us)
+        if us is None and not row.collectives:
+            return Cell("")
+        return time_cell(None if us is None else us / steps)
 
     def not_hidden(row: Record) -> Cell:
         # A rank that the job never waits for hides nothing; one that no trace tells of is unknown.

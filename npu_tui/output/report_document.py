@@ -110,7 +110,8 @@ def finding_block(number: int, finding: Record) -> Finding:
     title = f"{class_word(finding.cls)} · {finding.title}"
     gain = "" if finding.gain_us is None else say("page.gains_nothing")
     if finding.gain_us:
-        gain = say("page.gain", gain=gain_words(time_text(finding.gain_us), finding.gain_after))
+        words = gain_words(time_text(finding.gain_us), finding.gain_after)
+        gain = say("page.gain", gain=words, unit=say(f"finding.unit.{finding.per}"))
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))

@@ -67,14 +67,15 @@ def heat_picture(view: Overview) -> HeatPicture:
 
 
 def _row(view: Overview, row: HeatRow) -> DrawnRow:
+    each = 1e3 / _steps(view)
     if row.kind == "missing":
         label = f"{row.ranks[0]}" if len(row.ranks) == 1 else say("ranks.missing.label", count=len(row.ranks))
         figures = () if np.isnan(row.values).all() else _seen_figures(view, row.ranks[0])
         return DrawnRow(label, say("ranks.missing"), row.values, figures, unknown=not figures)
     if row.kind == "alike" and view.job.has_profiles:
         own = [view.examined.rows[rank] for rank in row.ranks]
-        most = max(abs(rank_row.own_excess_us or 0) for rank_row in own) * 1e3
-        waits = max(rank_row.job_waits_us or 0 for rank_row in own) * 1e3
+        most = max(abs(rank_row.own_excess_us or 0) for rank_row in own) * each
+        waits = max(rank_row.job_waits_us or 0 for rank_row in own) * each
         return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
     rank = row.ranks[0]
     if not view.job.has_profiles:
@@ -82,11 +83,11 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
     own_row = view.examined.rows[rank]
     if not own_row.collectives:
         return DrawnRow(f"{rank}", own_row.host, row.values, marked=rank in view.marked)
-    gain = "" if own_row.gain_us is None else _time(own_row.gain_us * 1e3)
+    gain = "" if own_row.gain_us is None else _time(own_row.gain_us * each)
     figures = (
-        signed_text(own_row.own_excess_us * 1e3, _DIGITS) if own_row.own_excess_us else "0",
+        signed_text(own_row.own_excess_us * each, _DIGITS) if own_row.own_excess_us else "0",
         f"{own_row.came_last}/{own_row.collectives}",
-        _time((own_row.job_waits_us or 0) * 1e3),
+        _time((own_row.job_waits_us or 0) * each),
         gain,
     )
     return DrawnRow(f"{rank}", own_row.host, row.values, figures, marked=rank in view.marked)
@@ -94,8 +95,14 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
 
 def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
     """What the others tell of a rank without files."""
-    own = next(sums for sums in view.job.sums if sums.rank == rank)
-    return "", f"{own.came_last}/{own.collectives}", _time(own.cost), "" if own.gain is None else _time(own.gain)
+    own, steps = next(sums for sums in view.job.sums if sums.rank == rank), _steps(view)
+    gain = "" if own.gain is None else _time(own.gain / steps)
+    return "", f"{own.came_last}/{own.collectives}", _time(own.cost / steps), gain
+
+
+def _steps(view: Overview) -> int:
+    """Of how many steps sums are told, each of one of them."""
+    return max(len(view.job.steps), 1)
 
 
 def _time(ns: float) -> str:

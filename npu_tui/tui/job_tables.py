@@ -146,12 +146,12 @@ def _ranks(view: Overview) -> Table:
     note = say("ranks.table.more", shown=_MOST, count=there) if there > _MOST else ""
     cells: dict[str, Cell] = {
         "rank": lambda row, value: f"{'• ' if value in view.marked else ''}{value}",
-        "own_excess": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
+        "own_each": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
         "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
     }
     if not view.is_whole:  # what ties the clocks is still to be read
         cells["reasons"] = lambda row, value: ""
-    for name in ("job_waits", "job_waits_exposed", "waits_exposed", "gain"):
+    for name in ("waits_each", "exposed_each", "gain_each"):
         cells[name] = lambda row, value: "" if value is None else _time(value)
 
     def leads(row: int) -> dict[str, Any]:

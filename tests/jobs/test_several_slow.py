@@ -24,8 +24,10 @@ def test_two_ranks_that_hide_each_other_are_priced_in_their_turn(steps):
     assert (lead.id, lead.ranks) == ("RANK.SLOW", (2, 5))
     alone, both = (turn.args for turn in lead.detail.args["turns"])
     assert (alone["rank"], both["rank"]) == (2, 5)
-    assert alone["gain"] == pytest.approx(4 * MS * (steps - 1), rel=0.01)  # nothing is known before the first call
-    assert both["gain"] == lead.gain_ns == pytest.approx(30 * MS * (steps - 1), rel=0.01)
+    of_steps = (steps - 1) / steps  # nothing is known before the first call
+    assert alone["gain"] == pytest.approx(4 * MS * of_steps, rel=0.01)
+    assert both["gain"] == lead.gain_ns / steps == pytest.approx(30 * MS * of_steps, rel=0.01)
+    assert lead.title.args["gain"] == both["gain"]
     assert "rank 2 alone saves" in words(lead.detail)
     assert "with rank 5 as well" in words(lead.detail)
 

@@ -283,7 +283,9 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
         cells = [str(cell) for cell in row.cells]
         assert cells[0] == str(number)
         gain = each["gain_us"]
-        saved = dict(zip(content.headings, cells, strict=True)).get(say("column.gain"), "")
+        saved = dict(zip(content.headings, cells, strict=True)).get(
+            say("column.gain.per", unit=say(f"finding.unit.{each['per']}")), ""
+        )
         after, _, figure = saved.rpartition(": ")
         assert bool(after) == (each["gain_after"] > 0)
         assert not after or after.endswith(str(each["gain_after"]))
@@ -341,7 +343,7 @@ def test_markdown_has_the_id_and_the_gain_of_every_finding(shown: Shown) -> None
         told = [line for line in lines if each["id"] in line and line.startswith(("<sub>", "- `"))]
         assert told
         if each["gain_us"]:
-            saving = [f"saves up to {time}" for time in times(each["gain_us"])]
+            saving = [f"saves {time}" for time in times(each["gain_us"])]
             assert any(words in line for line in told for words in saving), each["id"]
 
 
@@ -355,8 +357,11 @@ def _screen_and_report_agree(view: Overview) -> None:
     for row in ranks.rows:
         told = dict(zip(ranks.headings, row.values, strict=True))
         reported = rows.get(told["rank"], {})
-        for id_ in ("step", "computing", "free", "gain") if reported else ():
+        for id_ in ("step", "computing", "free") if reported else ():
             assert told[headings[id_]] == pytest.approx(reported[f"{id_}_us"]), told
+        if reported:
+            gain = reported["gain_us"]
+            assert told[headings["gain_each"]] == (gain and pytest.approx(gain / max(len(view.job.steps), 1)))
 
 
 @pytest.mark.parametrize("job", ["two_ranks", "job4"])

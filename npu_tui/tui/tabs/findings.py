@@ -80,7 +80,10 @@ def findings(now: Context) -> Content:
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
-    return replace(table, rows=shown_rows)
+    # A time that is saved is one of a step, a token or whatever the run repeats.
+    per = say("column.gain.per", unit=say(f"finding.unit.{rows[0].unit}"))
+    headings = tuple(per if heading == say("column.gain") else heading for heading in table.headings)
+    return replace(table, headings=headings, rows=shown_rows)
 
 
 def findings_worth_a_look(now: Context) -> int:
