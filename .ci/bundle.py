@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elf import Binary
-from oldest import ROOT, metadata, pythons, run
+from oldest import ROOT, metadata, pythons
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
+from tried import run
 
 EXTRAS = {"wheelhouse": ("cluster", "mcp"), "self-contained": ("mcp",)}
 """Who has no network cannot add them later; workers of Dask need npu-tui in their own Python."""

@@ -11,6 +11,7 @@ from hatchling.builders.sdist import SdistBuilder
 ROOT = Path(__file__).resolve().parents[1]
 TOP = {
     ".ci",
+    ".github",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE",
