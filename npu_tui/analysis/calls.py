@@ -48,6 +48,20 @@ def is_blocking_call(name: str) -> bool:
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
+_OF_PROFILER = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"))
+"""What CUPTI and Kineto record of their own work; what else is ``overhead`` is the runtime's, such as lazy loading."""
+
+
+@of_trace
+def profiler_work(trace: Trace) -> I64:
+    """The slices in which the profiler stops the host for work of its own, ascending."""
+    if "overhead" not in trace.categories:
+        return np.zeros(0, np.int64)
+    items = named_on(trace, HOST, _OF_PROFILER.__contains__)
+    mine: I64 = items[trace.slices.category[items] == trace.categories.index("overhead")]
+    return mine
+
+
 def is_memory_call(name: str) -> bool:
     """Whether a call takes memory from the device or gives it back."""
     return _ALLOCATING.fullmatch(name.rpartition("@")[2]) is not None

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.call_paths import CallPaths, call_paths
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, profiler_work
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, user_line
 from npu_tui.analysis.launches import launch_delays
 from npu_tui.analysis.owner import Owner
@@ -190,7 +190,7 @@ class HostOwners:
         self.lines += lines
         nodes, within = self.nodes, dict[int, tuple[int, int]]()
         one_place = _OnePlace()
-        slow = launch_delays(self._trace).of(calls.item) >= 0
+        slow = (launch_delays(self._trace).of(calls.item) >= 0) | np.isin(calls.item, profiler_work(self._trace))
         for parts, (node, told, late) in _alike(np.flatnonzero(self.works), calls.node, line, slow.astype(np.int64)):
             named = node if late else nodes.named(node)
             name, where = (nodes.text[node], nodes.where[node]) if late else nodes.work_of(named)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.code_lines import LineLoss, losing_launches
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
@@ -22,7 +23,7 @@ from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, without
+from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, together, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
@@ -295,8 +296,15 @@ class Facts(TraceSlices):
 
     @once
     def unasked(self) -> Span:
-        """Idle time of the device in which the host waits for a request: nobody is late then."""
-        return NOTHING if self.part.lanes is None else both(self.cut(self.part.lanes.free), self._without_requests)
+        """Idle time of the device in which the host waits for a request, or the profiler works: nobody is late then."""
+        if self.part.lanes is None:
+            return NOTHING
+        return both(self.cut(self.part.lanes.free), together(self._without_requests, self.profiling))
+
+    @once
+    def profiling(self) -> Span:
+        """When the profiler stops the host for work of its own that it records, on the clock of the device."""
+        return self.on_device(self.span_of(profiler_work(self.trace)))
 
     def _asked(self, span: Span) -> Span:
         """``span`` without the time in which nobody asks for anything."""
@@ -430,7 +438,8 @@ class Facts(TraceSlices):
         every = every.taken((every.start >= self.window.start) & (every.start < self.window.end))
         # Where nobody asks for anything for most of the time, nobody is late.
         start, end = every.start.astype(np.int64), every.end.astype(np.int64)
-        return every.taken(2 * covered_within(*self._without_requests, start, end) <= end - start)
+        nobody = together(self._without_requests, self.profiling)
+        return every.taken(2 * covered_within(*nobody, start, end) <= end - start)
 
     @once
     def dequeue_idle(self) -> float | None:

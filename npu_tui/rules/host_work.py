@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import is_memory_call
+from npu_tui.analysis.calls import is_memory_call, profiler_work
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
@@ -72,7 +72,8 @@ def works(facts: Facts) -> dict[str, tuple[Owner, ...]]:
     told = path_owners(facts)
     found: dict[str, list[Owner]] = {rule: [] for rule, _ in EXPLANATIONS}
     for owner in () if told is None else told.owners:
-        if owner.doing == "work" and owner.change is not None:
+        of_profiler = len(owner.items) > 0 and bool(np.isin(owner.items, profiler_work(facts.trace)).all())
+        if owner.doing == "work" and owner.change is not None and not of_profiler:
             found[next(rule for rule, recognises in EXPLANATIONS if recognises(owner))].append(owner)
     return {rule: tuple(sorted(own, key=lambda owner: -(owner.gain or 0))) for rule, own in found.items()}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
+from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import named_in
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import inside, length_of
+from npu_tui.rules.inputs import both, inside, length_of
 from npu_tui.rules.rule import runs_of
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
@@ -22,8 +25,10 @@ def left_out(facts: Facts) -> list[Message]:
     if (first := facts.first_meeting) >= 0:
         time = int(facts.length(np.array([first])).sum())
         parts.append(message("finding.left_out.meeting", name=facts.name_of(first, 40), time=time))
-    if len(facts.unasked[0]):
-        time = length_of(facts.unasked)
+    flushed = both(facts.unasked, facts.profiling)
+    if len(flushed[0]):
+        parts.append(_flushed(facts, length_of(flushed)))
+    if time := length_of(facts.unasked) - length_of(flushed):
         may = "_may" * (max(item for *_, item in facts.waits_for_requests) < 0)
         parts.append(message(f"finding.left_out.unasked{may}", time=time, total=time + facts.total))
     bulk = bulk_of(facts.trace)
@@ -35,6 +40,22 @@ def left_out(facts: Facts) -> list[Message]:
     if silent and facts.whole_steps and facts.inputs.step is None and facts.steps:
         parts.append(message("finding.left_out.silent", count=len(silent), first=min(silent)))
     return parts
+
+
+def _flushed(facts: Facts, time: int) -> Message:
+    """What the profiler did while the device waited, with the steps that hold it."""
+    slices, items = facts.trace.slices, profiler_work(facts.trace)
+    names = Counter(facts.trace.name_of(item) for item in items.tolist())
+    starts = slices.start[items]
+    held = [
+        step.number for step in facts.steps
+        if step.number is not None
+        and ((starts >= slices.start[step.item]) & (starts < slices.end[step.item])).any()
+    ]  # fmt: skip
+    where: Said = message("finding.left_out.flushed_in", steps=runs_of(held)) if held else ""
+    return message(
+        "finding.left_out.flushed", name=names.most_common(1)[0][0], time=time, count=len(items), where=where
+    )
 
 
 def _steps_beyond(facts: Facts, bulk: Bulk) -> list[int]:

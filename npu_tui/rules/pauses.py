@@ -93,7 +93,7 @@ def _sources(facts: Facts, tasks: DeviceTasks, chosen: I64, removes: Span) -> li
 def unasked(facts: Facts) -> Draft | None:
     """A server that waits for requests."""
     waits = facts.waits_for_requests
-    time = length_of(facts.unasked)
+    time = length_of(without(facts.unasked, facts.profiling))
     if not time:
         return None
     share = time / (time + facts.total)
