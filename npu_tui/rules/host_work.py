@@ -301,8 +301,9 @@ def reads_back(facts: Facts) -> bool:
 
 
 def _uncollected(facts: Facts, change: Change) -> Change:
-    """``change`` without what a collection on a thread of its own stops: that is no pause."""
+    """``change`` without what a collection on a thread of its own stops, or the profiler: that is no pause."""
     collections = facts.span_of(facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__))
+    collections = together(collections, facts.span_of(profiler_work(facts.trace)))
     cuts = (HostCut(cut.thread, without(cut.span, collections)) for cut in change.host)
     return Change(host=tuple(cut for cut in cuts if len(cut.span[0])))
 

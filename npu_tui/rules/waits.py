@@ -257,7 +257,7 @@ def step_start(facts: Facts) -> Draft | None:
     """The time from the start of a step to its first kernel, in which the device has nothing to do."""
     if facts.has_engine_steps:
         return None  # an engine fetches no batch, and its host begins a step while the device is in the one before it
-    gaps = before_first_kernels(facts)
+    gaps = without(before_first_kernels(facts), facts.profiling)
     if not facts.whole_steps:
         gaps = facts.cut(gaps)
     share = start_share(facts, gaps)

@@ -14,16 +14,19 @@ from npu_tui.strings import words
 def _trace(name: str, lane: int, category: str) -> ByHand:
     """Five steps; in the fourth the host stops for 4 ms, which ``name`` on the thread ``lane`` covers."""
     trace = ByHand(gpu=True)
-    at = 0.0
+    at = done = 0.0
     for step in range(5):
         begin = at
         for k in range(12):
+            trace.host("aten::mm", at - 1, 5 if (step, k) != (3, 5) else 4007)
             if (step, k) == (3, 5):
-                trace.add(4001, lane, name, at + 1, 4000, cat=category, args={})
-                at += 4002
-            trace.launch("gemm", at, at + 6, 30)
-            at += 36
-        trace.step(step, begin, at - begin)
+                trace.add(4001, lane, name, at, 4000, cat=category, args={})
+                at += 4001
+            done = max(done, at + 6) + 30
+            trace.launch("gemm", at, done - 30, 30)
+            at += 8
+        at = done - 10
+        trace.step(step, begin - 2, at - begin)
     return trace
 
 
@@ -42,4 +45,4 @@ def test_a_flush_of_the_profiler_is_named_and_left_out(tmp_path: Path, name: str
 )
 def test_loading_of_kernels_and_ranges_of_the_program_count(tmp_path: Path, name: str, category: str) -> None:
     profile = profile_at(_trace(name, 4001, category).write(tmp_path))
-    assert [each.severity for each in profile.findings.findings][0] == "high"
+    assert next(iter(profile.findings.findings)).severity == "high"
