@@ -161,7 +161,7 @@ class Model(Struct):
     target. ``start_node`` and ``end_node`` are those of every task: for a kernel both are its start, to which the
     ``length`` is added; of a collective, the length leaves out the wait for late ranks. ``host`` are the nodes of the
     host, ``copies`` says which tasks are copies, ``tids`` are the host threads that the work of ``edges`` indexes,
-    ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of the busy tasks with a known launch.
+    ``steps`` the nodes of the steps' starts and ends, ``linked`` is the share of the busy time whose launch is known.
     ``missed`` counts edges that contradict others and are left out. In ``unexplained`` (ns of the device) streams with
     queued work waited for something that is not known.
     """
@@ -247,7 +247,7 @@ def build(
     source, target, place = _ordered(source, target, where)
     place[wrong] = count
     edges = builder.edges(source[:count], target[:count], place, count)
-    busy = part.slices.busy[tasks.item]
+    busy_time = np.where(part.slices.busy[tasks.item], tasks.end - tasks.start, 0)
     linked = known | _replayed(part, tasks.item)
     return Model(
         trace,
@@ -264,7 +264,7 @@ def build(
         part.slices.copy[tasks.item],
         where[marked].astype(np.int64),
         len(wrong),
-        float(np.mean(linked[busy])) if busy.any() else 0.0,
+        float(busy_time[linked].sum() / max(busy_time.sum(), 1)),
         unrecorded.unexplained,
     )
 

@@ -14,14 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.load.args import JsonArgs, json_args
 from npu_tui.load.errors import InputError
 from npu_tui.load.survey import Survey
 from npu_tui.load.unpack import MAGIC
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
-from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto
+from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto, made_up_links
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import held_bytes, open_regular
 
@@ -63,6 +66,51 @@ def link_launches(trace: Trace) -> None:
     hit = (made[order][at] == ran) & (ran >= 0)
     source, target = calls[order[at[hit]]], kernels[hit]
     trace.add_links(LAUNCH, source, target, order[at[hit]])
+
+
+_OPERATION = "cpu_op"
+_CORRELATION = "External id"
+
+
+class _Flow(Struct):
+    """What of a link's end tells the operation that it comes from."""
+
+    id: Any = None
+
+
+def link_operations(trace: Trace) -> None:
+    """Add the links from every operation to its kernels, where torch_npu has made the calls between them up.
+
+    With MSPTI it has no call for a kernel and writes one at the start of the kernel; but the ``id`` of their link is
+    the ``External id`` of the operation, which is no later than the launch and on its line of code
+    (``test/profiler/test_mspti_backend.py`` of https://gitcode.com/Ascend/pytorch).
+    """
+    slices, links = trace.slices, trace.links
+    made_up = made_up_links(trace)
+    if not len(made_up) or _OPERATION not in trace.categories:
+        return
+    operations = np.flatnonzero(slices.category == trace.categories.index(_OPERATION))
+    with suppress(InputError):  # the file is gone: it cannot be read again
+        named = trace.args.columns(slices.event[operations], (_CORRELATION,))[0].numbers(0, 1 << 62)
+        asked = _ids_of(json_args(trace), links.source_event[made_up])
+        order = np.argsort(named, kind="stable")
+        at = np.minimum(np.searchsorted(named[order], asked), max(len(order) - 1, 0))
+        hit = (named[order][at] == asked) & (asked >= 0) if len(order) else np.zeros(len(asked), np.bool_)
+        source, target = operations[order[at[hit]]], links.target_slice[made_up[hit]]
+        begun = slices.start[source] <= slices.start[target]
+        trace.add_links(LAUNCH, source[begun], target[begun], order[at[hit]][begun])
+
+
+def _ids_of(args: JsonArgs, events: I64) -> I64:
+    """The ``id`` of ``events``, ends of links, as numbers, else -1; (n,)."""
+    decode = msgspec.json.Decoder(_Flow).decode
+    wanted, ids = set(events.tolist()), {}
+    for first, texts in args.texts():
+        for ordinal in wanted.intersection(range(first, first + len(texts))):
+            with suppress(msgspec.DecodeError):
+                ids[ordinal] = decode(texts[ordinal - first]).id
+    found = [ids.get(event) for event in events.tolist()]
+    return np.array([one if isinstance(one, int) and 0 <= one < 1 << 62 else -1 for one in found], np.int64)
 
 
 def add_stacks(trace: Trace) -> None:

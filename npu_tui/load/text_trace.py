@@ -17,7 +17,7 @@ from npu_tui.load.formats.tables import is_of_tables
 from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
-from npu_tui.load.kineto import add_stacks, distributed, link_launches
+from npu_tui.load.kineto import add_stacks, distributed, link_launches, link_operations
 from npu_tui.load.open_file import OpenFile, open_file
 from npu_tui.load.unpack import open_plain
 from npu_tui.native.library import library
@@ -102,6 +102,7 @@ class TextReading(Struct):
             raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
         if on_gpu:
             link_launches(trace)
+            link_operations(trace)
             add_stacks(trace)
         link_events(trace)
         return trace

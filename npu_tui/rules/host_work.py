@@ -97,7 +97,7 @@ def waiting(facts: Facts) -> Span:
     """When the device has nothing to do, or runs nothing but a collective while the launch after it is not made.
 
     Free by the Overlap Analysis ends with the last kernel, so what a step does after it is not in there; a wait for a
-    request is nobody's work.
+    request is nobody's work. Without a replay nothing says whether the host itself waits for the collective.
     """
     busy = facts.busy
     if not len(busy[0]):
@@ -106,7 +106,8 @@ def waiting(facts: Facts) -> Span:
     first = facts.trace.slices.start[begins] + facts.floor, busy[0][: len(begins)]
     before = union(first[0], np.maximum(*first)) if len(begins) else NOTHING
     between = facts.cut((busy[1][:-1], busy[0][1:]))
-    return without(together(before, between, late_behind_collectives(facts), at_the_end(facts)), facts.unasked)
+    behind = NOTHING if facts.replay is None else late_behind_collectives(facts)
+    return without(together(before, between, behind, at_the_end(facts)), facts.unasked)
 
 
 def cost_of(facts: Facts, change: Change, removes: Span) -> int:

@@ -101,6 +101,14 @@ def runtime_calls(trace: Trace) -> I64:
     return np.flatnonzero(np.isin(trace.slices.category, codes))
 
 
+def made_up_links(trace: Trace) -> I64:
+    """Indices of the ``ac2g`` links from a call that torch_npu wrote with the name and the start of its kernel."""
+    link, links, slices = trace.bound_links_of(LAUNCH), trace.links, trace.slices
+    source, target = links.source_slice[link], links.target_slice[link]
+    made_up: Bools = (slices.name[source] == slices.name[target]) & (slices.start[source] == slices.start[target])
+    return link[made_up]
+
+
 @of_trace
 def launch_links(trace: Trace) -> I64:
     """Indices of the links from a launch to what it launched: ``HostToDevice``, or ``ac2g`` of Kineto; by target time.
@@ -115,10 +123,8 @@ def launch_links(trace: Trace) -> I64:
     codes = [trace.categories.index(name) for name in DEVICE_CATEGORIES & set(trace.categories)]
     target = links.target_slice[link]
     ends: Bools = np.isin(slices.category[target], codes) & (slices.start[target] == links.target_time[link])
-    link, target = link[ends], target[ends]
-    source = links.source_slice[link]
-    made_up = (slices.name[source] == slices.name[target]) & (slices.start[source] == slices.start[target])
-    return link[~np.isin(source, source[made_up & (source >= 0)])]
+    link = link[ends]
+    return link[~np.isin(links.source_slice[link], links.source_slice[made_up_links(trace)])]
 
 
 def synchronized_lane(trace: Trace, item: int) -> int | None:

@@ -20,7 +20,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.output.report import report
 from npu_tui.output.whatif import whatif
 from npu_tui.strings import words
-from npu_tui.trace.kineto import left_out
+from npu_tui.trace.kineto import launch_links, left_out
 
 _TRACES = os.environ.get("NPU_TUI_TRACES")
 
@@ -281,3 +281,30 @@ def test_frames_are_code_lines(tmp_path: Path) -> None:
     lines = [line_of(trace, item) for item in kernels.tolist()]
     assert lines == [CodeLine("net/block.py", 18, "forward")] * 2 + [CodeLine("train.py", 9, "main")]
     assert "dispatch.call_lines" in {row.id for row in report(found).not_checked}
+
+
+def test_the_operation_behind_a_call_that_is_made_up(tmp_path: Path) -> None:
+    """The id of its link is that of an operation, which launched the kernel no earlier than it began."""
+    events: list[dict[str, Any]] = []
+    for k in range(40):
+        at = 500.0 * k
+        name = f"Relu_{k}"
+        operation = {"External id": k + 1} if k % 4 else {}
+        events.append(_slice("cpu_op", "aten::relu", 70, 70, at, 60, **operation))
+        made = _launched(name, at + 90, k + 1, ("kernel", name, at + 90, 300))
+        made[0] |= {"cat": "privateuse1_runtime", "dur": 0.0}
+        events += made
+    path = tmp_path / "msprof_1.1.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = profile_at(path)
+    trace = found.trace
+    link = launch_links(trace)
+    assert len(link) == 30, "of three in four the operation is known"
+    source, target = trace.links.source_slice[link], trace.links.target_slice[link]
+    assert {trace.name_of(item) for item in source.tolist()} == {"aten::relu"}
+    assert {trace.name_of(item) for item in target.tolist()} == {f"Relu_{k}" for k in range(40) if k % 4}
+    assert set((trace.slices.start[target] - trace.slices.start[source]).tolist()) == {90_000}
+    told = report(found)
+    assert told.dispatch.links == 30
+    assert "launches are not recorded" not in " ".join(told.verdict)
+    assert not any("Record the launches" in words(advice) for one in found.findings.findings for advice in one.advice)

@@ -39,7 +39,7 @@ def test_replayed_kernels_need_no_graph() -> None:
     found = measured(replace(GRAPH, kernel_ns=9_000, task_gap_ns=6_000, layers=40))
     (facts,) = found.facts
     assert in_graphs(facts)
-    assert by_id(found.findings)["DISPATCH.FREE"].advice == advise("fewer_operators")
+    assert by_id(found.findings)["DISPATCH.FREE"].advice == advise("graph_gaps", "fused_in_graph")
     assert not in_graphs(facts_of(job("slow_python")))
 
 
