@@ -12,7 +12,7 @@ TUTORIALS = (
 
 TOPICS = (
     *TUTORIALS, "screen", "keys", "search", "report", "path", "ranks", "compare", "record", "query", "python", "crop",
-    "ci", "history", "settings", "formats", "speed", "terminals", "browser", "agents", "skill",
+    "ci", "history", "settings", "formats", "speed", "install", "terminals", "browser", "agents", "skill",
 )  # fmt: skip
 """All topics, from the first minutes to what scripts need."""
 
