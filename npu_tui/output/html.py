@@ -30,13 +30,13 @@ _LONGEST = 4_000
 
 def html(document: Document, rows: int = ROWS) -> str:
     """The page of ``document``: at most ``rows`` of a table."""
-    style, script = _beside("page.css"), _beside("page.js")
+    style, script = beside("page.css"), beside("page.js")
     return _template().render(
         document=document,
         language=language(),
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(_policy(script)),
+        policy=Markup(policy(script)),
         most_rows=rows,
         printed_rows=PRINTED,
         timeline=any(isinstance(block, Picture) and block.id == "timeline" for block in document.blocks),
@@ -47,14 +47,15 @@ def html(document: Document, rows: int = ROWS) -> str:
     )
 
 
-def _policy(script: str) -> str:
+def policy(script: str) -> str:
     """What the page may load and run: its own style and, known by its digest, its own script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 @cache
-def _beside(name: str) -> str:
+def beside(name: str) -> str:
+    """The text of the file ``name`` beside the template."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 

@@ -58,6 +58,14 @@ def _speaks(language: str) -> Callable[[PanelScreen[Any]], str | None]:
     return lambda screen: screen.speak_in(language)
 
 
+def _needs(word: str) -> Callable[[PanelScreen[Any]], str | None]:
+    return lambda screen: screen.order_needs(word)
+
+
+def _opens_rare(tab: str) -> Callable[[JobScreen], str | None]:
+    return lambda screen: screen.open_rare(tab)
+
+
 def _finding(id_: str, key: str, direction: int) -> Command:
     return _command(
         id_,
@@ -215,6 +223,10 @@ ACTIONS: tuple[Command, ...] = (
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
     _command("record", "program", ("at",), both=lambda screen: screen.record()),
+    *(_command(word, "program", both=_needs(word)) for word in ("report", "screenshot", "compare")),
+    _command("share", "program", lanes=_needs("share"), job=_needs("share_timeline")),
+    _command("requests", "panel", lanes=lambda screen: screen.show_requests(), job=_needs("requests")),
+    *(_command(word, "job", lanes=_needs(word), job=_opens_rare(f"job_{word}")) for word in ("roles", "experts")),
     _command("health", "program", (), lambda screen: screen.show_health()),
     *(_command(theme.replace("-", "_"), "program", both=_looks(theme)) for theme in ("dark", "light", "colour-blind")),
     *(_command(language, "program", both=_speaks(language)) for language in LANGUAGES),

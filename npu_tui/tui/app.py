@@ -25,7 +25,7 @@ from textual.screen import Screen
 from textual.widgets import ProgressBar, Static
 
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.errors import InputError
+from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.strings import say, words
 from npu_tui.trace.once import Cancelled
@@ -337,6 +337,22 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def on_panel_screen_record(self, event: PanelScreen.Record) -> None:
         """Record while the user goes on exploring."""
         self._tell(self.recordings.begin(event.folder))
+
+    def on_panel_screen_compare(self, event: PanelScreen.Compare) -> None:
+        """Hold what is on screen, as the new one, against what lies at the path."""
+        shown = self._job.path if self._job is not None and self.screen is self._job else self._shown
+        base = Path(event.path)
+        if shown is None:
+            self._tell(say("order.compare"))
+            return
+        try:
+            opening_of(base.expanduser(), self._cached).source  # noqa: B018 - it tells what is wrong with the path
+        except SeveralError:
+            pass
+        except InputError as error:
+            self._tell(words(error.message))
+            return
+        self._show_recorded(shown, base.expanduser())
 
     def _tell(self, words: str) -> None:
         for screen in self.screen_stack:

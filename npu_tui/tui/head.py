@@ -64,6 +64,11 @@ class Line(Static):
             self.update(text, layout=False)
 
     @property
+    def said(self) -> list[str]:
+        """Its lines as text."""
+        return [] if self._text is None or not self.rows else self._text.plain.split("\n")
+
+    @property
     def rows(self) -> int:
         """The rows that it takes."""
         return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1

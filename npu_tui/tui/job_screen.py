@@ -30,6 +30,7 @@ from npu_tui.tui.job_tables import JobPanel, JobRow, counts, job_table
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
+from npu_tui.tui.questions import asked
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
@@ -39,6 +40,7 @@ from npu_tui.tui.terminal.terminal import Terminal
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.path import JobPath
+    from npu_tui.output.statement import Statement
 
 _MOST_STACKED = 16
 """Timelines that are opened together at most."""
@@ -101,7 +103,7 @@ class JobScreen(PanelScreen[JobMap]):
         With ``base`` the job is held against the one there.
         """
         super().__init__(JobMap(terminal or Terminal()), JobPanel())
-        self._path = path
+        self.path = path
         self._base = base
         self._traces = traces
         self.head = JobHead(str(path))
@@ -135,9 +137,9 @@ class JobScreen(PanelScreen[JobMap]):
 
         try:
             if self._base is not None:
-                self.post_message(self.Ready(compared_job(self._base, self._path, told), True))
+                self.post_message(self.Ready(compared_job(self._base, self.path, told), True))
                 return
-            for examined, whole in examined_jobs(self._path, self._traces, told, lambda: not worker.is_cancelled):
+            for examined, whole in examined_jobs(self.path, self._traces, told, lambda: not worker.is_cancelled):
                 if not worker.is_cancelled:
                     self.post_message(self.Ready(examined, whole))
                 if whole and not worker.is_cancelled:
@@ -449,9 +451,9 @@ class JobScreen(PanelScreen[JobMap]):
 
     def yank_view(self) -> str:
         """Copy the command that opens this overview."""
-        command = f"npu-tui {shlex.quote(str(self._path))}"
+        command = f"npu-tui {shlex.quote(str(self.path))}"
         if self._base is not None:
-            command = f"npu-tui compare {shlex.join((str(self._base), str(self._path)))}"
+            command = f"npu-tui compare {shlex.join((str(self._base), str(self.path)))}"
         self.app.copy_to_clipboard(command)
         return say("ranks.copied.command", command=command)
 
@@ -491,18 +493,35 @@ class JobScreen(PanelScreen[JobMap]):
             return say("ranks.at", rank=int(text), key=BY_ID["open_rank"].press)
         if view is not None and any(host.id == text for host in view.job.hosts):
             return self._show_scope(view.scope_of_host(text))
-        if text.startswith("record "):
-            self.record(text.removeprefix("record "))
+        word, _, rest = text.partition(" ")
+        if (order := self.orders().get(word.lower())) is not None and rest.strip():
+            order(rest.strip())
             return ""
         command = command_called(text, "job")
         if command is not None:
             self.run_command(command.id)
         if command is not None or not text:
             return ""
+        if meant := asked(text, "job"):
+            self.run_command(meant[0])
+            return ""
         near = nearest_command(text, "job")
         return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
 
+    def open_rare(self, tab: str) -> str | None:
+        """Open a tab that only some jobs have; where this one does not, say what it takes."""
+        word = tab.removeprefix("job_")
+        if self.view is None or tab not in counts(self.view):
+            return self.order_needs(word)
+        return self.open_tab(tab)
+
     # --- the program
+
+    def statement(self) -> Statement | None:
+        """The report about the job."""
+        from npu_tui.output.statement import job_statement
+
+        return None if self.view is None else job_statement(self.view.job)
 
     def escape(self) -> None:
         """Close what is open, else take back what is chosen, else leave for the list of profiles."""

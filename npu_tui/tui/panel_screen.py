@@ -7,27 +7,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Generic, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
 
+from npu_tui.output.svg import svg
 from npu_tui.strings import say, speak
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
 from npu_tui.tui.contents import record
+from npu_tui.tui.exports import page_to, report_to
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, screen_bindings
 from npu_tui.tui.panel import Filtering, Panel
 from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tab_line import TabLine
 from npu_tui.tui.tabs.table import Row, Table, as_csv, as_text
 from npu_tui.tui.terminal.internals import SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut
 from npu_tui.tui.timeline import Drawing
+
+if TYPE_CHECKING:
+    from npu_tui.output.statement import Statement
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
@@ -58,6 +65,13 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
         def __init__(self, folder: str) -> None:
             self.folder = folder
+            super().__init__()
+
+    class Compare(Message):
+        """What is on screen is to be held against what lies at ``path``."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
             super().__init__()
 
     class Look(Message):
@@ -190,6 +204,42 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def record(self, folder: str = "") -> None:
         """Record the job that watches ``folder``, that of the last time where it is empty."""
         self.post_message(self.Record(folder))
+
+    # --- orders: a word and what it is about
+
+    def orders(self) -> dict[str, Callable[[str], object]]:
+        """What is done with what follows a word in the prompt."""
+        return {"report": self.report_to, "screenshot": self.screenshot_to, "compare": self.compare_with,
+                "record": self.record}  # fmt: skip
+
+    @abstractmethod
+    def statement(self) -> Statement | None:
+        """The report about what is on screen, None where there is none yet."""
+
+    def report_to(self, name: str) -> None:
+        """Write the report into the file ``name``, in the form that its ending names."""
+        told = self.statement()
+        if told is None:
+            self.tell(say("loading.findings"))
+            return
+        self.tell(say("export.writing"))
+        job = partial(report_to, name, lambda: told)
+        self.run_worker(lambda: self.call_later(self.tell, job()), thread=True, group="export", description="export")
+
+    def screenshot_to(self, name: str) -> None:
+        """Write a picture of the screen, without the prompt, into the file ``name``."""
+        terminal = self.drawing.terminal
+        self.call_after_refresh(
+            lambda: self.tell(page_to(name, ".svg", lambda: svg(screen_runs(self, terminal), "npu-tui")))
+        )
+
+    def compare_with(self, path: str) -> None:
+        """Hold what is on screen against what lies at ``path``."""
+        self.post_message(self.Compare(path))
+
+    def order_needs(self, word: str) -> str:
+        """What ``word`` needs behind it."""
+        return say(f"order.{word}")
 
     def redraw(self) -> None:
         """Draw everything again, whatever the terminal shows now."""

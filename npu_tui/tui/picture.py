@@ -6,34 +6,21 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.segment import Segment
-from rich.style import Style
-from rich.terminal_theme import TerminalTheme
 from textual.events import Key
 from textual.keys import Keys, key_to_character
 
 from npu_tui.output.svg import Piece, svg
 from npu_tui.profile.profile import Profile
-from npu_tui.trace.text import drawable, printable, read_in
+from npu_tui.trace.text import printable, read_in
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import find_key
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.session import Session, make_session
-from npu_tui.tui.terminal.internals import is_at_rest, strips_of
+from npu_tui.tui.terminal.internals import is_at_rest
 from npu_tui.tui.terminal.terminal import Terminal, glyphs_named
-from npu_tui.view.ansi import Rgb
-from npu_tui.view.grid import Attr
-from npu_tui.view.palette import Ink
 from npu_tui.view.start import Start
-
-_XTERM: tuple[Rgb, ...] = (
-    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
-    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
-    (255, 255, 255),
-)  # fmt: skip
-"""The 16 colours that xterm names."""
-
 
 _QUIET, _TICK_SECONDS = 3, 0.001
 """So many looks in turn find the app at rest, with so much between them, before it is believed."""
@@ -120,7 +107,7 @@ async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequenc
                     for name in (find_key(key) or key).split(" "):
                         await _press(app, name)
                 await _settle(app)
-                found.append(screen_runs(app))
+                found.append(screen_runs(app.screen, app.terminal))
     finally:
         read_in(None)  # the screen of a snapshot counts events
     return found
@@ -149,35 +136,3 @@ async def _rest(app: NpuTui) -> None:
     while quiet < _QUIET and not app.ends:  # a message may call for another one
         quiet = quiet + 1 if is_at_rest(app) else 0
         await asyncio.sleep(_TICK_SECONDS)
-
-
-def screen_runs(app: NpuTui) -> list[list[Piece]]:
-    """The rows of the screen as styled pieces, colours as RGB."""
-    theme = _terminal_theme(app.terminal)
-    strips = strips_of(app.screen)
-    return [[_piece(segment, theme) for segment in strip] for strip in strips]
-
-
-def _piece(segment: Segment, theme: TerminalTheme) -> Piece:
-    style = segment.style or Style()
-    fg, bg = (
-        (*theme.foreground_color,) if style.color is None else (*style.color.get_truecolor(theme),),
-        (*theme.background_color,)
-        if style.bgcolor is None
-        else (*style.bgcolor.get_truecolor(theme, foreground=False),),
-    )
-    if style.reverse:
-        fg, bg = bg, fg
-    attr = Attr.BOLD * bool(style.bold) | Attr.DIM * bool(style.dim) | Attr.UNDERLINE * bool(style.underline)
-    return drawable(segment.text), fg, bg, int(attr)
-
-
-def _terminal_theme(terminal: Terminal) -> TerminalTheme:
-    """Colours of a terminal that fit the palette: xterm's 16, on the palette's ground."""
-    text, ground = (_rgb(terminal, ink) for ink in (Ink.TEXT, Ink.LANE))
-    return TerminalTheme(ground, text, [*_XTERM[:8]], [*_XTERM[8:]])
-
-
-def _rgb(terminal: Terminal, ink: int) -> Rgb:
-    red, green, blue = terminal.palette.rgb[ink].tolist()
-    return red, green, blue

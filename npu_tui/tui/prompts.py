@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 
@@ -21,9 +21,10 @@ from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
-from npu_tui.tui.commands import Command, Where, commands_of
+from npu_tui.tui.commands import BY_ID, Command, Where, commands_of
 from npu_tui.tui.flags import FlagMarks
 from npu_tui.tui.prompt import Prompt
+from npu_tui.tui.questions import asked
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
@@ -281,12 +282,6 @@ def _lines(answer: Document) -> tuple[str, ...]:
 
 _MARGIN = 0.05
 """A range that is typed is shown with this share of its length on either side."""
-_SUPPOSE = "whatif "
-"""What begins a change to replay."""
-_EAGER = "eager "
-"""What begins the path of a profile that lends replayed kernels its code."""
-_RECORD = "record "
-"""What begins the folder that a job watches."""
 _QUERY = "sql "
 """What begins a query over the tables of the profile."""
 
@@ -294,9 +289,8 @@ _QUERY = "sql "
 class Asking:
     """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
 
-    ``jump`` goes to a time and returns what to tell, ``suppose`` replays the run with what follows ``whatif``,
-    ``querying`` answers what follows ``sql``, ``borrow`` reads the profile that follows ``eager``, ``view`` shows a
-    table that is declared for the panel by its name, ``record`` records the job that watches what follows ``record``.
+    ``jump`` goes to a time and returns what to tell, ``querying`` answers what follows ``sql``, ``view`` shows a table
+    that is declared for the panel by its name. ``orders`` are what is done with what follows other words.
     """
 
     def __init__(
@@ -306,21 +300,17 @@ class Asking:
         marks: FlagMarks,
         run_command: Callable[[str], object],
         jump: Callable[[int], str],
-        suppose: Callable[[str], object],
         querying: Querying,
-        borrow: Callable[[str], object],
         view: Callable[[str], object],
-        record: Callable[[str], object],
+        orders: Mapping[str, Callable[[str], object]],
     ) -> None:
         self._prompt = prompt
         self._explorer = explorer
-        self._record = record
-        self._borrow = borrow
         self._view = view
         self._marks = marks
         self._run_command = run_command
         self._jump = jump
-        self._suppose = suppose
+        self._orders = orders
         self._querying = querying
         self._found: list[Candidate] = []
         self._at = 0
@@ -391,12 +381,9 @@ class Asking:
             return [], []
         if lowered in QUIT_WORDS:
             return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
-        if lowered.startswith(_SUPPOSE):
-            return [Candidate("command", text, partial(self._suppose, text[len(_SUPPOSE) :]))], []
-        if lowered.startswith(_EAGER):
-            return [Candidate("command", text, partial(self._borrow, text[len(_EAGER) :]))], []
-        if lowered.startswith(_RECORD):
-            return [Candidate("command", text, partial(self._record, text[len(_RECORD) :]))], []
+        word, _, rest = text.partition(" ")
+        if (order := self._orders.get(word.lower())) is not None and rest.strip():
+            return [Candidate("command", text, partial(order, rest.strip()))], []
         if lowered.startswith(_QUERY):
             return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
         span = parse_span(text)
@@ -421,6 +408,11 @@ class Asking:
         if not self._names:
             self._names = sorted({name for trace in self._explorer.scene.traces for name in trace.names})
         sure, guesses = best(text, (*self._flags_and_lanes(), commands), self._names, self._slice)
+        # Several words, or Chinese ones, are a question; one word is a name, and a question only where it is none.
+        if " " in text or not text.isascii() or not (first or sure):
+            meant = [BY_ID[command] for command in asked(text, "lanes")]
+            answers = [Candidate("command", one.title, partial(self._run_command, one.id), (one.id,)) for one in meant]
+            first += [one for one in answers if one.also not in {each.also for each in sure}] if first else answers
         near = (nearest_command(text, "lanes"),)
         nearest = [one for one in commands if one.also == near and one not in sure]
         return first + sure, nearest + [one for one in guesses if one.also != near]

@@ -21,6 +21,7 @@ from npu_tui.strings import say, words
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
+from npu_tui.tui.exports import page_to
 from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.first_picture import PANEL_FROM
@@ -50,6 +51,7 @@ from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 if TYPE_CHECKING:
+    from npu_tui.output.statement import Statement
     from npu_tui.profile.path_lanes import ShownPath
 
 _PANEL_SECONDS = 0.08
@@ -121,10 +123,10 @@ class MainScreen(PanelScreen[Timeline]):
         self.supposing = Supposing(prompt, explorer, replayed, self._begin_film, answer)
         self.querying = Querying(prompt, self.contents.ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
-        supposed = self.supposing.begin
+        orders = {**self.orders(), "share": self.share_to, "whatif": self.supposing.begin, "eager": borrowing.begin}
         self.asking = Asking(
-            prompt, explorer, self.marks, self.run_command, self.walk.jump, supposed, self.querying, borrowing.begin,
-            self.contents.press_view, self.record,
+            prompt, explorer, self.marks, self.run_command, self.walk.jump, self.querying, self.contents.press_view,
+            orders,
         )  # fmt: skip
 
     def on_mount(self) -> None:
@@ -396,6 +398,31 @@ class MainScreen(PanelScreen[Timeline]):
         row = self.explorer.focused
         on_path = self.focused is self.drawing and row is not None and row.kind == "path"
         return self.films.toggle(self.session, self.path.cause() if on_path else self.contents.cause)
+
+    def statement(self) -> Statement | None:
+        """The report about the profile that the cursor is in, or about the comparison."""
+        from npu_tui.output.statement import comparison_statement, profile_statement
+
+        session = self.session
+        if session.picture is not None:
+            return comparison_statement(session.picture.comparison)
+        index = 0 if session.film is not None else self.explorer.trace
+        return profile_statement(session.profiles[index]) if session.whole else None
+
+    def show_requests(self) -> str | None:
+        """List the requests of an inference service, where one is on screen."""
+        if all(profile.trace.service is None for profile in self.session.profiles):
+            return self.order_needs("requests")
+        self.contents.press_view("engine_steps")
+        return None
+
+    def share_to(self, name: str) -> None:
+        """Write a page of this view, to pan and zoom in a browser, into the file ``name``."""
+        from npu_tui.output.share import share_page  # a template engine is not needed before
+
+        said = [text for line in self.head.lines for text in line.said if text.strip()]
+        explorer = self.explorer
+        self.tell(page_to(name, ".html", lambda: share_page(explorer.scene, explorer.rows, explorer.state, said)))
 
     def _show_borrowed(self, told: str) -> None:
         """Say what was borrowed, and show it where it belongs."""

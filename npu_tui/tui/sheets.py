@@ -24,6 +24,7 @@ from npu_tui.trace.text import wrapped
 from npu_tui.tui.commands import BY_ID, Command, Where, commands_of, delivered, keys_label
 from npu_tui.tui.commands import Group as CommandsGroup
 from npu_tui.tui.keymap import closing_bindings
+from npu_tui.tui.questions import asked
 from npu_tui.tui.tabs.links import legend
 from npu_tui.tui.terminal.internals import bind
 
@@ -197,6 +198,7 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
     if wanted.strip():
         called = words_called(wanted)
         commands = {command for word in called for command in word.commands}
+        commands |= {*asked(wanted, _SCREENS.get(focus, "lanes"))}
         groups = [(task, _matching(found, wanted, commands)) for task, found in groups]
         groups = [(task, found) for task, found in groups if found]
         groups.sort(key=lambda group: not any(wanted in entry.keys.split() for entry in group[1]))

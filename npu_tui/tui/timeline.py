@@ -32,10 +32,12 @@ class Drawing(Widget, can_focus=True):
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__()
+        self.terminal = terminal
         self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
 
     def look_as(self, terminal: Terminal) -> None:
         """Draw with the colours and glyphs of ``terminal`` from now on."""
+        self.terminal = terminal
         self._encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)
         self.forget_shown()
         self.changed()

@@ -1,0 +1,173 @@
+"""What is on screen goes into files: reports, pictures and pages to pan and zoom; what is absent says what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from driving import Driver, opened
+from measured import profile_at
+
+from npu_tui.output.share import MOST_BYTES, share_page
+from npu_tui.profile.profile import Profile
+from npu_tui.strings import say
+from npu_tui.trace.text import brief, printable
+from npu_tui.tui.session import make_session
+from npu_tui.view.explorer import Explorer
+
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
+
+
+async def ordered(driver: Driver, text: str, path: Path) -> None:
+    await driver.send(f":{text} {path}\r")
+    for _ in range(500):
+        await driver.pilot.pause()
+        if path.exists():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(driver.text())
+
+
+async def test_reports_pictures_and_pages_are_written_from_within(tmp_path: Path) -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        for name in ("report.html", "report.md", "report.txt", "report.json"):
+            await ordered(driver, "report", tmp_path / name)
+        assert json.loads((tmp_path / "report.json").read_bytes())["kind"] == "report"
+        assert "tolist" in (tmp_path / "report.md").read_text()
+        await ordered(driver, "screenshot", tmp_path / "screen.svg")
+        picture = (tmp_path / "screen.svg").read_text()
+        assert picture.startswith("<svg")
+        assert "ProfilerStep" in picture
+        await ordered(driver, "share", tmp_path / "view.html")
+        assert "ProfilerStep#20" in (tmp_path / "view.html").read_text()
+
+
+@pytest.mark.parametrize("word", ["report", "screenshot", "share", "compare", "requests", "roles", "experts"])
+async def test_a_word_says_what_it_needs(word: str) -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        await driver.send(f":{word}\r")
+        await driver.settle()
+        assert say(f"order.{word}")[:40] in driver.text()
+
+
+async def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        for order in (f"share {tmp_path}/view.png", f"report {tmp_path}/none", f"share {tmp_path}/no/view.html"):
+            await driver.send(f":{order}\r")
+            await driver.settle()
+            assert "view" not in {path.name for path in tmp_path.iterdir()}
+            assert "end with" in driver.text() or "not written" in driver.text()
+
+
+class Page(HTMLParser):
+    """The tags of a page, and where they lead."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.led: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.led += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+def shared(profile: Profile) -> str:
+    session = make_session([profile])
+    explorer = Explorer(session.scene, 100, 40)
+    return share_page(session.scene, explorer.rows, explorer.state, ["1 verdict"])
+
+
+HOSTILE = ("</script><script>alert(1)</script>", "<!--<script>", "\u2028\u2029\x1b[31m", '"});alert(2);//', "&lt;b&gt;")
+
+
+def hostile() -> Profile:
+    profile = profile_at(DEMO)
+    names = [HOSTILE[number % len(HOSTILE)] + name for number, name in enumerate(profile.trace.names)]
+    return Profile(replace(profile.trace, names=names, path="<img src=x onerror=alert(3)>"), None)
+
+
+def test_a_page_loads_nothing_and_no_name_leaves_its_place() -> None:
+    page = shared(hostile())
+    found = Page(page)
+    assert found.tags.count("script") == 1
+    assert "img" not in found.tags
+    assert not found.led
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://", page)
+    assert len(page.encode()) < MOST_BYTES
+
+
+def test_a_page_has_the_slices_of_the_view() -> None:
+    profile = profile_at(DEMO)
+    page = shared(profile)
+    data = json.loads(re.search(r"const data = (\{.*\});\n", page)[1])
+    row, start, length, name, _ = data["slices"]
+    assert len(row) == len(start) == len(length) == len(name)
+    known = {brief(printable(each), 80) for each in profile.trace.names}
+    assert {data["names"][at] for at in name} <= known
+    assert data["view"][0] < data["view"][1]
+    assert "1 verdict" in page
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_the_script_pans_and_zooms(tmp_path: Path) -> None:
+    """In place of a browser: a canvas that counts what is drawn."""
+    script = re.search(r"<script>(.*)</script>", shared(hostile()), re.S)[1]
+    run = tmp_path / "run.js"
+    run.write_text(
+        """
+const listeners = {}, drawn = [], frames = [];
+const listen = (name, act) => { listeners[name] = act; };
+const pen = new Proxy({}, {
+  get: (own, name) => name in own ? own[name] : (...given) => { drawn.push([name, ...given]); },
+  set: (own, name, value) => { own[name] = value; return true; },
+});
+const element = () => ({
+  getContext: () => pen, style: {}, addEventListener: listen, setPointerCapture() {},
+  getBoundingClientRect: () => ({ top: 0, left: 0 }),
+});
+globalThis.window = { addEventListener() {}, devicePixelRatio: 1 };
+globalThis.requestAnimationFrame = (act) => frames.push(act);
+globalThis.document = {
+  getElementById: element, documentElement: { clientWidth: 1000 }, addEventListener: listen,
+};
+"""
+        + script
+        + """
+const view = () => window.lanes.view(), said = [view(), drawn.length];
+const press = (key) => { listeners.keydown({ key }); frames.splice(0).forEach((act) => act()); said.push(view()); };
+for (const key of ["w", "w", "d", "a", "s", "0", "f"]) press(key);
+listeners.wheel({ ctrlKey: true, deltaY: -1, clientX: 600, preventDefault() {} });
+frames.splice(0).forEach((act) => act());
+said.push(view());
+listeners.pointerdown({ clientX: 500, pointerId: 1 });
+listeners.pointermove({ clientX: 400, clientY: 5 });
+said.push(view(), drawn.length);
+console.log(JSON.stringify(said));
+"""
+    )
+    told = subprocess.run(["node", str(run)], capture_output=True, text=True, check=True, timeout=60).stdout
+    home, first, near, nearer, right, left, far, again, whole, wheeled, dragged, last = json.loads(told)
+    span = lambda view: view[1] - view[0]  # noqa: E731
+    assert span(home) > span(near) > span(nearer)
+    assert right[0] > nearer[0]
+    assert left[0] == pytest.approx(nearer[0])
+    assert span(far) > span(left)
+    assert again == home
+    assert span(whole) >= span(home)
+    assert span(wheeled) < span(whole)
+    assert dragged[0] > wheeled[0]
+    assert first > 100
+    assert last > first

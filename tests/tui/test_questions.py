@@ -1,0 +1,68 @@
+"""Questions in the user's words, in both languages, lead to the view that answers."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from driving import opened
+from measured import profile_at
+
+from npu_tui.strings import LANGUAGES, speaking, texts_of
+from npu_tui.tui.commands import BY_ID
+from npu_tui.tui.questions import asked
+from npu_tui.tui.session import make_session
+from npu_tui.tui.sheets import help_text
+
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
+
+QUESTIONS = {
+    "why is the NPU idle?": "bubbles", "为什么空闲": "bubbles", "top kernels": "tab_operators",
+    "which rank is late": "tab_communication", "等谁": "tab_communication", "火焰图": "calls",
+    "show me a flame graph": "calls",
+    "where is the memory peak": "tab_memory", "显存峰值": "tab_memory", "快捷键": "help", "专家建议": "tab_findings",
+    "what should I change": "tab_findings", "集群分析": "ranks", "对比工具": "compare", "批大小": "batches",
+    "连续Batch": "batches", "RmsNorm": "tab_operators", "async_npu": "tab_links", "nic.csv": "tab_communication",
+    "安装": "tab_summary", "拐点": "tab_summary", "预热": "tab_summary", "异步": "tab_links", "bookmark": "flags",
+    "how does the run look without it": "film", "导出报告": "report", "distribution of a kernel": "tab_search",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "command"), QUESTIONS.items())
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_question_leads_to_the_command_that_answers(question: str, command: str, language: str) -> None:
+    with speaking(language):
+        assert asked(question, "lanes")[:1] == [command]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_phrase_is_of_a_command(language: str) -> None:
+    keys = [key for key in texts_of(language) if key.startswith("asked.")]
+    assert len(keys) > 20
+    assert {key.removeprefix("asked.") for key in keys} <= set(BY_ID)
+
+
+def test_what_means_nothing_leads_nowhere() -> None:
+    assert asked("qwertz", "lanes") == []
+    assert asked("", "lanes") == []
+
+
+async def test_the_prompt_goes_there() -> None:
+    async with opened(make_session([profile_at(DEMO)])) as driver:
+        await driver.settle()
+        await driver.send(":why is the NPU idle\r")
+        await driver.settle()
+        assert driver.panel.is_open("lines")
+        assert driver.main.contents.lines.view == "bubbles"
+        await driver.send(":top kernels\r")
+        await driver.settle()
+        assert driver.panel.is_open("operators")
+
+
+def test_the_help_finds_it() -> None:
+    from rich.console import Console
+
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(help_text("lanes", {}, "bookmark"))
+    assert ":flags" in console.export_text()
