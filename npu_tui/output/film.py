@@ -127,9 +127,10 @@ def film_blocks(profile: Profile) -> list[Block]:
         [Cell(name), Cell(duration_text(length), length), Cell("█" * max(round(_BAR * length / max(longest, 1)), 1))]
         for name, length in lengths
     ]
+    title = say("film.title", causes=shown.rungs[0].name)
     columns = (say("whatif.column.change"), say("whatif.column.after", unit=unit), "")
     ladder = Table("film", say("film.ladder", unit=unit), columns, (False, True, False), rows, sortable=False)
-    return [ladder, Paragraph((say("film.page"),), "faint"), scene_timeline(film_scene(shown), "")]
+    return [ladder, Paragraph((say("film.page"),), "faint"), scene_timeline(film_scene(shown), title)]
 
 
 def align_film(scene: Scene, when: int) -> list[int]:

@@ -47,9 +47,10 @@ def timeline_files(part: Profile) -> tuple[str, str]:
     return picture_file(picture, LIGHT), picture_file(picture, DARK)
 
 
-def scene_timeline(scene: Scene, id_: str = "timeline") -> Picture:
-    """The lanes of ``scene``, as wide and high as a picture; without an ``id_`` below the block before it."""
-    return replace(_picture(_explorer_of(scene)), id=id_)
+def scene_timeline(scene: Scene, title: str = "") -> Picture:
+    """The lanes of ``scene``, as wide and high as a picture; with a ``title`` of its own below the block before it."""
+    picture = _picture(_explorer_of(scene))
+    return replace(picture, id="", title=title) if title else picture
 
 
 def _explorer(part: Profile) -> Explorer:
