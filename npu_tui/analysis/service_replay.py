@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
@@ -204,7 +204,9 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     several = bool(len(found.pair_rid[chunks]) > len(np.unique(found.pair_rid[chunks])))
     no_blocks = found.queued[mine] == TTFT.queue_blocks
     in_budget = (tokens < ALMOST_ALL * budget) | (steps.prompts[mine] == 0)
-    limited = np.count_nonzero((seated == most) & waiting & ~no_blocks & in_budget) >= ENOUGH
+    held = waiting & ~no_blocks & in_budget
+    full = np.count_nonzero(held & (seated == most))
+    limited = full >= ENOUGH and full >= HALF * np.count_nonzero(held)
     several = several and int((tokens == budget).sum()) >= SOME
     short = bool(no_blocks.any())
     known = found.room.total[number]

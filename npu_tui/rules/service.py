@@ -59,7 +59,7 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
     helps = helps and facts.better(now, then) >= _AS_GOOD * facts.better(now, facts.after(more))
     empty = _without_queue(facts)
-    if facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
+    if not side and facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
         return None  # a burst of more than a step takes, and no limit that could be lifted
     words = {
         "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),

@@ -235,6 +235,14 @@ def test_the_side_that_is_short_is_named(side: str, service: Service, tmp_path: 
     assert f"wait on the {side} side" in words(queue[0].detail)
 
 
+def test_a_prefill_side_that_waits_now_and_then_is_short_too(tmp_path: Path) -> None:
+    """No limit of places is met, but the slowest first tokens wait for other prompts: the sides are not balanced."""
+    service = replace(_PREFILLS, gap=115 * MS, requests=150)
+    judged = told(written(service, tmp_path))
+    assert named(judged)[:1] == ["SERVICE.QUEUE"]
+    assert "wait on the prefill side" in words(judged.findings.findings[0].detail)
+
+
 def test_swapped_is_not_computed_again(tmp_path: Path) -> None:
     """b is out for two steps in which a decodes, and goes on to decode: nothing of it is computed a second time."""
     rows = ["name,res_list,start_time(ms),end_time(ms),prof_id"]
