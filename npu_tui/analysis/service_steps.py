@@ -195,7 +195,7 @@ def steps_of(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
         np.where(has, batches.end[schedule], UNKNOWN), work, size, prompts, decoded,
         blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(Cycle)), np.int64),
     )  # fmt: skip
-    _cycles(service, steps, drafted)
+    _cycles(service, steps, of_process, drafted)
     return steps
 
 
@@ -352,7 +352,7 @@ _FEW = 16
 """More tokens than one request decodes in a step, drafts included."""
 
 
-def _cycles(service: Service, steps: Steps, drafted: I64) -> None:
+def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> None:
     """Fill ``steps.cycle`` but for idle time; drafts took ``drafted`` ns of each step."""
     n = len(steps)
     same = np.append(False, steps.engine[1:] == steps.engine[:-1])
@@ -364,7 +364,7 @@ def _cycles(service: Service, steps: Steps, drafted: I64) -> None:
     begin = np.clip(steps.start, before, end)
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
-    after = np.minimum(np.maximum(_after_forward(service, steps), drafted), end - begin)
+    after = np.minimum(np.maximum(_after_forward(service, steps, of_process), drafted), end - begin)
     draft = np.minimum(drafted, after)
     steps.cycle[:, Cycle.schedule] = closed - opened
     steps.cycle[:, Cycle.forward] = end - begin - after
@@ -374,13 +374,18 @@ def _cycles(service: Service, steps: Steps, drafted: I64) -> None:
     assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
 
 
-def _after_forward(service: Service, steps: Steps) -> I64:
-    """Time of each step after its forward pass, 0 where nothing tells; drafts behind the execution are in it."""
+def _after_forward(service: Service, steps: Steps, of_process: I64) -> I64:
+    """Time of each step after its forward pass, 0 where nothing tells; drafts behind the execution are in it.
+
+    The pass is of the process that executes, else of one of its workers.
+    """
     after = steps.end - service.batches.end[steps.row]
-    process = service.batches.process[steps.row]
-    forwards = service.forwards
+    forwards, process = service.forwards, service.batches.process[steps.row]
+    engine = np.where(forwards.process >= 0, of_process[forwards.process], -1)
     for code in np.unique(process).tolist():
         mine, theirs = np.flatnonzero(process == code), np.flatnonzero(forwards.process == code)
+        if not len(theirs):
+            theirs = np.flatnonzero(engine == of_process[code])
         if not len(theirs):
             continue
         at = np.searchsorted(forwards.start[theirs], steps.end[mine]) - 1

@@ -57,7 +57,7 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
     now, then = facts.figures, facts.after(_more_room) if limited else None
     helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
-    helps = helps and facts.better(now, then) >= _AS_GOOD * facts.better(now, facts.after(more))
+    helps = helps and facts.most(now, then) >= HALF * facts.most(now, facts.after(more))
     empty = _without_queue(facts)
     if not side and facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
         return None  # a burst of more than a step takes, and no limit that could be lifted
@@ -75,8 +75,8 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     return replace(found, detail=sentences(found.detail, said))
 
 
-_AS_GOOD, _MORE = 0.5, 1.5
-"""More places are the remedy that gives half of what a second instance does, where tokens do not take far longer."""
+_MORE = 1.5
+"""More places are the remedy that gives half of what a second instance does, unless tokens take so much longer."""
 
 
 def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:

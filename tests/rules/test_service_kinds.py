@@ -150,6 +150,26 @@ def test_rows_inside_of_an_execution_are_its_workers(workers: int, tmp_path: Pat
     assert (blocks[-workers:] == UNKNOWN).all()  # zeros that fill a row without blocks
 
 
+def test_forward_passes_are_those_of_the_workers(tmp_path: Path) -> None:
+    """The process that executes has none of its own: what follows them in its steps is sampling all the same."""
+    folder = written(replace(TROUBLES["sampling"].service, requests=60), tmp_path)
+    plain = told(folder)
+
+    def inner(rows: list[Row]) -> list[Row]:
+        more = [
+            row | {"name": "modelRunnerExec", "prof_id": "worker-1"}
+            for row in rows
+            if row["name"] != "batchFrameworkProcessing"
+        ]
+        return [*rows, *more]
+
+    rewritten(folder, "batch", inner)
+    rewritten(folder, "forward", each(lambda row: row | {"prof_id": "worker-1"}))
+    judged = told(folder)
+    assert named(judged) == named(plain) == ["SERVICE.SAMPLING"]
+    assert judged.findings.findings[0].gain_ns == pytest.approx(plain.findings.findings[0].gain_ns, rel=0.02)
+
+
 def test_a_process_that_only_schedules_is_no_worker(tmp_path: Path) -> None:
     folder = written(replace(TROUBLES["late_worker"].service, requests=40), tmp_path)
     rewritten(
