@@ -6,16 +6,18 @@ in which nothing is recorded. What none of these recognises is told by its name,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import is_memory_call, profiler_work
+from npu_tui.analysis.code_lines import user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
-from npu_tui.analysis.limits import AWAKE_NS, HALF, PLACES
+from npu_tui.analysis.limits import AWAKE_NS, ENOUGH, HALF, NAMED, PLACES
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
@@ -32,7 +34,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, inside, largest, length_of, together, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.rule import (
     GRADES,
@@ -51,6 +53,7 @@ from npu_tui.rules.rule import (
 from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.engine_names import phase_of
+from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
 
@@ -218,18 +221,58 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     behind: Said = message("finding.work.late", count=late) if late else ""
     slow = launch_delays(facts.trace).of(owner.items)
     form = "_launching" * bool(len(slow) and (slow >= 0).all())
+    compiles = any(_COMPILER.search(call) is not None for call in (owner.name, *owner.calls))
     return Draft(
         severity_of(facts.limits, share),
         message("finding.work.title", time=time, **words),
-        message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
+        sentences(
+            message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
+            message("finding.work.through", calls=through) if (through := _through(owner)) else "",
+            _frames_in(facts, change),
+            message("finding.work.compiles") if compiles else "",
+        ),
         facts.longest(facts.outermost(owner.items), lambda item: message(f"finding.work.place{form}")),
-        advise("warm_launches") if form else advise("work_beside", "work_on_device"),
+        advise("bucket_shapes" if compiles else "warm_launches")
+        if form or compiles
+        else advise("work_beside", "work_on_device"),
         removes=removes,
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
         change=change,
         reach=_reach(facts),
     )
+
+
+_COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtime/jit)|torchair)[/.(]")
+"""Frames of what compiles graphs and kernels at their first call, and again for inputs of other shapes."""
+
+
+def _through(owner: Owner) -> list[str]:
+    """The calls that lead from the line of the user to the work of ``owner``, innermost first; at most ``NAMED``."""
+    names: list[str] = []
+    for call in owner.calls[1:]:
+        if owner.where is not None and (line := user_line(call)) and line.function == owner.where.function:
+            return names[:NAMED]
+        names += [name for name in [short_call(call)] if name not in names]
+    return []
+
+
+def _frames_in(facts: Facts, change: Change) -> Said:
+    """How many frames begin in the work of the host that ``change`` takes out, and which most of them are."""
+    slices, spans = facts.trace.slices, together(*(cut.span for cut in change.host), NOTHING)
+    frames = facts.begun(facts.named(("python", "other"), lambda name: name.startswith("<built-in") or _is_frame(name)))
+    frames = frames[inside(spans, slices.start[frames])]
+    if len(frames) < ENOUGH * max(len(spans[0]), 1):
+        return ""
+    name, count = np.unique(slices.name[frames], return_counts=True)
+    words = {"count": round(len(frames) / facts.count), "most": round(int(count.max()) / facts.count)}
+    most = short_call(facts.trace.names[name[count.argmax()]])
+    return message("finding.work.frames", name=most, unit=facts.unit, **words)
+
+
+def _is_frame(name: str) -> bool:
+    """Whether a slice of this ``name`` is a frame of Python."""
+    return FRAME.fullmatch(name) is not None
 
 
 def _late_behind(facts: Facts, span: Span) -> int:
@@ -270,16 +313,16 @@ def pauses(facts: Facts) -> Draft | None:
     longest, copies = largest(removes), "_copies" * bool(len(copied[0]))
     words: dict[str, Said | int] = {"count": len(longest), "time": cost}
     first = owners[0]
-    inside = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
-    form = "_in" if inside else ""
-    if inside:
-        words["frame"] = inside
+    place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
+    form = "_in" if place else ""
+    if place:
+        words["frame"] = place
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
         message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("pause_look") if inside else advise("pause_look", "pause_record", "gc_record"),
+        advise("pause_look") if place else advise("pause_look", "pause_record", "gc_record"),
         removes,
         confidence="medium",
         code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:PLACES] if owner.where is not None)),

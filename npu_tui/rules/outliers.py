@@ -44,9 +44,11 @@ OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
 def outliers(facts: Facts) -> Draft | Skipped | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
-    equals = _equals(facts)
+    equals = _alike(facts)
     if equals is None:
-        return Skipped(message("finding.needs.equal_calls"))
+        names = slices.name[facts.kernels].astype(np.int64)
+        several = _compared(facts, names, limits[OUTLIER_FACTOR], FEWEST_EQUALS)[1]
+        return Skipped(message("finding.needs.equal_calls")) if several else None
     names, by_shapes = equals
     ratio, groups = _compared(facts, names, limits[OUTLIER_FACTOR], FEWEST_EQUALS)
     rows: list[tuple[int, I64, float]] = []
@@ -94,36 +96,6 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     )
 
 
-def _equals(facts: Facts) -> tuple[I64, bool] | None:
-    """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes tell that.
-
-    Equal are kernels of one name and shape, by kernel_details.csv or by the operation that launched them. Without
-    shapes those are compared that have the same place in steps, or in what repeats, of the same kernels: a head at the
-    end of each token is no slow call of the layers before it. None where nothing tells.
-    """
-    kernels, table = facts.kernels, facts.kernel_table
-    names = facts.trace.slices.name[kernels].astype(np.int64)
-    shapes = table.shapes.code if len(table) == len(names) else np.full(len(names), -1)
-    unlike = -1 - np.arange(len(names))
-    if (shapes >= 0).any():
-        return np.where(shapes >= 0, names * (int(shapes.max()) + 1) + shapes, unlike), True
-    groups = _compared(facts, names, facts.limits[OUTLIER_FACTOR], FEWEST_EQUALS)[1]
-    if not groups:
-        return names, True
-    members = np.sort(np.concatenate(groups))
-    shapes = _launched_shapes(facts, kernels[members], _code_of)
-    known = shapes >= 0
-    places = _places(facts, names)
-    if places is None and not known.any():
-        return None
-    equal = names.copy()
-    equal[members] = unlike[members] if places is None else places[members]
-    # Numbers of shapes lie beyond all places.
-    beyond = int(equal.max(initial=0)) + 1
-    equal[members[known]] = beyond + distinct(names[members[known]] * (1 << 32) + shapes[known])[1]
-    return equal, bool(known.any())
-
-
 class Slowed(Struct, frozen=True):
     """Kernels ``items`` that take longer somewhere than equal ones elsewhere, by ``excess`` ns, and what undoes it.
 
@@ -137,17 +109,24 @@ class Slowed(Struct, frozen=True):
 
 
 @once_per_device
-def _alike(facts: Facts) -> I64:
-    """A number for every kernel, the same for kernels of equal work: by name and shapes, else by place; (n,)."""
-    names = facts.trace.slices.name[facts.kernels].astype(np.int64)
-    table = facts.kernel_table.shapes.code
-    shapes = table if len(table) == len(names) else np.full(len(names), -1)
-    if not (shapes >= 0).any():
-        shapes = _launched_shapes(facts, facts.kernels, _code_of)
-    if (shapes >= 0).any():
-        return np.where(shapes >= 0, names * (1 << 32) + shapes, -1 - np.arange(len(names)))
-    places = _places(facts, names)
-    return -1 - np.arange(len(names)) if places is None else places
+def _alike(facts: Facts) -> tuple[I64, bool] | None:
+    """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes tell that.
+
+    Equal are kernels of one name and shape, by kernel_details.csv or by the operation that launched them. Without
+    shapes those are compared that have the same place in steps, or in what repeats, of the same kernels: a head at the
+    end of each token is no slow call of the layers before it. None where nothing tells.
+    """
+    names, table = facts.trace.slices.name[facts.kernels].astype(np.int64), facts.kernel_table
+    shapes, places = table.shapes.code, None
+    if len(table) != len(names) or not table.shapes.is_known:
+        shapes, places = _launched_shapes(facts, facts.kernels, _code_of), _places(facts, names)
+    known = shapes >= 0
+    if places is None and not known.any():
+        return None
+    equal = -1 - np.arange(len(names)) if places is None else places
+    # Numbers of shapes lie beyond all places.
+    equal[known] = int(equal.max(initial=0)) + 1 + distinct(names[known] * (1 << 32) + shapes[known])[1]
+    return equal, bool(known.any())
 
 
 def slowed(facts: Facts, level: I64) -> Slowed:
@@ -155,7 +134,10 @@ def slowed(facts: Facts, level: I64) -> Slowed:
 
     How much longer they take is told for each name and level, as single kernels differ by chance.
     """
-    length, group = facts.length(facts.kernels).astype(np.float64), distinct(_alike(facts))[1]
+    length, equals = facts.length(facts.kernels).astype(np.float64), _alike(facts)
+    if equals is None:
+        return Slowed(facts.kernels[:0], 0, 0, ())
+    group = distinct(equals[0])[1]
     usual = np.full(int(group.max(initial=-1)) + 1, np.nan)
     order = np.flatnonzero(level == 0)
     order = order[np.lexsort((length[order], group[order]))]

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+import unforeseen_jobs
+from measured import profile_at
 from unforeseen import judge
+from unforeseen_jobs import Cause
+
+from npu_tui.rules.model import Finding
+from npu_tui.strings import words
 
 NAMED = (
     "lock_of_logging_thread",
@@ -40,3 +49,38 @@ def test_what_the_device_hides_gains_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["healthy_device_bound", "healthy_far_ahead", "healthy_no_frames"])
 def test_a_healthy_job_is_quiet(name: str) -> None:
     assert judge(name, 3) == ([], [])
+
+
+def told_of(cause: Cause, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **base: object) -> Finding:
+    """The finding about host work that leads in a job with this cause."""
+    monkeypatch.setitem(unforeseen_jobs.SITUATIONS, "told", unforeseen_jobs.job(unforeseen_jobs.HOST, cause, **base))
+    unforeseen_jobs.write("told", 1, tmp_path)
+    lead = profile_at(tmp_path / "told" / "with" / "rank0_ascend_pt").findings.findings[0]
+    assert lead.id == "HOST.WORK"
+    return lead
+
+
+def test_work_is_told_with_what_leads_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = "recipe/model.py(60>64): reset / peft/tuners/hooks.py(30>38): restore / peft/tuners/walk.py(9>12): visit"
+    cause = Cause("batch", walk, 12, calls=120, inner="peft/tuners/walk.py(20>21): children")
+    lead = told_of(cause, tmp_path, monkeypatch)
+    assert (lead.code_lines[0].file[-9:], lead.code_lines[0].function) == ("/model.py", "reset")
+    detail = words(lead.detail)
+    assert "The line reaches it through peft.tuners.walk.visit, peft.tuners.hooks.restore." in detail
+    count, name = re.search(r"([\d,]+) frames begin in it per step, [\d,]+ of (\S+)\.", detail).groups()
+    assert (int(count), name) == (pytest.approx(122, abs=3), "peft.tuners.walk.children")
+
+
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        "torch/_dynamo/convert_frame.py(410>466): _compile / torch/_inductor/compile_fx.py(520>640): compile_fx",
+        "triton/compiler/compiler.py(226>310): compile",
+    ],
+)
+def test_compiling_again_is_told_as_such(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = Cause("forward", f"recipe/model.py(12>19): run / {compiler}", 45, when=lambda step: step in (2, 4))
+    lead = told_of(again, tmp_path, monkeypatch, steps=6)
+    assert lead.steps == (12, 14)
+    assert "It compiles" in words(lead.detail)
+    assert [each.code for each in lead.advice] == ["finding.advice.bucket_shapes"]
