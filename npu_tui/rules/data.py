@@ -21,6 +21,9 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
 COPY_SHARE = Threshold("copy_share", 0.05)
+COPY_GB_S = Threshold("copy_gb_s", 5.0)
+LARGE_BYTES = 1_000_000
+"""Smaller transfers are bound by latency, which says nothing of a link; bytes."""
 
 
 def copies(facts: Facts) -> Draft | None:
@@ -39,6 +42,7 @@ def copies(facts: Facts) -> Draft | None:
     lines, back = _copied_at(facts), goes_back(facts)
     at_starts = both(removes, before_first_kernels(facts))
     moved = _moved(facts)
+    slow = any(way.args["speed"] < limits[COPY_GB_S] and way.args["mean"] >= LARGE_BYTES for way in moved[:1])
     return Draft(
         severity_of(limits, share),
         message(
@@ -46,11 +50,13 @@ def copies(facts: Facts) -> Draft | None:
             time=length_of(removes),
             share=share,
             line=line_of(lines[0]) if lines else "",
+            speed=message("finding.copy.speed", **moved[0].args) if moved else "",
         ),
         sentences(
             message("finding.copy.detail", count=len(items), time=length_of(copying), exposed=length_of(removes)),
             message("finding.copy.blocking", count=blocking) if blocking else "",
             message("finding.copy.moved", ways=list(moved)) if moved else "",
+            message("finding.copy.slow", **moved[0].args) if slow else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
         advise("copy_back", "fewer_copies") if back else advise("non_blocking", "prefetch", "fewer_copies"),
@@ -93,7 +99,14 @@ def _moved(facts: Facts) -> tuple[Message, ...]:
                 row[at] += more
     order = sorted(sums.items(), key=lambda row: -row[1][1])
     return tuple(
-        message("finding.copy.way", way=brief(copied.ways[code]), count=count, size=size, speed=size / max(time, 1))
+        message(
+            "finding.copy.way",
+            way=brief(copied.ways[code]),
+            count=count,
+            size=size,
+            speed=size / max(time, 1),
+            mean=size / count,
+        )
         for code, (count, size, time) in order[:3]
     )
 
@@ -104,7 +117,7 @@ RULES: tuple[Rule, ...] = (
         cls="data",
         inputs=("device", "overlap"),
         check=copies,
-        thresholds=(COPY_SHARE, *GRADES),
+        thresholds=(COPY_SHARE, COPY_GB_S, *GRADES),
         advice=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
         gpu=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
         pages=(pages.TUNING, pages.DATA),

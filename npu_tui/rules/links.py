@@ -21,6 +21,7 @@ from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened
+from npu_tui.rules.data import LARGE_BYTES
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, both, length_of
 from npu_tui.rules.late_ranks import moving, number_of
@@ -47,8 +48,6 @@ SMALL_PACKET_RDMA_MB = Threshold("small_packet_rdma_mb", 1.0)
 CONTENTION_GB_S = Threshold("contention_gb_s", 14.4)
 RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
 
-_LARGE = 1_000_000
-"""Smaller transfers are bound by latency, which says nothing of a link; bytes."""
 _SLOWER, _MOSTLY = 0.8, 0.75
 """A link is slow that carries less than this share of what the others do, in this share of its transfers."""
 _FEWEST_TRANSFERS, _FEWEST_PEERS = 4, 3
@@ -104,7 +103,7 @@ def slow_links(facts: Facts) -> list[SlowLink]:
     """The links that are slower than the others of their kind in the same group, the one that costs most first."""
     every, slices, moved = facts.collectives, facts.trace.slices, _transfers(facts)
     names = facts.inputs.planes().links
-    moved = moved.taken((moved.peer >= 0) & (moved.size >= _LARGE) & (_served(names) != "")[moved.link])
+    moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (_served(names) != "")[moved.link])
     speed, end = moved.size / moved.time, slices.end[moved.item]
     usual = speed.copy()
     for alike in in_groups(moved.owner * len(names) + moved.link):

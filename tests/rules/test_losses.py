@@ -292,3 +292,26 @@ def test_a_capture_is_no_run(begin: str, end: str, length: float, told: bool, tm
     writer.kernel("Add", 4_100 + length, 20)
     verdict = words(writer.profile(tmp_path).findings.verdict[0])
     assert verdict.startswith("A graph is captured for 40.0") is told
+
+
+@pytest.mark.parametrize(
+    ("way", "size", "time", "slow", "advised"),
+    [
+        ("device to host", 44_000_000, 20_000, True, "copy_back"),
+        ("device to host", 400_000_000, 20_000, False, "copy_back"),
+        ("host to device", 44_000_000, 20_000, True, "non_blocking"),
+        ("host to device", 4_000, 20_000, False, "non_blocking"),
+    ],
+)
+def test_a_copy_is_told_with_its_direction_and_bandwidth(
+    way: str, size: int, time: float, slow: bool, advised: str, tmp_path: Path
+) -> None:
+    writer = even(gap=2)
+    args = {"Task Type": "PCIE_DMA_SQE", "size(B)": size, "operation": way, "bandwidth(GB/s)": size / time / 1e3}
+    writer.slice("MEMCPY_ASYNC", DEVICE, 2, 4_000, time, args=args)
+    writer.slice("AscendCL@aclrtMemcpy", CANN, 1, 3_990, time + 20)
+    writer.kernel("Add", 4_010 + time, 80)
+    (told,) = [each for each in writer.profile(tmp_path).findings.findings if each.id == "DATA.COPY"]
+    assert f"{way} at {size / time / 1e3:.1f} GB/s" in words(told.title)
+    assert ("do not use pinned memory" in words(told.detail)) is slow
+    assert f"finding.advice.{advised}" in [each.code for each in told.advice]
