@@ -123,11 +123,6 @@ def sync_operations(facts: Facts) -> I64:
     return operations[waits]
 
 
-def starving(facts: Facts, items: I64) -> Span:
-    """When the idle device waited for a launch while the host was in one of ``items``."""
-    return both(facts.lost, facts.on_device(facts.span_of(items)))
-
-
 class Blamed(Struct, frozen=True):
     """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
 

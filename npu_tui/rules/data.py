@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.limits import ALMOST_ALL
+from npu_tui.analysis.limits import ALMOST_ALL, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -17,7 +17,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import both, length_of, without
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import path_owners
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
 COPY_SHARE = Threshold("copy_share", 0.05)
@@ -42,7 +42,9 @@ def copies(facts: Facts) -> Draft | None:
     lines, back = _copied_at(facts), goes_back(facts)
     at_starts = both(removes, before_first_kernels(facts))
     moved = _moved(facts)
-    slow = any(way.args["speed"] < limits[COPY_GB_S] and way.args["mean"] >= LARGE_BYTES for way in moved[:1])
+    ways = [message("finding.copy.way", way=way, count=n, size=size, speed=size / time) for way, n, size, time in moved]
+    fast = limits[COPY_GB_S]
+    slow = any(size < fast * time and size >= LARGE_BYTES * count for _, count, size, time in moved[:1])
     return Draft(
         severity_of(limits, share),
         message(
@@ -50,13 +52,13 @@ def copies(facts: Facts) -> Draft | None:
             time=length_of(removes),
             share=share,
             line=line_of(lines[0]) if lines else "",
-            speed=message("finding.copy.speed", **moved[0].args) if moved else "",
+            speed=message("finding.copy.speed", **ways[0].args) if ways else "",
         ),
         sentences(
             message("finding.copy.detail", count=len(items), time=length_of(copying), exposed=length_of(removes)),
             message("finding.copy.blocking", count=blocking) if blocking else "",
-            message("finding.copy.moved", ways=list(moved)) if moved else "",
-            message("finding.copy.slow", **moved[0].args) if slow else "",
+            message("finding.copy.moved", ways=ways) if ways else "",
+            message("finding.copy.slow", **ways[0].args) if slow else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
         advise("copy_back", "fewer_copies") if back else advise("non_blocking", "prefetch", "fewer_copies"),
@@ -86,29 +88,25 @@ def goes_back(facts: Facts) -> bool:
     return 2 * int(length[back[copied.way]].sum()) > int(length.sum())
 
 
-def _moved(facts: Facts) -> tuple[Message, ...]:
-    """How many bytes were copied in which direction and how fast, most first; nothing where no copy has a size."""
+def _moved(facts: Facts) -> list[tuple[str, int, int, int]]:
+    """How many copies moved how many bytes in each direction, and for how long, ns; most bytes first.
+
+    At most ``NAMED``; nothing where no copy has a size.
+    """
     device, slices, copied = facts.part.slices, facts.trace.slices, facts.inputs.copies()
     assert device is not None
-    copies = device.copy & facts.window.holds(slices.start)
-    sums: dict[int, list[int]] = {}
-    for item, size, code in zip(copied.item.tolist(), copied.size.tolist(), copied.way.tolist(), strict=True):
-        if copies[item]:
-            row = sums.setdefault(code, [0, 0, 0])
-            for at, more in enumerate((1, size, int(slices.end[item] - slices.start[item]))):
-                row[at] += more
-    order = sorted(sums.items(), key=lambda row: -row[1][1])
-    return tuple(
-        message(
-            "finding.copy.way",
-            way=brief(copied.ways[code]),
-            count=count,
-            size=size,
-            speed=size / max(time, 1),
-            mean=size / count,
+    chosen = (device.copy & facts.window.holds(slices.start))[copied.item]
+    code, size, length = copied.way[chosen], copied.size[chosen], facts.length(copied.item[chosen])
+    rows = [
+        (
+            brief(copied.ways[way]),
+            int((code == way).sum()),
+            int(size[code == way].sum()),
+            int(length[code == way].sum()),
         )
-        for code, (count, size, time) in order[:3]
-    )
+        for way in np.unique(code).tolist()
+    ]
+    return sorted((row for row in rows if row[3]), key=lambda row: -row[2])[:NAMED]
 
 
 RULES: tuple[Rule, ...] = (

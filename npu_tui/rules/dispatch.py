@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.drains import CAUSES
 from npu_tui.analysis.launches import NEAR_VERTICAL_US, STARVED_US, within_graphs
-from npu_tui.analysis.limits import HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
+from npu_tui.analysis.limits import HALF, HARDLY_ANY, NAMED, NOTABLE, ROUNDING_NS, UNSEEN
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -102,6 +102,10 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     who, waited = stage_name(facts), message(f"finding.stage.waited.{blamed_stage(facts) or 'host'}")
     short = place.end - place.start < UNSEEN * place.start
     where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
+    lines = [line_of(code) for code, most in _worst_lines(facts)[:1] if most > HALF * lost]
+    words: dict[str, Said | float] = {"where": where, "span": place.end - place.start, "who": waited, "lost": lost}
+    words |= {"starved": starved_there, "chip": facts.chip}
+    words["at"] = message("finding.vertical.at", line=lines[0]) if lines else ""
     return Draft(
         severity_of(limits, facts.share(lost)),
         message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
@@ -110,17 +114,7 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
         stage_advice(facts),
         removes,
         code_lines=tuple(code for code, _ in _worst_lines(facts)),
-        verdict=message(
-            "finding.vertical.verdict",
-            where=where,
-            span=place.end - place.start,
-            who=waited,
-            lost=lost,
-            starved=starved_there,
-            chip=facts.chip,
-        )
-        if place.ranges == 1
-        else message("finding.vertical.verdict_many", who=waited, lost=lost, starved=starved_there, chip=facts.chip),
+        verdict=message(f"finding.vertical.verdict{'' if place.ranges == 1 else '_many'}", **words),
         # Where the kernel tells who had the CPU instead, half of the time is enough to put that first.
         reach="broad" if thief(facts) is not None else None,
     )

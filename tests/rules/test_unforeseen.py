@@ -84,3 +84,20 @@ def test_compiling_again_is_told_as_such(compiler: str, tmp_path: Path, monkeypa
     assert lead.steps == (12, 14)
     assert "It compiles" in words(lead.detail)
     assert [each.code for each in lead.advice] == ["finding.advice.bucket_shapes"]
+
+
+@pytest.mark.parametrize(("name", "line"), [("average_of_weights", "ema.py:31"), ("norm_by_parameter", "clip.py:22")])
+def test_a_line_that_launches_most_of_what_is_late_is_in_the_verdict(name: str, line: str, tmp_path: Path) -> None:
+    unforeseen_jobs.write(name, 2, tmp_path)
+    found = profile_at(tmp_path / name / "with" / "rank0_ascend_pt").findings
+    assert f"came too late, most at {line} in " in words(found.verdict[0])
+    (gains,) = (each.gain_ns for each in found.findings if each.id == "DISPATCH.VERTICAL")
+    assert gains
+
+
+def test_launches_that_are_late_everywhere_have_no_line(tmp_path: Path) -> None:
+    unforeseen_jobs.write("deepcopy_of_state", 1, tmp_path)
+    found = profile_at(tmp_path / "deepcopy_of_state" / "with" / "rank0_ascend_pt").findings
+    verdict = words(found.verdict[0])
+    assert "came too late" in verdict
+    assert "most at model.py" not in verdict
