@@ -65,11 +65,12 @@ def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
 
 
 def latencies(sides: tuple[JudgedService, JudgedService]) -> Sheet:
-    """How the percentiles of TTFT and TPOT changed."""
+    """How the percentiles of TTFT, TPOT and the time to the end of the answer changed."""
+    base, new = ([*side.found.latencies.metrics, side.found.latencies.end_to_end] for side in sides)
     rows = [
-        (f"{base.name}_p{share}", *_change(share, base.values, new.values))
-        for base, new in _metrics(sides)
-        for share in PERCENTILES
+        (f"{one.name}_p{share}", *_change(share, one.values, other.values))
+        for one, other in zip(base, new, strict=True)
+        for share in (PERCENTILES if len(one.rids) and len(other.rids) else ())
     ]
     return from_tuples(rows, "figure time_base time_new time_delta low high verdict", _OWN)
 
@@ -80,7 +81,7 @@ LATENCIES = table(
     json="figure base=time_base new=time_new delta=time_delta low high verdict",
     page="metric=figure base=time_base new=time_new difference=time_delta verdict",
     row="FigureRow",
-    about="""A percentile of TTFT or TPOT on both sides; ``low_us`` and ``high_us`` hold its difference with 95%.""",
+    about="""A percentile of TTFT, TPOT or E2E of both; ``low_us`` and ``high_us`` hold its difference with 95%.""",
     own=_OWN,
 )
 

@@ -88,8 +88,9 @@ def _verdict(unlike: list[str], figures: list[Record], parts: list[Record], forw
         told.append(say("compare.service.unlike", parts=[say(f"compare.service.unlike.{name}") for name in unlike]))
     if not figures:
         return [*told, say("compare.service.nothing")]
-    moved = [one for one in figures if one.verdict in ("slower", "faster")]
-    share, worst = max(((one.new_us / max(one.base_us, 1e-3) - 1, one) for one in moved or figures),
+    own = [one for one in figures if not one.figure.startswith("e2e")]  # the end of an answer is made of both
+    moved = [one for one in own if one.verdict in ("slower", "faster")]
+    share, worst = max(((one.new_us / max(one.base_us, 1e-3) - 1, one) for one in moved or own),
                        key=lambda pair: abs(pair[0]))  # fmt: skip
     figure = say(f"service.figure.{worst.figure}")
     sides = {"base": worst.base_us * 1000, "new": worst.new_us * 1000}

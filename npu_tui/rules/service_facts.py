@@ -84,6 +84,7 @@ class ServiceFacts:
         self.found, self.limits = found, limits
         self.latencies: Latencies = found.latencies
         self.ttft, self.tpot = self.latencies.metrics
+        self._after = dict[tuple[Remedy, ...], dict[str, float] | None]()
 
     @property
     def knows_blocks(self) -> bool:
@@ -155,14 +156,14 @@ class ServiceFacts:
 
     def after(self, *remedies: Remedy) -> dict[str, float] | None:
         """The figures of the service with ``remedies``, NaN where unknown; None where it cannot be replayed."""
-        if self.replay is None:
-            return None
-        model, faithful = self.replay
-        for remedy in remedies:
-            model = remedy(model)
-        served = replayed(model)
-        figures = served.figures()
-        return {name: figures[name] if name in faithful else math.nan for name in figures} if served.complete else None
+        if self.replay is not None and remedies not in self._after:
+            model, faithful = self.replay
+            for remedy in remedies:
+                model = remedy(model)
+            served = replayed(model)
+            figures = {name: told if name in faithful else math.nan for name, told in served.figures().items()}
+            self._after[remedies] = figures if served.complete else None
+        return self._after.get(remedies)
 
 
 def known(*figures: dict[str, float]) -> list[str]:
