@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, Window, named_on
 from npu_tui.analysis.launches import Around, operation_pairs
-from npu_tui.trace.arrays import I64, distinct
+from npu_tui.trace.arrays import I64, distinct, most_first
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import clipped
 from npu_tui.trace.kineto import runtime_calls
@@ -195,7 +195,7 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
     order = np.argsort(path, kind="stable")
     members = np.split(items[order], np.cumsum(counts.astype(np.int64))[:-1])
     below: dict[int, list[int]] = {}
-    for k in np.argsort(-sums, kind="stable").tolist():
+    for k in most_first(sums, [trace.names[name] for name in names]):
         below.setdefault(above[k], []).append(k)
     calls: list[Call] = []
     stack = [(k, 0) for k in reversed(below.get(-1, []))]

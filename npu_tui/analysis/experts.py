@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable
 from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.text import decimal_number
 
 _PRODUCT = re.compile(r"grouped_?mat_?mul|grouped_?gemm|grouped_mm|fused_moe|moe_gemm", re.IGNORECASE)
 _FUSED = re.compile(
@@ -228,7 +229,7 @@ def _sides(shapes: str, place: int) -> list[int]:
     """The sides of the tensor at ``place`` of ``shapes`` (``32,64;64,128``), ascending; none where it is unknown."""
     tensors = shapes.split(";")
     sides = tensors[place].split(",") if place < len(tensors) else []
-    return sorted(int(side) for side in sides if side.strip().isdecimal())
+    return sorted(known for side in sides if (known := decimal_number(side.strip())) is not None)
 
 
 def _tokens(shapes: Coded) -> I64:

@@ -14,6 +14,7 @@ from npu_tui.analysis.attention import attention_flops
 from npu_tui.analysis.limits import ENOUGH, SIGMAS
 from npu_tui.trace.arrays import F64, I64, Bools, distinct
 from npu_tui.trace.model import Trace
+from npu_tui.trace.text import LONGEST, decimal_number
 
 SIZES = {
     "DOUBLE": 8, "INT64": 8, "UINT64": 8, "COMPLEX64": 8, "COMPLEX128": 16, "FLOAT": 4, "FLOAT32": 4, "INT32": 4,
@@ -216,9 +217,10 @@ def tensor_bytes(shapes: str | None, dtypes: str | None) -> float:
         count = 1
         for side in form.split(","):
             if side.strip():
-                if not side.strip().isdecimal():
+                known = decimal_number(side.strip())
+                if known is None or known > _LARGEST_SIDE:
                     return float("nan")
-                count *= int(side)
+                count = min(count * known, LONGEST)
         total += count * SIZES[kind]
     return total
 
@@ -406,9 +408,14 @@ def product_flops(inputs: str | None, outputs: str | None) -> float:
     return 2.0 * result_size * math.sqrt(inner)
 
 
+_LARGEST_SIDE, _MOST_SIDES = 1 << 40, 8
+"""Of a tensor: it has eight dimensions at most, and no memory holds so many elements along one."""
+
+
 def _sides(shape: str) -> list[int] | None:
     sides = [side.strip() for side in shape.split(",") if side.strip()]
-    return [int(side) for side in sides] if all(side.isdecimal() for side in sides) else None
+    known = [one for side in sides[:_MOST_SIDES] if (one := decimal_number(side)) is not None and one <= _LARGEST_SIDE]
+    return known if len(known) == len(sides) else None
 
 
 _PEAKS = {

@@ -20,7 +20,7 @@ from npu_tui.analysis.code_lines import forward_of
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.kernels import KernelTable, is_half, matrix_flops
 from npu_tui.analysis.launches import Around, Dispatch, operation_of, operation_pairs
-from npu_tui.trace.arrays import F64, I64, Bools, BySlice
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice, most_first
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
@@ -196,7 +196,7 @@ def lost_of(trace: Trace, launches: Sequence[Dispatch]) -> BySlice:
 def _in_order(trace: Trace, above: Sequence[int], names: Sequence[int], time: F64) -> list[tuple[int, tuple[str, ...]]]:
     """The nodes of the tree with their paths: a module before those in it, which stand by time, most first."""
     below: dict[int, list[int]] = {}
-    for k in np.argsort(-time[: len(names)], kind="stable").tolist():
+    for k in most_first(time[: len(names)], [trace.names[name] for name in names]):
         below.setdefault(above[k], []).append(k)
     ordered: list[tuple[int, tuple[str, ...]]] = []
     stack: list[tuple[int, tuple[str, ...]]] = [(k, ()) for k in reversed(below.get(-1, []))]

@@ -12,7 +12,7 @@ from npu_tui.analysis.calls import own_times
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
 from npu_tui.analysis.operators import TypesOf
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.arrays import I64, Bools, most_first
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import clipped, covered, covered_before, union
 from npu_tui.trace.model import FORWARD_BACKWARD, Lane, Trace
@@ -289,7 +289,7 @@ def meanwhile(trace: Trace, lane: Lane, start: int, end: int) -> Meanwhile:
     time = np.maximum(time, 0)
     codes, code = np.unique(slices.name[items], return_inverse=True)
     sums = np.bincount(code, weights=time)
-    order = [int(k) for k in np.argsort(-sums, kind="stable") if sums[k] > 0]
+    order = [k for k in most_first(sums, [trace.names[name] for name in codes.tolist()]) if sums[k] > 0]
     names = tuple((trace.names[int(codes[k])], int(sums[k])) for k in order)
     return Meanwhile(names, end - start - covered(low, high), int(items[int(np.argmax(time))]))
 

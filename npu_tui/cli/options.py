@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npu_tui.cli.streams import refuse
 from npu_tui.settings import GLYPHS
 from npu_tui.strings import say, words
+from npu_tui.trace.text import decimal_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
@@ -184,7 +185,8 @@ _THREADS = 4
 
 def _step(text: str) -> int | str:
     """The number of a step, or the kind of steps of an inference engine, such as ``decode``."""
-    return int(text) if text.isdecimal() else text
+    number = decimal_number(text)
+    return text if number is None else number
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:

@@ -40,10 +40,10 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
     if form in ("parquet", "arrow") and options.output is None and sys.stdout.isatty():
         parser.error(say("query.no_terminal"))
     limit = None if options.limit is None else whole_number(options.limit)
-    seconds = whole_number(options.timeout)
+    seconds = None if options.timeout is None else whole_number(options.timeout)
     if options.limit is not None and (limit is None or limit < 0):
         parser.error(say("query.bad_limit"))
-    if seconds is None or seconds < 1:
+    if options.timeout is not None and (seconds is None or seconds < 1):
         parser.error(say("query.bad_timeout"))
     refuse_terminal(parser, options.path)
     if form in ("json", "ndjson"):
@@ -51,7 +51,7 @@ def run_query(parser: Parser, options: argparse.Namespace) -> int:
     return _answer(options, sql, form, limit, seconds)
 
 
-def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None, seconds: int) -> int:
+def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int | None, seconds: int | None) -> int:
     from npu_tui.query.bounds import QueryError, most_rows
     from npu_tui.query.export import unwritable, written
     from npu_tui.query.frames import TABLES
@@ -150,9 +150,7 @@ def query_options(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=say("query.output"))
     add_schema(parser)
     parser.add_argument("--limit", metavar="N", help=say("query.limit"))
-    parser.add_argument(
-        "--timeout", default=str(MOST_SECONDS), metavar="SECONDS", help=say("query.timeout", seconds=MOST_SECONDS)
-    )
+    parser.add_argument("--timeout", metavar="SECONDS", help=say("query.timeout", seconds=MOST_SECONDS))
     parser.add_argument("--examples", action="store_true", help=say("query.examples"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)

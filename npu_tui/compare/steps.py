@@ -21,6 +21,7 @@ from npu_tui.analysis.steps import Step
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.intervals import covered_within, difference, intersection, union
 from npu_tui.trace.model import Trace
+from npu_tui.trace.text import decimal_number
 
 Part = Literal[
     "prep", "computing", "wait", "transfer", "exposed", "host_late", "device_side", "unlinked", "tail"
@@ -175,7 +176,7 @@ def table_windows(kernels: KernelTable) -> list[StepWindow]:
     )
     ends = [begin for begin, _ in begins[1:]] + [end]
     return [
-        StepWindow(f"ProfilerStep#{text}", int(text) if text.isdecimal() else None, begin, until, begin)
+        StepWindow(f"ProfilerStep#{text}", decimal_number(text), begin, until, begin)
         for (begin, text), until in zip(begins, ends, strict=True)
     ]
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace as with_fields
 from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
 from npu_tui.trace.message import Message
+from npu_tui.trace.text import decimal_number
 
 _BARRIERS = frozenset(
     ("allreduce", "allgather", "reducescatter", "alltoall", "alltoallv", "alltoallvc", "barrier",
@@ -341,7 +342,8 @@ SAME_BOOT = 1_000_000
 
 def step_order(step: str) -> tuple[bool, int, str]:
     """What orders steps: their numbers, then the names of those without."""
-    return not step.isdecimal(), int(step) if step.isdecimal() else 0, step
+    number = decimal_number(step)
+    return number is None, number or 0, step
 
 
 class Stint(Struct, frozen=True):

@@ -27,7 +27,7 @@ from npu_tui.rules.told_path import owner_name, owner_text
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import of_trace
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import brief, decimal_number
 
 
 class JobOwner(Struct, frozen=True):
@@ -113,7 +113,7 @@ def job_path(job: Job) -> JobPath:
     # What is blamed may be narrowed to a group or a step, the chain goes through all of them.
     whole = job if job.only == Only() else Job(job.path, job.ranks, survey=job.survey)
     step = job.only.step
-    walk = JobWalk(whole, int(step) if step is not None and step.isdecimal() else None)
+    walk = JobWalk(whole, decimal_number(step))
     last = walk.last_rank()
     return JobPath(reason=last) if isinstance(last, Message) else _told(walk, last)
 

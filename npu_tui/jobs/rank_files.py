@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
-from npu_tui.load.communication import COMMUNICATION, MATRIX
+from npu_tui.load.communication import COMMUNICATION, MATRIX, scaled
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
 from npu_tui.load.documents import fits
@@ -197,10 +197,9 @@ def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
 def steps_of(rows: Iterable[tuple[str | None, Cell, Sequence[Cell]]]) -> Iterator[StepTime]:
     """Steps of names, bubbles and the cells of computing, exposed and free time, us; what is no number is left out."""
     for step, bubble, cells in rows:
-        try:
-            computing, exposed, free = (round(float(cell or 0) * 1_000) for cell in cells)
-            waited = None if bubble is None else round(float(bubble) * 1_000)
-        except (ValueError, OverflowError):
+        computing, exposed, free = (scaled(cell or 0, 1_000) for cell in cells)
+        waited = None if bubble is None else scaled(bubble, 1_000)
+        if computing is None or exposed is None or free is None or (waited is None) != (bubble is None):
             continue
         yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free, waited)
 

@@ -24,6 +24,7 @@ from npu_tui.load.database_companions import plain_rows, with_tables
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.documents import TOTALS, Operation, members_of, read_document, read_operations
 from npu_tui.load.formats.cluster import CLUSTER_FILES
+from npu_tui.trace.text import decimal_number
 
 DATABASE, STEPS, COLLECTIVES, MATRIX = CLUSTER_FILES
 GROUPS = "communication_group.json"
@@ -155,8 +156,8 @@ def _steps(cluster: Cluster, rows: Iterable[tuple[Any, ...]]) -> None:
             stages.add(tuple(sorted(ranks)))
         elif len(ranks) == 1 and (ranks[0] in cluster.steps or len(cluster.steps) < MOST_RANKS):
             cluster.steps[ranks[0]].append(ClusterStep(_text(step), computing, exposed, free, bubble))
-            if stage is not None and str(stage).isdecimal():
-                cluster.stages[ranks[0]] = int(stage)
+            if (number := decimal_number(_text(stage))) is not None:
+                cluster.stages[ranks[0]] = number
     if not cluster.stages and len(stages) > 1 and len(set().union(*stages)) == sum(map(len, stages)):
         cluster.stages |= {rank: place for place, ranks in enumerate(sorted(stages)) for rank in ranks}
 
@@ -209,9 +210,9 @@ def _read_tables(cluster: Cluster, tables: Tables) -> bool:
         _group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
     names = {_text(cells.get("hostuid")): _text(cells.get("hostname")) for cells in plain_rows(tables, "HostInfo")}
     for cells in plain_rows(tables, "RankDeviceMap"):
-        rank, host = _text(cells.get("rankid")), _text(cells.get("hostuid"))
-        if rank.isdecimal() and host:
-            cluster.hosts[int(rank)] = names.get(host) or host
+        rank, host = decimal_number(_text(cells.get("rankid"))), _text(cells.get("hostuid"))
+        if rank is not None and host:
+            cluster.hosts[rank] = names.get(host) or host
     return bool(cluster.ranks)
 
 

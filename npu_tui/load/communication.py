@@ -18,6 +18,7 @@ from msgspec import Struct
 from npu_tui.load.companion_schema import Document, Reading
 from npu_tui.load.documents import Operation, members_of
 from npu_tui.load.times import INVALID, parse_time
+from npu_tui.trace.text import LONGEST
 
 LARGEST = 2**62
 
@@ -233,6 +234,6 @@ def start_ns(value: Any) -> int | None:
 
 
 def scaled(value: Any, factor: float) -> int | None:
-    """``value`` times ``factor`` as a whole number; None if it is no number, or too large for int64."""
+    """``value`` times ``factor`` as a whole number, a length or a size; None if it is none, or exceeds ``LONGEST``."""
     number = number_of(value)
-    return None if number is None or abs(number * factor) >= LARGEST else round(number * factor)
+    return None if number is None or abs(number * factor) >= LONGEST else round(number * factor)

@@ -27,6 +27,7 @@ from npu_tui.load.unpack import plain_bytes
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import open_regular
+from npu_tui.trace.text import LONGEST
 
 FORMAT = 11
 LEAST_BYTES = 24 << 20
@@ -73,7 +74,7 @@ def key_of(source: Source) -> str | None:
     digest = hashlib.blake2b(f"{FORMAT} {__version__} {sys.byteorder}".encode(), digest_size=16)
     try:
         for file in source.files:
-            digest.update(content_of(file))
+            digest.update(content_of(file, edited=True))
     except OSError:
         return None
     return digest.hexdigest()
@@ -229,7 +230,7 @@ def clear() -> tuple[int, int, list[str]]:
 def limit() -> int:
     """The bytes that all copies together may take; 0 keeps none."""
     with contextlib.suppress(KeyError, ValueError):
-        return max(int(os.environ[VARIABLE]), 0) << 20
+        return min(max(int(os.environ[VARIABLE]), 0) << 20, LONGEST)
     return MOST_BYTES
 
 

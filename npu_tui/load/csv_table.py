@@ -30,7 +30,7 @@ from npu_tui.native.layout import (
     CSV_WHOLE,
 )
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import LONGEST, printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,6 +146,8 @@ def _is_usual(values: pl.Series, kind: Kind) -> bool:
     """Whether ``values`` are numbers to reckon with, and times of today's ms or lengths in ms and no others."""
     if values.dtype.is_float():
         return bool((values.abs() < _MOST_REAL).all())
+    if kind == "span":
+        return bool((values.abs() < LONGEST).all())
     if kind in ("moment", "length"):
         low, high = cast(int | None, values.min()), cast(int, values.max())  # ns
         least = _LATEST_S if kind == "moment" else -_LATEST_MS
@@ -305,6 +307,8 @@ class _Typed:
             values = moments_of(text) if column.kind == "moment" else milliseconds_of(text)
         else:
             values = nanoseconds_of(text)
+        if column.kind in ("span", "length"):
+            values = values.set((values.abs() >= LONGEST).fill_null(False), None)
         if lost := values.null_count() - text.null_count():
             self._lost[column.name] = self._lost.get(column.name, 0) + lost
         return values

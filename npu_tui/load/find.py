@@ -41,15 +41,19 @@ _EDGE = 64 * 1024
 _SAMPLES, _SAMPLE = 64, 4096
 
 
-def content_of(file: Path) -> bytes:
-    """A digest of ``file``, wherever it lies. Raises ``OSError`` if it cannot be read."""
+def content_of(file: Path, edited: bool = False) -> bytes:
+    """A digest of ``file``, wherever it lies. Raises ``OSError`` if it cannot be read.
+
+    With ``edited`` another one after each edit of a large file, also where it keeps size, time and samples: nobody puts
+    the time of change of an inode back. It is another one as well where the file was moved.
+    """
     with open_regular(file) as stream:
         status = os.fstat(stream.fileno())
         digest = hashlib.blake2b(f"{status.st_size} ".encode(), digest_size=16)
         if status.st_size <= _WHOLE:
             digest.update(stream.readall())
             return digest.digest()
-        digest.update(f"{status.st_mtime_ns} ".encode())
+        digest.update(f"{status.st_mtime_ns} {status.st_ctime_ns if edited else ''} ".encode())
         # A profiler writes the whole file anew: size, time, both ends and some of the middle tell two runs apart.
         digest.update(os.pread(stream.fileno(), _EDGE, 0))
         digest.update(os.pread(stream.fileno(), _EDGE, status.st_size - _EDGE))

@@ -19,7 +19,7 @@ from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import message
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, Health, LayerKind, Links, Slices
-from npu_tui.trace.text import whole_number
+from npu_tui.trace.text import decimal_number
 
 _KINDS: dict[str, LayerKind] = {
     "Python": "python",
@@ -103,7 +103,7 @@ def _device(metadata: Metadata, pid: int, kind: LayerKind) -> int | None:
         return None
     digits = label.removeprefix("NPU").removeprefix("GPU").strip()
     if digits.isdecimal():
-        return whole_number(digits)
+        return decimal_number(digits)
     order = metadata.process_order.get(pid)
     return pid & 31 if order is not None and (pid >> 5) & 31 == order and pid >> 10 else None
 

@@ -267,7 +267,7 @@ def _stamp(place: Path) -> tuple[object, int]:
                 sources = find_sources(place)
         folders = {source.folder for source in sources if source.folder is not None} or {place}
         files = [entry for folder in folders if folder.is_dir() for entry in paths_in(folder) if entry.is_file()]
-        marks = sorted((str(entry), status.st_size, status.st_mtime_ns) for entry in files if (status := entry.stat()))
+        marks = sorted((str(entry), status.st_size, status.st_ctime_ns) for entry in files if (status := entry.stat()))
         size = sum(file.stat().st_size for source in sources for file in source.files)
     except OSError as error:
         why = error.strerror or str(error)

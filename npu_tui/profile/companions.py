@@ -58,6 +58,7 @@ from npu_tui.trace.kineto import exchanges
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
+from npu_tui.trace.text import decimal_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -332,8 +333,7 @@ class Tables:
         rows = []
         for device, step, *times, stage, bubble, preparing in self.table(STEPS.stem).frame.select(*columns).iter_rows():
             if all(time is not None for time in times):
-                number = int(step) if step is not None and step.isdecimal() else None
-                rows.append(StepRow(number, Overlap(device, *times), stage, bubble, preparing))
+                rows.append(StepRow(decimal_number(step), Overlap(device, *times), stage, bubble, preparing))
         return rows
 
     @property

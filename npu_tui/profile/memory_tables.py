@@ -61,6 +61,7 @@ def allocations(profile: Profile) -> Sheet:
     end = np.where(allocated.end == NEVER, MISSING, allocated.end)
     origin = profile.tables.start_ns
     item = profile.tables.allocating_slices if rows else np.zeros(0, np.int64)
+    item = item if len(item) == rows else np.full(rows, UNKNOWN)  # there is no timeline
     return Sheet(
         rows,
         {

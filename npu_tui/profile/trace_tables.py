@@ -24,7 +24,7 @@ from npu_tui.profile.table import (
     table,
     us,
 )
-from npu_tui.trace.arrays import distinct
+from npu_tui.trace.arrays import distinct, most_first
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import LayerKind, Trace
 
@@ -273,7 +273,7 @@ def operations(profile: Profile) -> Sheet:
         name: np.bincount(code, getattr(operators, name)[chosen], len(names)).astype(np.int64)
         for name in ("host_self", "host_total", "device_self", "device_total", "backward")
     }
-    order = np.argsort(-sums["host_self"], kind="stable")
+    order = np.array(most_first(sums["host_self"], [profile.trace.names[name] for name in names.tolist()]), np.int64)
     by_name = np.argsort(code, kind="stable")
     end = np.cumsum(count)
     longest, shortest = np.zeros(len(names), np.int64), np.ones(len(names), np.int64)

@@ -32,6 +32,7 @@ from npu_tui.profile.table import (
     table,
 )
 from npu_tui.trace.kineto import exchanges
+from npu_tui.trace.text import decimal_number
 
 _MOST_SPANS = 2000
 """Rows of a file that a row of operators leads to; nobody walks through more."""
@@ -86,7 +87,8 @@ def _from_slices(values: Array, items: Array) -> Numbers:
 def _details(column: Coded | None, rows: int) -> Numbers:
     if column is None:
         return numbers(np.full(rows, UNKNOWN, np.int64), UNKNOWN)
-    number = np.array([int(value) if value.isdecimal() else UNKNOWN for value in column.values] + [UNKNOWN], np.int64)
+    known = (decimal_number(value) for value in column.values)
+    number = np.array([*(UNKNOWN if one is None else one for one in known), UNKNOWN], np.int64)
     return numbers(number[column.code], UNKNOWN)
 
 

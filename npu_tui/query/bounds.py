@@ -34,6 +34,8 @@ _READERS = ("read_", "scan_")
 
 MOST_SECONDS = 300
 """How long a query may take unless another time is given."""
+_RECURSION_SECONDS = 6
+"""How long one may take that reads itself: without an end it grows until it is stopped."""
 NO_TABLE = re.compile(r"relation '(.+?)' was not found", re.DOTALL)
 """What polars says of a table that it does not know."""
 
@@ -64,6 +66,12 @@ def refused(sql: str) -> Message | None:
     if _scans(tokens) > _MOST_SCANS:
         return message("query.too_deep", most=_MOST_SCANS)
     return None
+
+
+def seconds_of(sql: str) -> int:
+    """How long ``sql`` may take where nobody says."""
+    is_recursive = any(kind == "name" and _plain(text) == "recursive" for kind, text in _tokens(sql))
+    return _RECURSION_SECONDS if is_recursive else MOST_SECONDS
 
 
 def _tokens(sql: str) -> Iterator[tuple[str, str]]:

@@ -42,12 +42,38 @@ def written(frame: pl.DataFrame, form: str) -> bytes:
     if form == "ndjson":
         return escaped(frame.write_ndjson()).encode()
     if form == "csv":
-        frame.write_csv(out)
+        _for_sheets(frame).write_csv(out)
     elif form == "parquet":
         frame.write_parquet(out)
     else:
         frame.write_ipc(out)
     return out.getvalue()
+
+
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_FORMULA, _NUMBER = r"^\s*[=+\-@]", r"^\s*[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?\s*$"
+"""How a text begins that a spreadsheet would reckon with, and one that is only a number."""
+
+
+def _for_sheets(frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` for a terminal and a spreadsheet: texts without control characters, and none that is a formula."""
+    import polars as pl
+
+    texts = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    safe = frame.with_columns(_safe(frame[name].cast(pl.String)).alias(name) for name in texts)
+    names: dict[str, str] = {}
+    for before, name in zip(safe.columns, _safe(pl.Series(safe.columns, dtype=pl.String)).to_list(), strict=True):
+        names[before] = name if name not in names.values() else f"{name}_{len(names) + 1}"
+    return safe.rename(names)
+
+
+def _safe(texts: pl.Series) -> pl.Series:
+    """``texts`` with control characters as ``printable`` writes them, and ``'`` before what is a formula."""
+    odd = texts.str.contains(_CONTROL).fill_null(False)
+    if odd.any():
+        texts = texts.scatter(odd.arg_true(), [printable(text) for text in texts.filter(odd)])
+    formulas = (texts.str.contains(_FORMULA) & ~texts.str.contains(_NUMBER)).fill_null(False)
+    return ("'" + texts).zip_with(formulas, texts) if formulas.any() else texts
 
 
 def table_text(frame: pl.DataFrame) -> str:

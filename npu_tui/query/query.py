@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.output.envelope import Root
 from npu_tui.profile.table import NAMES, Kind
-from npu_tui.query.bounds import MOST_SECONDS, NO_TABLE, QueryError, refused
+from npu_tui.query.bounds import NO_TABLE, QueryError, refused, seconds_of
 from npu_tui.query.frames import TABLES, ProfileTables
 from npu_tui.query.process import NEVER, asked
 from npu_tui.strings import say
@@ -103,21 +103,21 @@ def query(
     tables: ProfileTables,
     sql: str,
     limit: int | None = None,
-    seconds: float = MOST_SECONDS,
+    seconds: float | None = None,
     stopped: Event = NEVER,
 ) -> pl.DataFrame:
     """The answer to ``sql``, at most ``limit`` rows of it; only the tables and columns that it names are made.
 
     Raises ``QueryError`` for a wrong query, an unknown name, one that reads anything but the tables, takes longer than
-    ``seconds`` or needs too much memory, ``InputError`` where a table needs the file of the trace and that is gone,
-    ``Cancelled`` once ``stopped`` is set.
+    ``seconds`` (by default ``seconds_of`` it) or needs too much memory, ``InputError`` where a table needs the file of
+    the trace and that is gone, ``Cancelled`` once ``stopped`` is set.
     """
     if why := refused(sql):
         raise QueryError(why)
     word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
     if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
         raise QueryError(message("query.no_select", word=brief(word[0], 40) if word else ""))
-    answer = asked(tables, sql, limit, seconds, stopped)
+    answer = asked(tables, sql, limit, seconds or seconds_of(sql), stopped)
     if isinstance(answer, tuple):
         raise QueryError(_told(*answer, tables))
     return answer

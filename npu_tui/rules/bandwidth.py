@@ -28,7 +28,7 @@ from npu_tui.rules.kernels import (
     reading,
     title_of,
 )
-from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, severity_of
+from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, ranked, severity_of
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -97,7 +97,7 @@ def formats(facts: Facts) -> Draft | None:
             "finding.formats.group",
             source=key[0], target=key[1], before=brief(key[2]), after=brief(key[3]), count=counts[key], time=spent,
         )
-        for key, spent in times.most_common(LISTED)
+        for key, spent in ranked(times)
     ]  # fmt: skip
     items = table.item[rows]
     items = items[items >= 0]

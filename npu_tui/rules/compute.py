@@ -20,7 +20,7 @@ from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.left_out import left_out
-from npu_tui.rules.rule import LISTED, Draft, Rule, advise, line_of, lines_of, most_common, sentences, timed
+from npu_tui.rules.rule import LISTED, Draft, Rule, advise, line_of, lines_of, most_common, ranked, sentences, timed
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -92,7 +92,7 @@ def computing_is(facts: Facts) -> list[Message]:
     shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
     kinds = [message("finding.shared", name=brief(name, 40), share=share) for name, share in shares.items()]
     where: Said = ""
-    for line, time in _lines_of(facts, operation_of(facts.trace, facts.kernels), length).most_common(1):
+    for line, time in ranked(_lines_of(facts, operation_of(facts.trace, facts.kernels), length), 1):
         where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
     return [message("finding.verdict.computing", kinds=kinds[:_MOST_KINDS], where=where)] if kinds else []
 
@@ -167,7 +167,7 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
         at = np.where(inside, hosts.parent[at], at)
     names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
-    lines = [line_of(line) for line, _ in _lines_of(facts, operations, np.ones(len(operations))).most_common(3)]
+    lines = [line_of(line) for line, _ in ranked(_lines_of(facts, operations, np.ones(len(operations))), 3)]
     parts = [message("finding.share.launched", operations=most_common(names))]
     return [*parts, message("finding.share.lines", lines=lines)] if lines else parts
 

@@ -24,7 +24,7 @@ from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, together, without
-from npu_tui.trace.arrays import F64, I64, Bools, distinct
+from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
 from npu_tui.trace.message import Message, message
@@ -527,8 +527,7 @@ class Facts(TraceSlices):
         """Time of ``kernels`` by type, ns, most first."""
         types, code = self.kernel_types
         sums = np.bincount(code, self.length(self.kernels), len(types))
-        order = np.argsort(-sums, kind="stable").tolist()
-        return {types[k]: int(sums[k]) for k in order}
+        return {types[k]: int(sums[k]) for k in most_first(sums, types)}
 
     # Slices.
 

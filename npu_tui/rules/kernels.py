@@ -25,13 +25,13 @@ from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     GRADES,
-    LISTED,
     Draft,
     Rule,
     Skipped,
     about,
     advise,
     most_common,
+    ranked,
     sentences,
     severity_of,
     timed,
@@ -107,7 +107,7 @@ def most_time(table: KernelTable, rows: I64, time: F64 | I64) -> list[Message]:
     sums: Counter[str] = Counter()
     for row in rows.tolist():
         sums[title_of(table, row)] += round(time[row])
-    return [timed(title, spent) for title, spent in sums.most_common(LISTED)]
+    return [timed(title, spent) for title, spent in ranked(sums)]
 
 
 def bound(facts: Facts) -> Draft | Skipped | None:
@@ -143,7 +143,7 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
-        names = [timed(name, time) for name, time in times.most_common(LISTED)]
+        names = [timed(name, time) for name, time in ranked(times)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
         advice += _off_the_ai_cpu(table, slow)
     if dynamic:

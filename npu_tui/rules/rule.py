@@ -5,10 +5,9 @@ What several rules say in the same way: places in the code, lists, sentences one
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -181,6 +180,14 @@ def counted(name: str, count: int) -> Message:
     return message("finding.counted", name=brief(name), count=count)
 
 
-def most_common(names: Counter[str]) -> list[Message]:
+_Name = TypeVar("_Name")
+
+
+def ranked(sums: Mapping[_Name, float], most: int = LISTED) -> list[tuple[_Name, Any]]:
+    """The largest of ``sums`` with their names; equal ones by name, so that no order of a file is seen."""
+    return sorted(sums.items(), key=lambda pair: (-pair[1], str(pair[0])))[:most]
+
+
+def most_common(names: Mapping[str, int]) -> list[Message]:
     """The names that occur most often."""
-    return [counted(name, count) for name, count in names.most_common(LISTED)]
+    return [counted(name, count) for name, count in ranked(names)]

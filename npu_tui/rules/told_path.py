@@ -27,7 +27,7 @@ from npu_tui.trace.frames import FRAME
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.text import brief
+from npu_tui.trace.text import brief, decimal_number
 
 
 class ToldPath(Struct, frozen=True):
@@ -104,7 +104,7 @@ def owner_name(trace: Trace, owner: Owner) -> Message:
 def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Owner]:
     """The owners that ``typed`` means: by number from 1, by the whole text, name or line, else by parts of it."""
     if typed.isdecimal():
-        number = int(typed) if len(typed) < _DIGITS else 0
+        number = decimal_number(typed) or 0
         return list(owners[number - 1 : number]) if number else []
     wanted = _plain(typed)
     names: list[tuple[Owner, set[str]]] = []
@@ -124,7 +124,6 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
     return [owner for owner, known in names if any(all(word in each for word in wanted.split()) for each in known)]
 
 
-_DIGITS = 9
 _SHORTEST = 3
 """A shorter text is a part of too many others."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -74,6 +77,11 @@ def once_each(values: I64) -> I64:
     values = np.sort(values, kind="stable")
     first: Bools = np.append(True, values[1:] != values[:-1])[: len(values)]
     return values[first]
+
+
+def most_first(values: npt.NDArray[Any], names: Sequence[str]) -> list[int]:
+    """The places of ``values``, (n,), the largest first; equal ones by ``names``, whichever comes first in a file."""
+    return sorted(range(len(values)), key=lambda k: (-values[k], names[k]))
 
 
 def in_groups(code: npt.NDArray[np.integer]) -> list[I64]:

@@ -13,6 +13,8 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.trace.text import decimal_number
+
 
 class EngineName(Struct, frozen=True):
     """What the name of a step tells, None where it does not.
@@ -80,7 +82,7 @@ def _values(text: str) -> dict[str, str]:
 
 
 def _span(match: re.Match[str]) -> EngineName:
-    values = {key: int(value) for key, value in _values(match[2]).items() if value.isdecimal()}
+    values = {key: one for key, value in _values(match[2]).items() if (one := decimal_number(value)) is not None}
     kind, requests = _MODES.get(match[1], match[1]), values.get("bs")
     context = values.get("c_sq")
     sums = [values[key] for key in ("c_sq", "g_sq") if key in values]
@@ -97,7 +99,7 @@ def _batch(match: re.Match[str]) -> EngineName | None:
         return None
     real, _, padded = values.get("bs", "").partition("/")
     tokens, lengths = values.get("tok"), values.get("ctx", "")
-    total = int(tokens) if tokens and tokens.isdecimal() else None
+    total = decimal_number(tokens)
     return EngineName(
         match[1],
         int(real) if real else None,

@@ -14,6 +14,9 @@ from typing import NamedTuple
 BOUND = 1 << 62
 """Sums and differences of numbers below it stay in 64 bits, which is what NumPy and JSON can hold."""
 
+LONGEST = 1 << 53
+"""A length in ns, 104 days, or a size in bytes is below it: a thousand of them can be added up."""
+
 WIDTHS = " ▏▎▍▌▋▊▉█"
 """A cell filled from its left by eighths, from none to all eight."""
 HEIGHTS = " ▁▂▃▄▅▆▇█"
@@ -31,6 +34,11 @@ def whole_number(value: object) -> int | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if -BOUND <= number <= BOUND else None
+
+
+def decimal_number(text: str | None) -> int | None:
+    """The number whose digits ``text`` is, and nothing else; None for others and where it exceeds ``BOUND``."""
+    return whole_number(text) if text is not None and text.isdecimal() else None
 
 
 _ODD = re.compile(r"[^\x20-\x7e]")

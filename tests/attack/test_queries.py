@@ -13,7 +13,7 @@ from npu_tui.cli.main import main
 from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.query import process
-from npu_tui.query.bounds import QueryError, refused
+from npu_tui.query.bounds import QueryError, refused, seconds_of
 from npu_tui.query.frames import ProfileTables
 from npu_tui.query.query import query
 from tests.query.asking import FIXTURES, tables_at
@@ -172,3 +172,13 @@ def _failing_at(file: Path) -> Callable[..., Opening]:
         return opening_of(path, *args)
 
     return opened
+
+
+def test_a_query_without_an_end_is_told_in_seconds_and_one_with_an_end_is_answered() -> None:
+    recursive = "WITH RECURSIVE c AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM c{where}) SELECT count(*) AS n FROM c"
+    assert seconds_of(recursive) < 10 < seconds_of("SELECT 'recursive' FROM slices")
+    tables = tables_at(FIXTURES / "healthy")
+    assert query(tables, recursive.format(where=" WHERE x < 50"))["n"].item() == 50
+    with pytest.raises(QueryError) as told:
+        query(tables, recursive.format(where=""), seconds=1)
+    assert told.value.message.code == "query.too_slow"

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from equality import assert_same, assert_same_events, assert_same_folds
+from hypothesis import given
+from hypothesis import strategies as st
 from measured import answers
 from refusals import refused
 
@@ -24,7 +26,7 @@ from npu_tui.load import copy_container as container
 from npu_tui.load import unpack
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.find import Source, find_source
+from npu_tui.load.find import Source, content_of, find_source
 from npu_tui.load.load import Opening, load
 from npu_tui.strings import words
 from npu_tui.trace.folded_rows import DEEP, leaf_row
@@ -142,6 +144,22 @@ def test_the_key_follows_the_content_not_the_place(tmp_path: Path) -> None:
     assert cache.key_of(find_source(moved)) != key
     os.utime(moved, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert cache.key_of(find_source(moved)) != key
+
+
+@given(st.integers(0, 1 << 30))
+def test_an_edit_that_keeps_size_and_time_makes_another_key(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
+    """A file so large that samples tell it apart, changed at any of its bytes."""
+    path = tmp_path_factory.mktemp("edited") / "trace_view.json"
+    path.write_bytes(b'[{"ph":"X","ts":1,"dur":1,"name":"a"}]'.ljust(9 << 20))
+    before, status = content_of(path, edited=True), path.stat()
+    with path.open("r+b") as file:
+        file.seek(at % status.st_size)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes((byte[0] ^ 1,)))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size
+    assert content_of(path, edited=True) != before
 
 
 def test_small_files_have_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
