@@ -377,7 +377,7 @@ FINDINGS = _table(
     "job_findings",
     findings,
     json="id role? severity title detail ranks gain? per count evidence",
-    panel="finding=id severity saves=gain what=title detail",
+    panel="finding=id severity saves=gain what=title",
     row="JobFindingRow",
     about="What is wrong with the job; ``gain_us`` is that of the run, which is all of its steps.",
     types={"ranks": list[int], "evidence": list[EvidenceRow]},  # type: ignore[valid-type]

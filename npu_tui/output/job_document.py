@@ -39,7 +39,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     if path is not None and path.sentence is not None:
         blocks.append(Paragraph((path.sentence,), "verdict"))
     if report.findings:
-        findings = tuple(_finding(report, number, row) for number, row in enumerate(report.findings, 1))
+        findings = tuple(job_finding(report, number, row) for number, row in enumerate(report.findings, 1))
         blocks.append(Findings(say("job.findings"), None, findings, frozenset(range(1, len(findings) + 1))))
     if job is not None and pictures:
         from npu_tui.jobs.heat import telling_metric
@@ -85,12 +85,13 @@ def _about(report: JobReport) -> str:
     return say("job.head", ranks=ranks, traces=report.source.traces, steps=steps)
 
 
-def _finding(report: JobReport, number: int, row: Record) -> Finding:
-    """A finding, and why the rank is slow where it names one alone."""
+def job_finding(report: JobReport, number: int, row: Record) -> Finding:
+    """A finding with what to do about it, and why the rank is slow where it names one alone."""
     slow = row.ranks if row.id == "RANK.SLOW" else []
     why: list[str] = next((rank.why for rank in report.rank_table if [rank.rank] == slow), [])
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
-    return Finding(number, row.id, row.severity, row.title, "", row.detail, notes=notes)
+    advice = (say(f"finding.advice.{row.id}"),)
+    return Finding(number, row.id, row.severity, row.title, "", row.detail, advice=advice, notes=notes)
 
 
 def _pipelines_told(report: JobReport) -> str:

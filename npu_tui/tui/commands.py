@@ -173,13 +173,13 @@ COMPARED_KEYS = {"changes": "F"}
 
 JOB_KEYS = {
     "job_changes": "0",
-    "job_ranks": "1",
+    "job_findings": "1",
     "job_collectives": "2",
     "job_links": "3",
     "job_hosts": "4",
     "job_groups": "5",
     "job_clock": "6",
-    "job_findings": "7",
+    "job_ranks": "7",
     "job_experts": "8",
     "job_roles": "9",
 }

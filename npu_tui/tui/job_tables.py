@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,9 @@ from npu_tui.jobs.changes import place_of
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
+from npu_tui.output.job_document import job_finding
 from npu_tui.output.job_report import JobReport
+from npu_tui.output.text import finding_lines
 from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Sheet, Value
 from npu_tui.profile.table import Table as DataTable
@@ -47,7 +50,7 @@ _USUAL = ((45, 13), (36, 11), (30, 9))
 class JobPanel(Panel):
     """A panel with as much height as is left over."""
 
-    FIRST = "job_ranks"
+    FIRST = "job_findings"
     SHOWN_FROM = 20
 
     def __init__(self) -> None:
@@ -319,26 +322,35 @@ def _clock(view: Overview) -> Table:
     return _table(CLOCKS, sheet, order, lambda row: {"rank": rank[row]}, cells, note)
 
 
+def _told(report: JobReport, row: int) -> str:
+    """All about a finding, each sentence on one line."""
+    block = job_finding(report, row + 1, report.findings[row])
+    return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
+
+
 def _findings(view: Overview) -> Table:
     """The findings by what they cost, then what could not be checked."""
-    findings = view.report.findings
+    findings, steps = view.report.findings, max(len(view.job.steps), 1)
     cells: dict[str, Cell] = {
-        "gain": lambda row, value: say("report.unknown") if value is None else _time(value),
-        "title": lambda row, value: Text(str(value), _SEVERE.get(findings[row].severity, "")),
-        "detail": lambda row, value: str(value),
+        "gain": lambda row, value: say("report.unknown") if value is None else _time(float(value) / steps),
+        "title": lambda row, value: Text.assemble(
+            (f"{value}. ", _SEVERE.get(findings[row].severity, "")),
+            f"{findings[row].detail} ",
+            (say(f"finding.advice.{findings[row].id}"), "bold"),
+        ),
     }
 
     def leads(row: int) -> dict[str, Any]:
         finding = findings[row]
-        told = partial(str, f"{finding.id}  {finding.title}\n\n{finding.detail}")
+        told = partial(_told, view.report, row)
         return {"rank": next(iter(finding.ranks), None), "told": told, "finding": row}
 
     sheet = FINDINGS.make(view.job, view.whole.findings)
     table = _table(FINDINGS, sheet, range(sheet.rows), leads, cells, every=True, spare=("severity",))
     unchecked = [
         JobRow(
-            (say("job.not_checked"), "", "", row.reason, ""),
-            values=("", "", None, row.reason, ""),
+            (say("job.not_checked"), "", "", row.reason),
+            values=("", "", None, row.reason),
             told=partial(str, row.reason),
             minor=True,
         )
@@ -356,13 +368,13 @@ _OF_WHOLE = ("job_findings", "job_roles")
 """Tabs that are about all roles; the others are about that under the cursor."""
 
 _TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]] = {
-    "job_ranks": (_ranks, lambda report: len(report.rank_table)),
+    "job_findings": (_findings, lambda report: len(report.findings)),
     "job_collectives": (_collectives, lambda report: len(report.collectives)),
     "job_links": (_links, lambda report: sum(link.verdict != "as_others" for link in report.links)),
     "job_hosts": (_hosts, lambda report: len(report.hosts)),
     "job_groups": (_groups, lambda report: len(report.groups)),
     "job_clock": (_clock, lambda report: 0),
-    "job_findings": (_findings, lambda report: len(report.findings)),
+    "job_ranks": (_ranks, lambda report: len(report.rank_table)),
     "job_roles": (_roles, lambda report: len(report.roles)),
     "job_experts": (_experts, lambda report: len(report.expert_layers) or _dumped(report)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import accumulate
 from typing import ClassVar
 
@@ -16,6 +17,9 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.internals import PlainTable
+
+_LEAST_WRAPPED = 24
+"""Cells of a column that wraps: in fewer a sentence is a tower."""
 
 
 class Rows(PlainTable):
@@ -32,6 +36,8 @@ class Rows(PlainTable):
     def __init__(self) -> None:
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
+        self._given: list[tuple[Text | str, ...]] = []
+        self._heights: list[int] = []
         self._at_top = False
 
     def on_mount(self) -> None:
@@ -70,7 +76,11 @@ class Rows(PlainTable):
             self.move_cursor(row=self.cursor_row, animate=False)
 
     def on_resize(self) -> None:
-        """Tell that other columns may be beyond the edge."""
+        """Tell that other columns may be beyond the edge; what fits by now is wrapped."""
+        headings, numbers = self._headings
+        rows = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in self._given]
+        if self._given and self._wrapped(headings, rows, numbers) != self._heights:
+            self.fill(headings, self._given, None, numbers=numbers)
         self.post_message(self.Fitted())
 
     def action_tell(self) -> None:
@@ -133,7 +143,9 @@ class Rows(PlainTable):
         """What the whole cell of ``column`` in line ``y`` says."""
         if self.show_header and y < self.header_height:
             return self.ordered_columns[column].label.plain
-        row = y - self.header_height * self.show_header + round(self.scroll_y)
+        line = y - self.header_height * self.show_header + round(self.scroll_y)
+        ends = list(accumulate(self._heights))
+        row = bisect_right(ends, line)
         return str(self.get_cell_at(Coordinate(row, column))) if row < self.row_count else ""
 
     def action_cursor_left(self) -> None:
@@ -180,11 +192,35 @@ class Rows(PlainTable):
             self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
-        self.add_rows([[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows])
+        drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
+        self._given, self._heights = rows, self._wrapped(headings, drawn, numbers)
+        self.has_tall_rows = max(self._heights, default=1) > 1
+        for cells, height in zip(drawn, self._heights, strict=True):
+            self.add_row(*cells, height=height)
         if rows:
             at = min(max(at, 0), len(rows) - 1)
             self.move_cursor(row=at, animate=False)
             self.call_after_refresh(self._show_cursor)
+
+    def _wrapped(self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]) -> list[int]:
+        """The height of each of ``rows``: no text of the last column is cut where all of it fits into the table."""
+        plain, last = [1] * len(rows), len(headings) - 1
+        if not rows or last in numbers or not self.size.width:
+            return plain
+        widths = [max(map(cell_len, (name, *(row[at].plain for row in rows)))) for at, name in enumerate(headings[:-1])]
+        padding = 2 * self.cell_padding
+        room = self.scrollable_content_region.width - sum(widths) - padding * len(headings)
+        if room < _LEAST_WRAPPED or all(row[last].cell_len <= room for row in rows):
+            return plain
+        lines = [row[last].wrap(self.app.console, room, no_wrap=False) for row in rows]
+        for part in (part for each in lines for part in each):
+            part.rstrip()
+        heights = [max(len(each), 1) for each in lines]
+        if sum(heights) + self.header_height > self.size.height:
+            return plain
+        for row, each in zip(rows, lines, strict=True):
+            row[last] = Text("\n", end="").join(each)
+        return heights
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""

@@ -325,8 +325,8 @@ async def test_the_tabs_are_those_of_a_job_before_it_is_read(monkeypatch):
     app = NpuTui(job=JobScreen(Path("job")))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        line = next(line for line in rows(app) if "1 Ranks" in line)
-        assert "7 Findings" in line
+        line = next(line for line in rows(app) if "1 Findings" in line)
+        assert "7 Ranks" in line
         assert "Code lines" not in "\n".join(rows(app))
 
 

@@ -301,3 +301,21 @@ async def test_what_lanes_asked_back_is_not_taken_again(session):
         panel.fit(39)
         panel.take_blank(5)
         assert panel.styles.height.value == panel.usual + 5
+
+
+@pytest.mark.parametrize("size", [(120, 45), (120, 24), (80, 24)])
+async def test_texts_of_a_table_wrap_where_all_of_them_fit(session, size):
+    async with opened(session, size) as driver:
+        await driver.settle()
+        table = driver.table
+        rows = [("1", "one word " * 30), ("2", "short")]
+        table.fill(("#", "what"), rows, 0)
+        await driver.settle()
+        heights = [row.height for row in table.ordered_rows]
+        room = table.scrollable_content_region.width
+        fits = sum(max(1, -(-len(text) // (room - 8))) for _, text in rows) + 1 <= table.size.height
+        assert (heights[0] > 1) == fits
+        assert heights[1] == 1
+        if fits:
+            assert "…" not in str(table.get_row_at(0)[1])
+            assert table.beyond() == (0, 0)

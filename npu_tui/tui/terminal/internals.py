@@ -314,8 +314,11 @@ class SeenScreen(Screen[None], inherit_bindings=False):
 class PlainTable(DataTable[Text]):
     """A table of texts of one line, none of which a console is asked to lay out.
 
-    Rows have no labels, and columns stay in the order they came in.
+    Rows have no labels, and columns stay in the order they came in. Only where it ``has_tall_rows`` a text may have
+    several lines.
     """
+
+    has_tall_rows = False
 
     @property
     def ordered_columns(self) -> list[Column]:
@@ -330,7 +333,8 @@ class PlainTable(DataTable[Text]):
         columns = self.ordered_columns
         for cells in (self._data[key] for key in new_rows if key in self._data):
             for column in columns:
-                column.content_width = max(column.content_width, cells[column.key].cell_len)
+                lines = cells[column.key].split("\n") if self.has_tall_rows else (cells[column.key],)
+                column.content_width = max(column.content_width, *(line.cell_len for line in lines))
         super()._update_dimensions(())
 
     def _render_cell(
@@ -346,7 +350,8 @@ class PlainTable(DataTable[Text]):
         assert isinstance(text, Text)
         plain, right = text.plain, text.justify == "right"
         left = width - 2 * self.cell_padding - text.cell_len
-        if left < 0 or not plain.isprintable() or (right and plain.endswith(" ")):
+        is_tall = self.has_tall_rows and row_index >= 0
+        if is_tall or left < 0 or not plain.isprintable() or (right and plain.endswith(" ")):
             return super()._render_cell(row_index, column_index, base_style, width, cursor, hover)
         style, above = self._get_styles_to_render_cell(
             row_index == -1,
