@@ -25,7 +25,7 @@ from npu_tui.output.report_schema import Report  # noqa: E402
 from npu_tui.output.statement import written  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
 from npu_tui.output.whatif import whatif  # noqa: E402
-from npu_tui.profile.parts import Selection  # noqa: E402
+from npu_tui.profile.parts import WHOLE_TRACE, Selection  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.rules.model import MUCH_LOST  # noqa: E402
 from npu_tui.strings import say  # noqa: E402
@@ -82,9 +82,9 @@ def _figures(part: Profile, said: Report) -> Iterator[str]:
     if late is not None and late.gain_us and late.whatif:
         in_time = whatif(part, ["ranks in time"])
         if late.gain_us > 1.01 * in_time.gain_us:
-            yield f"late ranks gain {late.gain_us} us, by what-if {in_time.gain_us} us per {in_time.unit}"
+            yield f"late ranks gain {late.gain_us} us, by what-if {in_time.gain_us} us per {in_time.per}"
         if in_time.gain_us > in_time.step_us:
-            yield f"{in_time.unit} of {in_time.step_us} us gains {in_time.gain_us} us"
+            yield f"{in_time.per} of {in_time.step_us} us gains {in_time.gain_us} us"
 
 
 def _replayed(part: Profile, said: Report) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _plain(page: str) -> str:
 
 def parts(profile: Profile) -> Iterator[tuple[str, Profile]]:
     """A profile and its quarters."""
-    yield "", profile
+    yield "", profile.part(WHOLE_TRACE)  # a crop is judged as its range
     end = profile.trace.end
     for k in range(4):
         yield f" quarter {k + 1}", profile.part(Selection(Window(k * end // 4, (k + 1) * end // 4)))

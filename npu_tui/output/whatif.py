@@ -230,6 +230,8 @@ def _row(asked: Asked, alone: float, gain: float, after: float) -> Row:
 
 def replay_of(profile: Profile) -> tuple[int | None, Replay]:
     """The first device that can be replayed with the model of its run; raises ``NoReplayError`` without one."""
+    if profile.trace.health.cropped is not None:
+        raise NoReplayError(message("whatif.cropped"))
     replays = [(part.device, replay) for part, replay in profile.replays if replay is not None]
     if not replays:
         raise NoReplayError(message("whatif.no_model"))

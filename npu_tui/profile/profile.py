@@ -16,7 +16,6 @@ from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
-from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.memory import Memory
 from npu_tui.analysis.overlap import (
     DevicePart,
@@ -217,16 +216,6 @@ class Profile(Parted):
         if jump is None:
             return None
         return message("odd.clock_ahead" if jump.by > 0 else "odd.clock_behind", at=jump.at, by=abs(jump.by))
-
-    @shared
-    def capturing(self) -> Message | None:
-        """That the profile is one of a graph's capture, in which nothing runs; None if it is not."""
-        from npu_tui.analysis.borrowed import capture_time
-
-        time = capture_time(self.trace)
-        if time < A_PART * self.trace.end or not time:
-            return None
-        return message("finding.verdict.capturing", time=time, total=self.trace.end)
 
     @shared
     def starved(self) -> list[StarvedLaunch]:
@@ -504,12 +493,12 @@ class Profile(Parted):
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
-        from npu_tui.rules.unfinished import with_what_is_missing
+        from npu_tui.rules.unfinished import capturing, with_what_is_missing
 
         if self.judged is not None:
             return self.judged.findings
         self.compute_ahead()
-        unsafe = self.clock_jump or self.capturing
+        unsafe = self.clock_jump or capturing(self.trace)
         if len(self.trace.slices) < _LARGE:
             found = find(self._judged, 1, unsafe)
         else:

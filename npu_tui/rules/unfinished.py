@@ -1,13 +1,16 @@
-"""What is said of a profile of which a part is not there: its analysis has not ended, or no device was recorded."""
+"""What is said of a profile of which a part is not there: its analysis has not ended, no device, or nothing ran."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from npu_tui.analysis.borrowed import capture_time
+from npu_tui.analysis.limits import A_PART
 from npu_tui.load.find import Source, writer_of
 from npu_tui.load.raw import unfinished, without_device
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 
 _RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
 """Advice to record what was recorded, and waits to be analysed."""
@@ -31,6 +34,12 @@ def with_what_is_missing(found: Findings, source: Source) -> Findings:
         why = message(f"finding.verdict.device_{without_device(file, survey) or 'unknown'}")
         return replace(found, verdict=(*found.verdict, why))
     return found
+
+
+def capturing(trace: Trace) -> Message | None:
+    """That the trace is one of a graph's capture, in which nothing runs; None if it is not."""
+    time = capture_time(trace)
+    return message("finding.verdict.capturing", time=time, total=trace.end) if time > A_PART * trace.end else None
 
 
 def _advised(finding: Finding, instead: Message) -> Finding:

@@ -16,6 +16,7 @@ from measured import answers, profile_at
 from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
+from npu_tui.output.whatif import NoReplayError, replay_of
 from npu_tui.profile.parts import WHOLE_TRACE, parse_range
 from npu_tui.profile.selection import part_of
 from npu_tui.trace.model import Trace
@@ -195,6 +196,8 @@ def test_a_crop_is_judged_as_its_range_is(fixture: Path, tmp_path: Path) -> None
     assert cropped.facts[0].sums == whole.facts[0].sums
     said, meant = ([each.id for each in part.findings.findings if each.part_of is None] for part in (cropped, whole))
     assert set(said[:2]) == set(meant[:2])
+    with pytest.raises(NoReplayError):
+        replay_of(profile_at(tmp_path / "part.json"))
     again = profile_at(crop(tmp_path / "part.json", tmp_path, "--range", "0ns..", name="again.json"))
     assert again.trace.health.cropped is not None
 
