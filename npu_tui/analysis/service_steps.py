@@ -102,17 +102,14 @@ def inner_rows(service: Service, keys: U64) -> I64:
         return outer
     total = np.append(np.uint64(0), np.cumsum((members.rid.astype(np.uint64) + np.uint64(1)) * _MIXING))
     of_rids = total[members.offset[1:]] - total[members.offset[:-1]]
-    rank = np.empty(len(batches), np.int64)
-    rank[np.lexsort((-batches.end, batches.start))] = np.arange(len(batches))
+    silent = summed(members.batch, (members.iter != UNKNOWN).astype(np.int64), len(batches)) == 0
     for name in names.tolist():
         mine, others = (rows[chosen] for chosen in (batches.name[rows] == name, batches.name[rows] != name))
-        _, group = np.unique(of_rids[np.append(others, mine)], return_inverse=True)
-        # Within the same requests the last one that began before is searched, of several at a time the longest one.
-        place = group.astype(np.int64) * (len(batches) + 1) + rank[np.append(others, mine)]
-        order = np.argsort(place[: len(others)], kind="stable")
-        at = np.searchsorted(place[: len(others)][order], place[len(others) :]) - 1
-        found = others[order[np.maximum(at, 0)]] if len(others) else mine
-        same = (at >= 0) & (of_rids[found] == of_rids[mine])
+        both = np.append(others, mine)
+        # Of several that began at a time the longest one lies around the others, or that which tells the turns.
+        order = np.lexsort((both, silent[both], -batches.end[both], batches.start[both]))
+        found = _last_before(of_rids[both], order, len(others))
+        found, same = others[found], found >= 0
         same &= np.maximum(batches.end[mine] - batches.end[found], 0) <= HALF * (batches.end - batches.start)[mine]
         if same.mean() > HALF:
             outer[mine[same]] = found[same]
@@ -288,16 +285,22 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
     if not len(schedules):
         return np.full(len(row), -1)
     both = np.append(schedules, row)
-    _, key = np.unique(keys[both] + engine[both].astype(np.uint64) * _MIXING, return_inverse=True)
-    time = np.append(batches.start[schedules], batches.end[row])
-    rank = np.empty(len(both), np.int64)
-    rank[np.argsort(time, kind="stable")] = np.arange(len(both))
-    place = key.ravel().astype(np.int64) * len(both) + rank
-    first = np.argsort(place[: len(schedules)], kind="stable")
-    at = np.searchsorted(place[: len(schedules)][first], place[len(schedules) :]) - 1
-    found = schedules[first[np.maximum(at, 0)]]
-    same = (at >= 0) & (key.ravel()[first[np.maximum(at, 0)]] == key.ravel()[len(schedules) :]) & (keys[row] > 0)
-    return np.where(same, found, -1)
+    key = keys[both] + engine[both].astype(np.uint64) * _MIXING
+    order = np.argsort(np.append(batches.start[schedules], batches.end[row]), kind="stable")
+    found = _last_before(key, order, len(schedules))
+    return np.where((found >= 0) & (keys[row] > 0), schedules[found], -1)
+
+
+def _last_before(key: U64, order: I64, count: int) -> I64:
+    """Of each row behind the first ``count``: the last of these with its ``key`` before it in ``order``, -1 without."""
+    _, group = np.unique(key, return_inverse=True)
+    rank = np.empty(len(key), np.int64)
+    rank[order] = np.arange(len(key))
+    place = group.ravel().astype(np.int64) * len(key) + rank
+    by_place = np.argsort(place[:count])
+    at = np.searchsorted(place[:count][by_place], place[count:]) - 1
+    found = by_place[np.maximum(at, 0)]
+    return np.where((at >= 0) & (group.ravel()[found] == group.ravel()[count:]), found, -1)
 
 
 def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
