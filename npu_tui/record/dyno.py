@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_tui.record.file_recording import followed
-from npu_tui.record.http import ANSWER_SECONDS
+from npu_tui.record.http import ANSWER_SECONDS, answering
 from npu_tui.record.outputs import outputs_below
 from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError
 from npu_tui.record.request import RecordRequest
@@ -47,17 +47,19 @@ class Daemon:
         try:
             with socket.create_connection(self._place, ANSWER_SECONDS) as plain:
                 wire = plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname=self._place[0])
-                wire.sendall(_LENGTH.pack(len(content)) + content)
-                length = _LENGTH.unpack(_received(wire, _LENGTH.size))[0]
-                if not 0 <= length <= _MOST_BYTES:
-                    raise ValueError(f"{length} bytes")
-                found = json.loads(_received(wire, length))
+                with answering(wire, ANSWER_SECONDS):
+                    wire.sendall(_LENGTH.pack(len(content)) + content)
+                    length = _LENGTH.unpack(_received(wire, _LENGTH.size))[0]
+                    if not 0 <= length <= _MOST_BYTES:
+                        raise ValueError(f"{length} bytes")
+                    data = _received(wire, length)
+                found = json.loads(data)
         except TimeoutError:
             waited = ANSWER_SECONDS * 1e9
             raise RecordError(message("record.no_answer", url=self.address, waited=waited)) from None
         except ConnectionRefusedError:
             raise RecordError(message("record.no_daemon", address=self.address)) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise RecordError(message("record.broken_answer", url=self.address, why=why)) from None
         if not isinstance(found, dict):
@@ -100,7 +102,7 @@ def record_by_daemon(daemon: Daemon, wanted: RecordRequest, clock: RecordClock) 
         "process_limit": _PROCESSES,
     })  # fmt: skip
     matched = answer.get("processesMatched")
-    if not matched or answer.get("commandStatus") == "ineffective":
+    if not isinstance(matched, list) or not matched or answer.get("commandStatus") == "ineffective":
         raise RecordError(message("record.no_process", address=daemon.address))
     yield Progress("waiting", message("record.daemon_asked", address=daemon.address, count=len(matched), step=step))
     deadline, begun, told = Deadline(clock, wanted.patience), False, None

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +21,34 @@ ANSWER_SECONDS = 10.0
 """A server that is well answers a question about itself in so many seconds."""
 
 
+_WHOLE_TIMES = 2
+"""How many times the seconds of silence that are waited for a whole answer may take, however it trickles."""
+
+
+@contextmanager
+def answering(wire: socket.socket, seconds: float) -> Iterator[None]:
+    """What is heard on ``wire`` meanwhile. Raises ``TimeoutError`` where not all is there after twice ``seconds``."""
+    is_over = Event()
+
+    def end() -> None:
+        is_over.set()
+        with suppress(OSError):
+            wire.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(_WHOLE_TIMES * seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError):
+        if not is_over.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if is_over.is_set():
+        raise TimeoutError
+
+
 class HttpAnswer(Struct, frozen=True):
     """What a server answered: its ``status``, and the beginning of the ``body``."""
 
@@ -28,7 +60,7 @@ class HttpAnswer(Struct, frozen=True):
         """The object that it is, empty where it is none."""
         try:
             found = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -56,9 +88,11 @@ class Server:
         body = None if fields is None else json.dumps(fields).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            connection.request(method, self._path + path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read(_MOST_BYTES)
+            connection.connect()
+            with answering(connection.sock, seconds):
+                connection.request(method, self._path + path, body, headers)
+                answer = connection.getresponse()
+                content = answer.read(_MOST_BYTES)
             if answer.length and len(content) < _MOST_BYTES:
                 raise http.client.IncompleteRead(content, answer.length)
             return HttpAnswer(answer.status, content)

@@ -42,9 +42,10 @@ class ServiceSwitch:
     def _read(self) -> dict[str, Any]:
         try:
             found = orjson.loads(read_regular(self.file, _LARGEST))
+            orjson.dumps(found)  # it reads deeper ones than it writes
         except OSError as error:
             raise unreadable(self.file, error) from error
-        except orjson.JSONDecodeError:
+        except (orjson.JSONDecodeError, TypeError):
             found = None
         if not isinstance(found, dict):
             raise RecordError(message("record.bad_switch", path=str(self.file)))

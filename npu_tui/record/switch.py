@@ -53,7 +53,8 @@ class Switch:
             raise unreadable(self.path, error) from error
         try:
             settings = orjson.loads(content)
-        except orjson.JSONDecodeError:
+            orjson.dumps(settings)  # it reads deeper ones than it writes
+        except (orjson.JSONDecodeError, TypeError):
             settings = None
         if not isinstance(settings, dict) or len(content) > _MOST_BYTES:
             raise RecordError(message("record.bad_switch", path=str(self.path)))

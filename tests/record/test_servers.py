@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import shutil
+import socket
 import struct
 import threading
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.http import Server
@@ -19,6 +26,7 @@ from npu_tui.record.progress import Progress, RecordError
 from npu_tui.record.request import RecordRequest
 from npu_tui.record.service import record_service
 from npu_tui.record.serving import record_server
+from npu_tui.record.switch import Switch
 from tests.record.live import FastClock, daemon, http_server, stages
 
 PROFILE = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
@@ -225,3 +233,87 @@ def test_a_service_that_does_not_look_is_said_not_to(tmp_path: Path) -> None:
         with pytest.raises(RecordError) as told:
             list(record_service(file, RecordRequest(tmp_path), FastClock()))
         assert told.value.message.code == code
+
+
+@contextmanager
+def bytes_server(pieces: Callable[[], Iterator[bytes]], pause: float = 0.0) -> Iterator[str]:
+    """A server that answers whatever it is asked with ``pieces``."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                wire, _ = listening.accept()
+                with wire, suppress(OSError):
+                    wire.recv(1 << 16)
+                    for piece in pieces():
+                        wire.sendall(piece)
+                        time.sleep(pause)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], float]] = {
+    "one letter at a time": (lambda: itertools.repeat(b"H"), 0.05),
+    "a header without an end": (lambda: itertools.chain([OK], itertools.repeat(b"x" * 1000)), 0.0),
+    "headers without an end": (lambda: itertools.chain([OK], itertools.repeat(b"a: b\r\n")), 0.02),
+    "a body that trickles": (lambda: itertools.chain([OK, b"\r\n"], itertools.repeat(b"{")), 0.05),
+    "nothing": (lambda: iter(()), 0.0),
+    "noise": (lambda: iter([bytes(range(256)) * 40]), 0.0),
+    "a length below 0": (lambda: iter([OK, b"Content-Length: -5\r\n\r\n{}"]), 0.0),
+    "a chunk of 2**64": (lambda: iter([OK, b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx"]), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_server_is_given_up_in_time(name: str) -> None:
+    pieces, pause = HOSTILE[name]
+    begun = time.monotonic()
+    with bytes_server(pieces, pause) as address, suppress(RecordError):
+        answer = Server(f"http://{address}").ask("GET", "/", seconds=0.3)
+        assert len(answer.body) <= 1 << 16
+        assert answer.fields == {}
+    assert time.monotonic() - begun < 5
+
+
+@given(
+    st.sampled_from(
+        [
+            b"[" * 500_000,
+            b'{"nputrace":5,"current_step":"x","processesMatched":5}',
+            b"7",
+            b'"x"',
+            b"{",
+            b"",
+            b'{"current_step":1e400}',
+            b'{"processesMatched":{"a":1},"commandStatus":[]}',
+            b"\xff" * 9,
+        ]
+    ),
+    st.sampled_from([None, -1, 0, 1 << 30, 3]),
+)
+def test_a_hostile_daemon_is_told(tmp_path_factory: pytest.TempPathFactory, body: bytes, length: int | None) -> None:
+    said = struct.pack("=i", len(body) if length is None else length) + body
+    wanted = RecordRequest(tmp_path_factory.mktemp("out"), 2, 0, (), None, patience=0.1)
+    with bytes_server(lambda: iter([said])) as address, pytest.raises(RecordError):
+        for _ in record_by_daemon(Daemon(address), wanted, FastClock()):
+            pass
+
+
+@given(st.sampled_from([b"[" * 100_000, b"{}", b'{"start_step":1e400,"active":"x"}', b'{"stop_step":[]}', b"\xff", b"",
+                        b'{"prof_dir":7,"experimental_config":[1]}', b'{"a":' * 300 + b"1" + b"}" * 300]),
+       st.booleans())  # fmt: skip
+def test_a_hostile_switch_is_told_or_written(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, hole: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("switch")
+    path = folder / "profiler_config.json"
+    path.write_bytes(content)
+    if hole:
+        os.truncate(path, 1 << 40)
+    with suppress(RecordError):
+        switch = Switch(folder)
+        switch.on(RecordRequest(folder / "out", 2, 0, (), 5))
+        assert isinstance(json.loads(path.read_bytes()), dict)
