@@ -223,10 +223,13 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     }
     args = {"overlap.before": {"count": len(before), "all": every}}
     # What has no device, without a profile of the NPU beside it, misses one thing: that.
-    is_alone = subject_named(source.kind).is_alone and not parts
-    missing = [source.kind] if is_alone else [id for id, holds in applies.items() if holds]
+    foreign = source.kind == "chrome_trace" and not parts  # of another tool: one reason for all that is not known
+    is_alone = (subject_named(source.kind).is_alone and not parts) or foreign
+    missing = [id for id, holds in applies.items() if holds] if foreign or not is_alone else []
+    missing = [source.kind, *missing] if is_alone else missing
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
+    reasons |= dict.fromkeys(missing if foreign else (), "not_checked.chrome_trace")
     said = {id: say(reasons[id], **args.get(id, {})) for id in missing}
     if profile.clock_jump is not None and "dispatch" in said:
         said["dispatch"] = words(profile.clock_jump)

@@ -94,7 +94,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
             blocks += _memory(report.memory)
         elif table.id == "files" and not is_alone(report):
             blocks += _missing(report.files)
-    blocks += [Heading(say("table.again")), Items(tuple(profile_again(report)))]
+    again = tuple(profile_again(report))
+    blocks += [Heading(say("table.again")), Items(again)] if again else []
     if report.not_checked:
         blocks += [Heading(say("report.not_checked")), Items(_not_checked(report))]
     blocks += [Heading(say("report.health")), Items(tuple(_health(report)))]

@@ -80,12 +80,20 @@ def is_alone(report: Report) -> bool:
 def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
-    on_gpu = report.source.kind == "kineto"
-    lines = [say(f"again.{report.source.kind}")] if is_alone(report) else []
-    lines += [say(key) for key, ids in _NEEDS if missing.intersection(ids) and (key == "again.steps" or not on_gpu)]
+    kind, writer = report.source.kind, report.source.writer
+    if kind == "chrome_trace" and is_alone(report):
+        return []
+    on_gpu, of_torch = kind == "kineto", kind not in ("kineto", "msprof_json") and writer not in ("msprof", "mindspore")
+    lines = [say(f"again.{kind}")] if is_alone(report) else []
+    if on_gpu and "device" in missing:
+        lines.append(say("again.kernels"))
+    needs = _NEEDS if of_torch else [need for need in _NEEDS if on_gpu and need[0] == "again.steps"]
+    lines += [say(key) for key, ids in needs if missing.intersection(ids)]
+    if not (of_torch or on_gpu) and missing.intersection(("apis", "communication.planes", "dispatch.drains.cause")):
+        lines.append(say(f"again.{writer or 'msprof'}"))
     if 0 < report.source.step_count < FEWEST_STEPS:
         lines.append(say("again.few", steps=report.source.step_count))
-    overhead = [] if on_gpu or is_alone(report) else [say("again.overhead")]
+    overhead = [say("again.overhead")] if of_torch and not is_alone(report) else []
     ways = subject_named(report.source.kind).ways
     return [*lines, *overhead, *([say(ways)] if ways else [])]
 

@@ -6,7 +6,7 @@ from typing import Literal, cast, get_args
 
 from npu_tui.load.find import Source
 from npu_tui.load.graph_dump import is_graph
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.kineto import is_kineto, runtime_calls
 from npu_tui.trace.model import Trace
 
 SourceKind = Literal[
@@ -46,5 +46,6 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     if kinds and all(map(is_graph, kinds)):
         return "graph_dump"
     if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
-        return "chrome_trace"
+        # Kineto without its device: calls of a runtime are recorded, and nothing that they launched.
+        return "kineto" if len(runtime_calls(trace)) else "chrome_trace"
     return "trace_view_json" if any(layer.kind == "python" for layer in trace.layers) else "msprof_json"

@@ -493,7 +493,7 @@ class Profile(Parted):
     def findings(self) -> Findings:
         """The findings of all devices that did anything. Raises ``InputError`` as ``collectives`` does."""
         from npu_tui.rules.find import find
-        from npu_tui.rules.unfinished import capturing, with_what_is_missing
+        from npu_tui.rules.unfinished import capturing, with_launches, with_what_is_missing
 
         if self.judged is not None:
             return self.judged.findings
@@ -504,6 +504,7 @@ class Profile(Parted):
         else:
             with heap.kept():
                 found = find(self._judged, self.threads, unsafe)
+        found = with_launches(found, self.trace, self.kind)
         return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)
 
     @once

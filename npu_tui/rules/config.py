@@ -57,7 +57,7 @@ def environment(facts: Facts) -> Draft | Skipped | None:
     """Variables of the environment that cost time."""
     recorded = facts.inputs.setup.environment or {}
     costly = [name for name, odd in ENVIRONMENT if name in recorded and odd(recorded[name])]
-    queue = queue_is_off(facts)
+    queue = facts.is_of_torch and queue_is_off(facts)
     if not costly and not queue:
         return None if facts.has("metadata") else Skipped(message("finding.needs.metadata"))
     values = [f"{name}={brief(recorded[name], 40)}" if recorded[name] else name for name in costly]

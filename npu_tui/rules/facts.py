@@ -77,6 +77,13 @@ class Facts(TraceSlices):
         met, rest = int(slices.end[first] - slices.start[first]), int(slices.end[busy].max() - slices.end[first])
         return first if device.collective[first] and met > rest > 0 else -1
 
+    @once
+    def is_of_torch(self) -> bool:
+        """Whether the program is one of PyTorch, as far as the trace tells: of Python, and not of MindSpore."""
+        layers = self.trace.layers
+        python = any(layer.kind == "python" and layer.lanes for layer in layers)
+        return python and not any(layer.name == "MindSpore" for layer in layers)
+
     @property
     def is_whole(self) -> bool:
         """Whether all of the trace is judged, except for a warm-up."""

@@ -114,7 +114,9 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
         if isinstance(answer, Skipped):
             return answer
         found = (answer,) if isinstance(answer, Draft) else answer or ()
-        return tuple(_on_gpu(rule, draft) for draft in found) if facts.on_gpu else found
+        if facts.on_gpu:
+            return tuple(_on_gpu(rule, draft) for draft in found)
+        return found if facts.is_of_torch else tuple(_without_torch(rule, draft) for draft in found)
 
     if threads > 1:
         # The model takes longest: it is begun first, and the rules that wait for it come last.
@@ -143,6 +145,36 @@ def _on_gpu(rule: Rule, draft: Draft) -> Draft:
     every = advise(*(rule.gpu or ()))
     advice = tuple(text for text in draft.advice or () if text in every) or every
     return replace(draft, advice=advice, unexplained=loss)
+
+
+OF_TORCH = frozenset(
+    f"finding.advice.{word}"
+    for word in (
+        "task_queue", "binding", "jit_compile", "metrics_rarely", "copy_back", "non_blocking", "prefetch", "inference",
+        "foreach", "graph", "fewer_operators", "larger_packets", "expandable", "empty_cache", "record_host",
+        "fused_optimizer", "prefetch_weights", "gather_less", "asynchronous", "mc2", "share.softmax", "internal_format",
+        "gc", "workers", "workers_more", "pin_memory", "pause_record", "work_on_device", "engine_async", "affinity",
+        "ai_cpu_operators", "mixed_precision", "formats", "checkpointing", "leak_detach", "not_recorded",
+        "profile_again", "level1_tasks", "late_unknown", "launch_blocking", "overlap_steps",
+    )
+)  # fmt: skip
+"""Advice that names what only torch_npu and its profiler have."""
+_HOST = frozenset({"dispatch", "data"})
+"""Classes of findings about what the host does."""
+
+
+def _without_torch(rule: Rule, draft: Draft) -> Draft:
+    """``draft`` without the advice that only programs of torch_npu can follow."""
+    every = advise(*rule.advice) if draft.advice is None else draft.advice
+    kept = tuple(
+        text for text in every if text.code not in OF_TORCH and not text.code.startswith("finding.environment")
+    )
+    if every and not kept and rule.cls in _HOST:
+        kept = advise("host_ahead")
+    loss = draft.unexplained
+    if loss is not None:
+        loss = replace(loss, advice=tuple(text for text in loss.advice if text.code not in OF_TORCH))
+    return replace(draft, advice=kept, unexplained=loss)
 
 
 def _within(draft: Draft, facts: Facts) -> Draft:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.borrowed import capture_time
@@ -9,6 +12,7 @@ from npu_tui.analysis.limits import A_PART
 from npu_tui.load.find import Source, writer_of
 from npu_tui.load.raw import unfinished, without_device
 from npu_tui.rules.model import Finding, Findings
+from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
@@ -40,6 +44,23 @@ def capturing(trace: Trace) -> Message | None:
     """That the trace is one of a graph's capture, in which nothing runs; None if it is not."""
     time = capture_time(trace)
     return message("finding.verdict.capturing", time=time, total=trace.end) if time > A_PART * trace.end else None
+
+
+_LAUNCH = re.compile(r"(?:cuda|hip|musa|cu|xpu|ur)\w*Launch\w*", re.IGNORECASE)
+
+
+def with_launches(found: Findings, trace: Trace, kind: str) -> Findings:
+    """``found`` with what is known of a trace without a device: launches of another device, or another tool's trace."""
+    if [line.code for line in found.verdict if isinstance(line, Message)] != [_NO_DEVICE]:
+        return found
+    calls = runtime_calls(trace)
+    if kind == "kineto" and len(calls):
+        launches = np.array([_LAUNCH.match(name) is not None for name in trace.names] + [False])
+        count = int(np.count_nonzero(launches[trace.slices.name[calls]]))
+        return replace(found, verdict=(message("finding.verdict.no_kernels", count=count),))
+    if kind == "chrome_trace":
+        return replace(found, verdict=(message("finding.verdict.other_tool"),))
+    return found
 
 
 def _advised(finding: Finding, instead: Message) -> Finding:

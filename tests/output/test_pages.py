@@ -164,7 +164,7 @@ def test_pages_of_every_writer(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert main(["report", str(FIXTURES / name), "--format", "html"]) == 0
     read(capsys.readouterr().out)
     assert main(["report", str(FIXTURES / name), "--format", "markdown"]) == 0
-    assert "### How to profile again" in capsys.readouterr().out
+    assert ("### How to profile again" in capsys.readouterr().out) == ("chrome" not in name)
 
 
 @pytest.mark.parametrize("words", [["--range", "1ms..3ms"], ["--step", "21"]])
