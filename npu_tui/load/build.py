@@ -17,6 +17,7 @@ from npu_tui.load.args import JsonArgs
 from npu_tui.load.doubles import again, distinct_links, doubled_slices
 from npu_tui.load.json_events import NO_PROCESS, NO_THREAD, place_number
 from npu_tui.load.json_reader import WholeColumns
+from npu_tui.load.kineto import renamed
 from npu_tui.load.layers import (
     PairedEnds,
     ProcessPlan,
@@ -104,6 +105,7 @@ def build_trace(
     ``link`` takes links into ``whole`` that are not there yet, between threads that have slices.
     """
     whole.close()
+    renamed(whole.categories, whole.link_categories)
     large = whole.slice_count >= _SIDE_BY_SIDE
 
     def pair() -> PairedEnds:
@@ -121,6 +123,9 @@ def build_trace(
     start_ns = int(start.min()) if len(start) else _first_sample(whole)
     start -= start_ns
     end -= start_ns
+    short = int(np.count_nonzero(end - start <= 1))
+    if short > len(start) // 2 and int(end.max() - start.min()) < 2 * len(start):
+        health.warnings.append(message("odd.below_ns", count=short, all=len(start)))
     counter_pids = {pid for pid, _, _, _ in whole.series}
     categories_of = _categories_by_thread(whole, thread, category)
     further = [*categories_of][_MOST_LANES:]

@@ -456,7 +456,21 @@ def find_file(
     plain = folder / f"{stem}{suffix}"
     if plain.exists():
         return plain
+    survey = survey or Survey()
     for name in (stem, *others):
-        if newest := max((survey or Survey()).glob(folder, f"{name}_[0-9]*{suffix}"), default=None):
+        if name in others and (folder / f"{name}{suffix}").exists():
+            return folder / f"{name}{suffix}"
+        if newest := max(survey.glob(folder, f"{name}_[0-9]*{suffix}"), default=None):
             return newest
+    if "op_summary" in others:  # renamed, its columns tell it
+        return next((file for file in survey.glob(folder, f"*{suffix}") if is_op_summary(file, survey)), plain)
     return plain
+
+
+_OF_SUMMARY = (b"Op Name", b"Task Start Time(us)", b"Task Duration(us)")
+
+
+def is_op_summary(file: Path, survey: Survey) -> bool:
+    """Whether ``file`` is a table of kernels that msprof wrote, whatever its name is."""
+    header = survey.head(file).partition(b"\n")[0]
+    return all(column in header for column in _OF_SUMMARY)

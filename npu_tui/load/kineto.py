@@ -24,7 +24,7 @@ from npu_tui.load.survey import Survey
 from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
-from npu_tui.trace.kineto import DEVICE_CATEGORIES, LAUNCH, is_kineto, made_up_links
+from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, is_kineto, made_up_links
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import held_bytes, open_regular
 
@@ -34,6 +34,23 @@ _DEEPEST = 64
 _RUNTIME = ("_runtime", "_driver")
 """How the categories of calls end that may launch."""
 _GRAPH_LAUNCH = re.compile(r"(?:cuda|hip)GraphLaunch\w*")
+
+
+_BEFORE_1_11 = {
+    "Operator": "cpu_op", "Runtime": "cuda_runtime", "Kernel": KERNEL, "Memcpy": COPY, "Memset": FILL,
+    "Python function": _FRAMES,
+}  # fmt: skip
+"""What Kineto called its categories up to PyTorch 1.10, where links from launches were ``async``."""
+
+
+def renamed(categories: dict[str, int], link_categories: dict[str, int]) -> None:
+    """Give the categories of Kineto up to PyTorch 1.10 their later names; traces of others stay as they are."""
+    if not {"Operator", "Runtime"} <= categories.keys() or not categories.keys().isdisjoint(_BEFORE_1_11.values()):
+        return
+    for codes, names in ((categories, _BEFORE_1_11), (link_categories, {"async": LAUNCH})):
+        pairs = [(names.get(name, name), code) for name, code in codes.items()]
+        codes.clear()
+        codes.update(pairs)
 
 
 def link_launches(trace: Trace) -> None:

@@ -19,6 +19,7 @@ from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_launches, link_operations
 from npu_tui.load.open_file import OpenFile, open_file
+from npu_tui.load.times import beyond_reach
 from npu_tui.load.unpack import open_plain
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -99,7 +100,9 @@ class TextReading(Struct):
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
         trace.held = self.held
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
-            raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
+            beyond = beyond_reach(source.survey.head(files[0].path))
+            code = "input.no_time" if beyond is None else "input.beyond"
+            raise InputError(message(code, path=str(source.path), count=self.whole.count, time=beyond or ""))
         if on_gpu:
             link_launches(trace)
             link_operations(trace)

@@ -7,6 +7,7 @@ through a float, which has a grid of 0.25 us at epoch microseconds.
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
@@ -37,6 +38,15 @@ def parse_time(text: str) -> int:
     except (ArithmeticError, ValueError):
         return INVALID
     return time if _EARLIEST <= time <= _LATEST else INVALID
+
+
+_TS = re.compile(rb'"ts"\s*:\s*"?(\d+)')
+
+
+def beyond_reach(head: bytes) -> str | None:
+    """The first ``ts`` in the beginning of a text trace, if it does not fit into int64 nanoseconds; else None."""
+    first = next((match[1].decode() for match in _TS.finditer(head) if int(match[1])), "")
+    return first if len(first) > len(str(_LATEST)) or int(first or 0) * 1000 > _LATEST else None
 
 
 class Times:

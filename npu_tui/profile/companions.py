@@ -7,7 +7,7 @@ find their slices, and times become ns since the trace began.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -465,6 +465,25 @@ def _environment(metadata: Any) -> dict[str, str] | None:
     if not isinstance(values, dict):
         return None
     return {str(name): str(value) for name, value in values.items()}
+
+
+def memory_of_kineto(trace: Trace) -> Memory:
+    """The curves of the allocator of each device by the events of memory in a trace of Kineto."""
+    from npu_tui.load.kineto_memory import memory_events  # few traces have any
+    from npu_tui.load.unpack import plain_path
+
+    events = memory_events(plain_path(trace.files[0])) if trace.files else []
+    curves = []
+    for device in dict.fromkeys(event.device for event in events):
+        # Of events at one time the last counts.
+        last = {event.time - trace.start_ns: event for event in events if event.device == device}
+        time = np.array([*last], np.int64)
+        component = "PyTorch" if len({event.device for event in events}) == 1 else f"PyTorch, device {device}"
+        for amount in ("allocated", "reserved"):
+            values = np.array([getattr(event, amount) for event in last.values()], np.int64)
+            curves.append(MemoryCurve(component, cast(Amount, amount), time, values))
+    nothing = np.zeros(0, np.int64)
+    return Memory(tuple(curves), Allocations(Coded([], nothing), nothing, nothing, nothing), ())
 
 
 def memory_of(tables: Tables) -> Memory:

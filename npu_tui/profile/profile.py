@@ -157,10 +157,10 @@ class Profile(Parted):
 
     @shared
     def memory(self) -> Memory:
-        """Memory of the device over time and its allocations, by the files beside the trace, else by a snapshot."""
-        from npu_tui.profile.companions import memory_of
+        """Memory over time and allocations, by the files beside the trace or its events, else by a snapshot."""
+        from npu_tui.profile.companions import memory_of, memory_of_kineto
 
-        recorded = memory_of(self.tables)
+        recorded = memory_of_kineto(self.trace) if is_kineto(self.trace) else memory_of(self.tables)
         beside = None if recorded.is_known else self.beside
         return recorded if beside is None or not beside.placed else beside.memory
 

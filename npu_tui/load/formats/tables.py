@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from npu_tui.load.companion_schema import is_op_summary
 from npu_tui.load.format import Format, Source, rank_above
 from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.survey import Survey
@@ -34,11 +35,14 @@ def _recognise(path: Path, survey: Survey) -> Source | None:
     """The tables of the profile at ``path``, or those beside the file ``path`` if it is one of them."""
     if not path.is_dir():
         rank = rank_above(path, survey)
-        return Source(path, path.parent, (), rank, TABLES, survey=survey) if _TABLE.fullmatch(path.name) else None
+        is_table = _TABLE.fullmatch(path.name) is not None or (path.suffix == ".csv" and is_op_summary(path, survey))
+        return Source(path, path.parent, (), rank, TABLES, survey=survey) if is_table else None
     exports = (child / MSPROF_OUTPUT for child in survey.folders(path, "PROF_*"))
     for folder in (path / OUTPUT, path, path / MSPROF_OUTPUT, *exports):
         if is_of_tables(folder, survey):
             return Source(path, folder, (), rank_above(folder / OUTPUT, survey), TABLES, survey=survey)
+    if any(is_op_summary(file, survey) for file in survey.glob(path, "*.csv")):
+        return Source(path, path, (), rank_above(path / OUTPUT, survey), TABLES, survey=survey)
     return None
 
 

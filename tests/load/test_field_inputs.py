@@ -1,0 +1,143 @@
+"""Inputs as they are passed on: tables under any name, one operator, old Kineto, times that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_hand import ByHand
+from measured import profile_at
+
+from npu_tui.cli.main import main
+from npu_tui.load.errors import InputError
+from npu_tui.load.find import find_source
+from npu_tui.load.load import load
+from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.strings import words
+
+_HEADER = (
+    "Device_id,Task ID,Stream ID,Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Task Wait Time(us)"
+)
+
+
+def _summary(file: Path, devices: tuple[int, ...] = (0,)) -> Path:
+    rows = [
+        f"{device},{k},7,Add_{k},Add,AI_VECTOR_CORE,{1_790_000_000_000_000 + 500 * k}.25\t,120.5,0"
+        for device in devices
+        for k in range(8)
+    ]
+    file.write_text("\n".join([_HEADER, *rows, ""]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"), [("op_summary.csv", (0,)), ("kernels of monday.csv", (3,)), ("op_summary_all.csv", (0, 1))]
+)
+def test_a_table_of_kernels_is_read_under_any_name(tmp_path: Path, name: str, devices: tuple[int, ...]) -> None:
+    file = _summary(tmp_path / name, devices)
+    for path in (file, tmp_path):
+        assert sum(OVERLAP.make(profile_at(path)).values("computing")) == 8 * 120_500 * len(devices)
+
+
+@pytest.mark.parametrize("opened", ["", "OpBasicInfo.csv", "PipeUtilization.csv"])
+def test_one_operator_is_told_as_such(tmp_path: Path, opened: str) -> None:
+    folder = tmp_path / "OPPROF_20270203040506_QWERTY"
+    folder.mkdir()
+    (folder / "OpBasicInfo.csv").write_text(
+        "Op Name,Op Type,Task Duration(us),Block Dim,Device Id,\nfused_norm,vector,12.5,40,0,\n"
+    )
+    (folder / "PipeUtilization.csv").write_text(
+        "block_id,sub_block_id,aiv_time(us),aiv_vec_ratio,aiv_mte2_ratio,\n0,vector0,11,0.5,0.75,\n1,vector0,11,0.3,0.25,\n"
+    )
+    with pytest.raises(InputError) as refused:
+        load(find_source(folder / opened))
+    said = words(refused.value.message)
+    assert "fused_norm, 12.50 µs, Block Dim 40" in said
+    assert "aiv mte2 (50.0%), aiv vec (40.0%)" in said
+
+
+def _of_2020(extra: bool) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    for k in range(20):
+        at = 1_600_000_000_000_000 + 200 * k
+        names = {"Operator": "aten::add", "Runtime": "cudaLaunchKernel", "Kernel": "vectorized_add"}
+        for n, (cat, name) in enumerate(names.items()):
+            pid, tid = (0, "stream 7") if cat == "Kernel" else (99, "99")
+            length = 80 if cat == "Kernel" else 20 - 8 * n
+            args = {"correlation": k, "device": 0, "stream": 7}
+            event = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": at + 5 * n}
+            events.append(event | {"dur": length, "args": args})
+        link = {"cat": "async", "name": "launch", "id": k}
+        events.append(link | {"ph": "s", "pid": 99, "tid": 99, "ts": at + 5})
+        events.append(link | {"ph": "f", "pid": 0, "tid": "stream 7", "ts": at + 10, "bp": "e"})
+        if extra:
+            copy = {"ph": "X", "cat": "Memcpy", "name": "Memcpy DtoH", "pid": 0, "tid": "stream 7"}
+            events.append(copy | {"ts": at + 100, "dur": 10, "args": {"device": 0}})
+    return events
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_kineto_before_its_categories_were_renamed(tmp_path: Path, extra: bool) -> None:
+    path = tmp_path / "old.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": _of_2020(extra)}))
+    profile = profile_at(path)
+    assert profile.kind == "kineto"
+    assert OVERLAP.make(profile).values("computing") == [20 * 80_000]
+    assert len(profile.dispatch[0].link) == 20
+    assert sum(int(device.copy.sum()) for device in profile.device_slices) == (20 if extra else 0)
+
+
+@pytest.mark.parametrize("form", ["{}", '"{}"'])
+def test_times_beyond_what_fits_are_told_as_such(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "trace.json"
+    times = [form.format(77_000_000_000_000_000 + 5 * k) for k in range(6)]
+    events = [f'{{"ph":"{"BE"[k % 2]}","name":"draw","pid":1,"tid":1,"ts":{time}}}' for k, time in enumerate(times)]
+    path.write_text(f"[{','.join(events)}]")
+    with pytest.raises(InputError) as refused:
+        load(path)
+    assert "do not fit" in words(refused.value.message)
+    assert "77000000000000000" in words(refused.value.message)
+
+
+@pytest.mark.parametrize("below", [0.0004, 0.00062])
+def test_times_below_a_nanosecond_are_told(tmp_path: Path, below: float) -> None:
+    path = tmp_path / "trace.json"
+    events = [
+        {"ph": "X", "name": "MOV", "pid": "core0", "tid": "SCALAR", "ts": k * below, "dur": below} for k in range(200)
+    ]
+    path.write_text(json.dumps({"traceEvents": events}))
+    trace = load(path)
+    assert any(warning.code == "odd.below_ns" for warning in trace.health.warnings)
+
+
+def test_memory_of_kineto_is_a_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = ByHand(gpu=True)
+    for k in range(10):
+        trace.launch("gemm", 20.0 * k, 20.0 * k + 6, 10)
+        args = {
+            "Device Type": 1,
+            "Device Id": 2,
+            "Bytes": 512,
+            "Total Allocated": 1000 * (k + 1),
+            "Total Reserved": 20_000,
+        }
+        event = {
+            "ph": "i",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 4001,
+            "tid": 4001,
+            "ts": trace.began / 1000 + 20 * k + 1,
+        }
+        trace.events.append(event | {"args": args})
+        host = {"Device Type": 0, "Device Id": -1, "Total Allocated": 7, "Total Reserved": 0}
+        trace.events.append(event | {"args": host})
+    path = trace.write(tmp_path)
+    curves = {curve.amount: curve for curve in profile_at(path).memory.curves}
+    assert curves["allocated"].value.tolist() == [1000 * (k + 1) for k in range(10)]
+    assert curves["reserved"].peak[1] == 20_000
+    assert curves["allocated"].time[3] == 61_000
+    assert main(["query", str(path), "select count(*) from memory"]) == 0
+    assert "20" in capsys.readouterr().out
