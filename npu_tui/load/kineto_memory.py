@@ -46,10 +46,11 @@ def _events_in(content: mmap.mmap) -> list[MemoryEvent]:
         args = event.get("args") if event else None
         # Device Type 0 is the host, whose totals are not tracked.
         if event and isinstance(args, dict) and args.get("Device Type") != 0:
-            values = [args.get(name) for name in _TOTALS]
-            if all(type(value) is int for value in values) and isinstance(event.get("ts"), int | Decimal):
-                device = args.get("Device Id")
-                found.append(MemoryEvent(round(event["ts"] * 1000), device if type(device) is int else 0, *values))
+            allocated, reserved = (args.get(name) for name in _TOTALS)
+            time, device = event.get("ts"), args.get("Device Id")
+            if isinstance(allocated, int) and isinstance(reserved, int) and isinstance(time, int | Decimal):
+                device = device if isinstance(device, int) else 0
+                found.append(MemoryEvent(round(time * 1000), device, allocated, reserved))
         at = content.find(_NAME, at + 1)
     return sorted(found, key=lambda event: event.time)
 

@@ -100,7 +100,7 @@ class TextReading(Struct):
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
         trace.held = self.held
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
-            beyond = beyond_reach(source.survey.head(files[0].path))
+            beyond = beyond_reach(source.survey.head(source.path))
             code = "input.no_time" if beyond is None else "input.beyond"
             raise InputError(message(code, path=str(source.path), count=self.whole.count, time=beyond or ""))
         if on_gpu:

@@ -7,7 +7,7 @@ find their slices, and times become ns since the trace began.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -481,7 +481,7 @@ def memory_of_kineto(trace: Trace) -> Memory:
         component = "PyTorch" if len({event.device for event in events}) == 1 else f"PyTorch, device {device}"
         for amount in ("allocated", "reserved"):
             values = np.array([getattr(event, amount) for event in last.values()], np.int64)
-            curves.append(MemoryCurve(component, cast(Amount, amount), time, values))
+            curves.append(MemoryCurve(component, amount, time, values))
     nothing = np.zeros(0, np.int64)
     return Memory(tuple(curves), Allocations(Coded([], nothing), nothing, nothing, nothing), ())
 
