@@ -103,8 +103,8 @@ def test_the_page_is_whole_and_needs_nothing_else(page: str) -> None:
     reader = read(page)
     assert page.startswith("<!DOCTYPE html>")
     assert reader.tags.count("script") == 1
-    assert reader.tags.count("svg") == 3  # how the time of the device was spent, its bars in it, and the timeline
-    assert reader.tags.count("style") == 3  # of the page and of each picture
+    assert reader.tags.count("svg") == 4  # how the device spent its time, its bars in it, the film, and the timeline
+    assert reader.tags.count("style") == 4  # of the page and of each picture
     swatches = page.count('<span class="swatch')
     assert page.count('<span class="whole"><span class="swatch') == swatches > 3  # a name stays beside its colour
     assert not {"link", "img", "iframe", "object", "foreignobject"} & set(reader.tags)
@@ -146,7 +146,7 @@ def test_the_page_says_what_the_report_says(page: str, found: dict[str, Any]) ->
     for each in found["findings"]:
         assert each["title"] in reader.words
         assert each["detail"] in reader.words
-    for words in ("Bound by dispatch.", "set Add_7=2", "How to profile again", "saves up to 1.234 ms"):
+    for words in ("Bound by dispatch.", "set Add_7=2", "How to profile again", "saves 1.234 ms per step"):
         assert words in reader.words
     numbers = re.findall(r'<td class="number" data-sort="([^"]+)"', page)
     assert len(numbers) > 50
@@ -266,7 +266,7 @@ def test_the_markdown_is_what_one_pastes(found: dict[str, Any]) -> None:
         "- 1.000 ms to 2.500 ms on Add_7 `Add_7`: seen Add_7",
         "- … and 2 more",
         "1. set Add_7=2",
-        "DISPATCH.FREE · saves up to 1.234 ms · confidence high · sources: A Add_7; B",
+        "DISPATCH.FREE · saves 1.234 ms per step · confidence high · sources: A Add_7; B",
         "**4. LOW",
         "Also true",
         "- `OP.SMALL` MEDIUM · ",
