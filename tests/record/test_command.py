@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
-from tests.record.live import live_job
+from npu_tui.record.progress import RecordClock
+from tests.record.live import FASTER, LIVE_JOB, FastClock, live_job
 
 HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 
@@ -34,6 +36,53 @@ def test_a_recording_is_reported_and_compared_with_the_one_before(
     assert "\nbase " in said
     assert "\nnew " in said
     assert len(list((tmp_path / "profiles").iterdir())) == 3
+
+
+ENDS = {
+    "deaf": "the job has not read",
+    "still": "no step has begun in",
+    "unstarted": "the job ended before the recording was complete",
+    "recording": "the job ended before the recording was complete",
+    "unwritten": "nothing was written in",
+    "raw": "its recording was broken off (1 of 1 profile)",
+    "unanalysed": "missing on this machine; run there where the job runs: ",
+    "exporting": "its analysis has written nothing for",
+    "joining": "its analysis has written nothing for",
+    "cut": "its analysis has written nothing for",
+    "failed": "its analysis ended without a trace",
+    "unsaid": "",
+}
+
+
+def test_every_point_at_which_a_job_can_end_is_tried() -> None:
+    points = runpy.run_path(str(LIVE_JOB))["POINTS"]
+    assert set(points) == set(ENDS)
+
+
+@pytest.mark.parametrize("point", ENDS)
+def test_a_job_that_ends_at_any_point_is_told_in_one_sentence_with_its_exit_code(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(RecordClock, "now", FastClock.now)
+    waits = RecordClock.wait
+    monkeypatch.setattr(RecordClock, "wait", lambda clock, seconds: waits(clock, seconds / FASTER))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # no msprof
+    wait = "150" if ENDS[point].endswith((" in", " for", "has not read")) else "2000"
+    with live_job(tmp_path, "--ends", point):
+        code = main(["record", str(tmp_path), "--wait", wait, "--python", sys.executable, "--report"])
+    said = capsys.readouterr()
+    last = said.err.splitlines()[-1]
+    if ENDS[point]:
+        assert code == 3
+        assert last.startswith("npu-tui: ")
+        assert ENDS[point] in last
+        assert said.out == ""
+    else:
+        assert code == 0
+        assert "complete: 1 profile" in last
+        assert "DISPATCH" in said.out
+    assert json.loads((tmp_path / "profiler_config.json").read_bytes())["start_step"] == 0
+    assert not list(tmp_path.glob(".*.part"))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -62,36 +62,6 @@ def test_only_the_ranks_asked_for_record(tmp_path: Path) -> None:
         assert told.value.message.code == "record.no_rank"
 
 
-ENDS = {
-    "deaf": "record.not_read",
-    "still": "record.no_step",
-    "unstarted": "record.ended_meanwhile",
-    "recording": "record.ended_meanwhile",
-    "unwritten": "record.nothing_written",
-    "raw": "record.broken",
-    "unanalysed": "record.no_analyser",
-    "exporting": "record.stuck",
-    "joining": "record.stuck",
-    "cut": "record.stuck",
-    "failed": "record.failed",
-}
-
-
-@pytest.mark.parametrize("point", ENDS)
-def test_a_recording_that_breaks_off_says_why(point: str, tmp_path: Path) -> None:
-    with live_job(tmp_path, "--ends", point):
-        source, asked = (
-            RecordingSource(tmp_path, python="python-that-is-not-there"),
-            wanted(tmp_path, patience=50.0),
-        )
-        with pytest.raises(RecordError) as told:
-            list(Recorder(source, asked).record(FastClock()))
-        code = told.value.message.code
-        assert code == ("record.no_python" if point == "unanalysed" else ENDS[point])
-        assert settings(tmp_path)["start_step"] == 0
-        assert not list(tmp_path.glob(".*.part"))
-
-
 def test_an_analysis_that_does_not_tell_its_end_is_complete_once_it_settles(tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", "unsaid"):
         assert stages(Recorder(RecordingSource(tmp_path), wanted(tmp_path)).record(FastClock()))[-1] == "complete"
