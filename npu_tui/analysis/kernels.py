@@ -438,7 +438,6 @@ def peak_of(chip: str | None) -> float:
     return _PEAKS[max(fitting, key=len)] if fitting else 0.0
 
 
-def is_half(dtypes: Coded, row: int) -> bool:
-    """Whether the first input of the kernel ``row`` has a 16-bit floating-point type."""
-    first = (dtypes.at(row) or "").split(";")[0].strip().upper().removeprefix("DT_")
-    return first in _HALF
+def is_half(kinds: str) -> bool:
+    """Whether the first data type of a kernel (``DT_BF16;FLOAT``) is a 16-bit floating-point one."""
+    return kinds.split(";")[0].strip().upper().removeprefix("DT_") in _HALF

@@ -219,7 +219,7 @@ def _flops(trace: Trace, launched: _Launched, kernels: KernelTable, shapes_of: S
         flops = np.full(len(row), np.nan)
     wide = np.zeros(len(row), np.bool_)
     for k in np.flatnonzero(matrix).tolist():
-        wide[k] = not is_half(kernels.dtypes, int(row[k]))
+        wide[k] = not is_half(kernels.dtypes.at(int(row[k])) or "")
     at = np.flatnonzero(convolution)
     if len(at):
         forward = at[~backward[at]]

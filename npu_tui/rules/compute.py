@@ -92,7 +92,7 @@ def computing_is(facts: Facts) -> list[Message]:
     shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
     kinds = [message("finding.shared", name=brief(name, 40), share=share) for name, share in shares.items()]
     where: Said = ""
-    for line, time in ranked(_lines_of(facts, operation_of(facts.trace, facts.kernels), length), 1):
+    for line, time in ranked(lines_by(facts, operation_of(facts.trace, facts.kernels), length), 1):
         where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
     return [message("finding.verdict.computing", kinds=kinds[:_MOST_KINDS], where=where)] if kinds else []
 
@@ -167,12 +167,12 @@ def _launched_by(facts: Facts, wanted: set[str]) -> list[Message]:
     while (inside := (hosts.parent[at] >= 0) & copying[hosts.parent[at]]).any():  # contiguous calls clone calls copy_
         at = np.where(inside, hosts.parent[at], at)
     names = Counter(trace.names[name] for name in trace.slices.name[hosts.item[at]].tolist())
-    lines = [line_of(line) for line, _ in ranked(_lines_of(facts, operations, np.ones(len(operations))), 3)]
+    lines = [line_of(line) for line, _ in ranked(lines_by(facts, operations, np.ones(len(operations))), 3)]
     parts = [message("finding.share.launched", operations=most_common(names))]
     return [*parts, message("finding.share.lines", lines=lines)] if lines else parts
 
 
-def _lines_of(facts: Facts, operations: I64, weight: F64 | I64) -> Counter[CodeLine]:
+def lines_by(facts: Facts, operations: I64, weight: F64 | I64) -> Counter[CodeLine]:
     """The lines of the user's code that called ``operations`` (n,) by their sums of ``weight`` (n,)."""
     sums: Counter[CodeLine] = Counter()
     for stack, total in enumerate(np.bincount(stack_of(facts.trace, operations) + 1, weight).tolist()[1:]):

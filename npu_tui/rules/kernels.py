@@ -14,22 +14,26 @@ import numpy as np
 
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, compile_calls
-from npu_tui.rules.compute import CUBE
+from npu_tui.rules.compute import CUBE, lines_by
 from npu_tui.rules.facts import PEAK_TFLOPS, Facts
 from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of, without
 from npu_tui.rules.launching import SMALL_KERNEL_US
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     GRADES,
+    LISTED,
+    SEVERITY_MEDIUM,
     Draft,
     Rule,
     Skipped,
     about,
     advise,
+    line_of,
     most_common,
     ranked,
     sentences,
@@ -182,14 +186,76 @@ FLOAT_SHARE = Threshold("float_share", 0.5)
 
 
 def dtype(facts: Facts) -> Draft | None:
-    """Matrix work in 32-bit floating point, and 64-bit work on the AI CPU."""
+    """Matrix work in 32-bit floating point: all of it, or what lies among work of 16 bits and costs more than that."""
     table = facts.kernel_table
     matrix = table.type.where(lambda kind: CUBE.search(kind) is not None)
     plain = matrix & table.dtypes.where(lambda kinds: kinds.split(";")[0].strip() in ("FLOAT", "DT_FLOAT", "FLOAT32"))
+    mixed = _among_half(facts, matrix, np.flatnonzero(plain))
+    if mixed is not None:
+        return mixed
     cube, wide = int(table.duration[matrix].sum()), int(table.duration[plain].sum())
     if not cube or wide < facts.limits[FLOAT_SHARE] * cube:
         return None
     return kernels_of_a_kind(facts, "dtype", plain, share=wide / cube, time=cube)
+
+
+def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
+    """The products at the rows ``plain`` that equal ones, or most of the others, compute in 16 bits, and faster."""
+    table = facts.kernel_table
+    half = np.flatnonzero(matrix & table.dtypes.where(is_half))
+    if not len(plain) or not len(half):
+        return None
+    expected = _in_16_bits(table, half, plain)
+    plain, expected = plain[expected < table.duration[plain]], expected[expected < table.duration[plain]]
+    items, took = table.item[plain], int(table.duration[plain].sum())
+    saved = took - int(expected.sum())
+    if facts.share(saved) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    items = items[items >= 0]
+    start, end = facts.span_of(items)
+    keep = 1 - saved / took
+    lines = ranked(lines_by(facts, operation_of(facts.trace, items), facts.length(items)), LISTED)
+    named = [line_of(line) for line, _ in lines]
+    at: Said = message("finding.dtype.at", line=named[0]) if lines else ""
+    names = most_common(Counter(table.type.at(row) or "" for row in plain.tolist()))
+    words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit}
+    words |= {"count": len(plain), "share": facts.share(took), "names": names, "at": at}
+    return Draft(
+        severity_of(facts.limits, facts.share(saved)),
+        message("finding.dtype.title_mixed", **words),
+        sentences(
+            message("finding.dtype.detail_mixed", **words), message("finding.share.lines", lines=named) if lines else ""
+        ),
+        longest_kernels(facts, plain, lambda row: message("finding.dtype.place"), 5),
+        advise("autocast_all"),
+        (start + ((end - start) * keep).astype(np.int64), end),
+        code_lines=tuple(line for line, _ in lines),
+        verdict=message("finding.dtype.title_mixed", **words),
+        change=Change(tasks=(TaskCut(items, keep),)),
+        reach="cause",
+    )
+
+
+def _in_16_bits(table: KernelTable, half: I64, plain: I64) -> F64:
+    """How long the products at the rows ``plain`` would take in 16 bits as those in ``half`` do, ns; theirs if unknown.
+
+    Those of one type and shape take the median of them. Others, where most is computed in 16 bits, take what their
+    FLOP do at the pace of their type, but no less than half their bytes at the highest GB/s.
+    """
+    expected = table.duration[plain].astype(np.float64)
+    like = table.type.code * (len(table.shapes.values) + 1) + table.shapes.code
+    flops, speed = matrix_flops(table), np.nanmax(table.speed[half], initial=0.0)
+    most = np.nansum(flops[half]) >= np.nansum(flops[plain])
+    for each in np.unique(like[plain]).tolist():
+        mine, twins = like[plain] == each, half[like[half] == each]
+        row = int(plain[mine][0])
+        kin = half[(table.type.code[half] == table.type.code[row]) & (flops[half] > 0)]
+        if len(twins) and table.shapes.code[row] >= 0:
+            expected[mine] = np.median(table.duration[twins])
+        elif most and len(kin) and speed > 0:
+            computing = flops[row] * table.duration[kin].sum() / flops[kin].sum()
+            expected[mine] = np.fmax(computing, table.bytes[row] / 2 / speed)
+    return np.where(np.isfinite(expected), expected, table.duration[plain])
 
 
 def kernels_of_a_kind(facts: Facts, subject: str, chosen: Bools, **words: object) -> Draft:
@@ -261,7 +327,7 @@ def utilized(facts: Facts) -> Draft | None:
     flops = matrix_flops(table)
     rows = np.flatnonzero(np.isfinite(flops) & (table.duration > 0))
     if not facts.limits[PEAK_TFLOPS]:  # the peaks of chips are those of one type
-        rows = rows[[is_half(table.dtypes, row) for row in rows.tolist()]]
+        rows = rows[table.dtypes.where(is_half)[rows]]
     if not len(rows):
         return None
     total, time = float(flops[rows].sum()), int(table.duration[rows].sum())
@@ -330,8 +396,8 @@ RULES: tuple[Rule, ...] = (
         cls="compute",
         inputs=("kernel_details",),
         check=dtype,
-        thresholds=(FLOAT_SHARE,),
-        advice=("mixed_precision",),
+        thresholds=(FLOAT_SHARE, *GRADES),
+        advice=("mixed_precision", "autocast_all"),
         pages=(pages.AMP,),
         change="""\
 -out = model(x)

@@ -264,3 +264,61 @@ def test_a_product_before_a_collective_saves_no_more_than_itself(monkeypatch: py
     products = [int(slices.end[first] - slices.start[first]) for first, _, _ in row.places]
     assert row.places
     assert row.saves <= row.time == sum(products)
+
+
+SQUARE, WIDE = "512,512;512,512", "512,2048;2048,512"
+
+
+def mixed(dtypes: list[str], shapes: list[str], factors: list[float]) -> Facts:
+    """The facts of a job of nothing but products, of these types and shapes by turns, ``factors`` times 100 µs long."""
+    found = job("healthy")
+    table = found.all_kernels
+    count = len(table)
+    turns = np.arange(count) % len(dtypes)
+    length = (np.array(factors)[turns] * 100_000).astype(np.int64)
+    size = np.array([2.0 * 3 * 512 * int(shape.split(",")[1].split(";")[0]) for shape in shapes])[turns]
+    rows = {
+        "dtypes": Coded.of([dtypes[turn] for turn in turns]),
+        "shapes": Coded.of([shapes[turn] for turn in turns]),
+        "outputs": Coded.of(["512,512"] * count),
+        "type": Coded.of(["MatMulV3"] * count),
+        "details": {"Input Shapes": Coded.of([shapes[turn] for turn in turns])},
+    }
+    return facts_of(found, all_kernels=structs.replace(table, duration=length, bytes=size, **rows))
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "shapes", "factors", "share"),
+    [
+        (["FLOAT;FLOAT", "DT_BF16;DT_BF16", "DT_BF16;DT_BF16"], [SQUARE] * 3, [3.0, 1.0, 1.0], 1 / 3),
+        (["FLOAT;FLOAT"] + ["DT_BF16;DT_BF16"] * 5, [WIDE] + [SQUARE] * 5, [8.0] + [1.0] * 5, 1 / 2),
+    ],
+)
+def test_products_in_float_among_others_take_what_16_bits_take(
+    dtypes: list[str], shapes: list[str], factors: list[float], share: float
+) -> None:
+    """By equal products, and of another shape by the FLOP/s of the others: four times the work, half the time."""
+    facts = mixed(dtypes, shapes, factors)
+    facts.limits = Thresholds(severity_medium=0.001)
+    draft = check("DTYPE", facts)
+    assert isinstance(draft, Draft)
+    assert draft.title.code == "finding.dtype.title_mixed"
+    assert draft.change is not None
+    (cut,) = draft.change.tasks
+    assert cut.keep == pytest.approx(share, rel=0.01)
+    assert len(cut.items) == pytest.approx(len(facts.kernels) / len(dtypes), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "shapes", "factors"),
+    [
+        (["DT_BF16;DT_BF16"], [SQUARE], [1.0]),
+        (["FLOAT;FLOAT", "DT_BF16;DT_BF16"], [SQUARE, SQUARE], [1.0, 1.0]),  # no faster in 16 bits
+        (["FLOAT;FLOAT", "FLOAT;FLOAT", "DT_BF16;DT_BF16"], [WIDE, WIDE, SQUARE], [8.0, 8.0, 1.0]),  # a job in float
+    ],
+)
+def test_products_that_gain_nothing_in_16_bits_are_not_told(
+    dtypes: list[str], shapes: list[str], factors: list[float]
+) -> None:
+    draft = check("DTYPE", mixed(dtypes, shapes, factors))
+    assert not isinstance(draft, Draft) or draft.title.code == "finding.dtype.title"
