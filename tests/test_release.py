@@ -51,6 +51,15 @@ def test_notes_are_those_of_the_version() -> None:
     )
 
 
+def test_what_is_not_released_is_told_by_subject() -> None:
+    """Who upgrades reads a screen or two, not every change."""
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
+    lengths = {section.split()[0]: section.rstrip().count("\n") for section in sections}
+    assert lengths["Unreleased"] <= 80
+    assert lengths[npu_tui.__version__] <= 80
+
+
 def test_no_notes_for_another_version() -> None:
     done = subprocess.run([*NOTES, "99.0"], capture_output=True, text=True)
     assert done.returncode == 1
