@@ -36,6 +36,7 @@ _TWINS = {
     "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
     "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
     "slash": ("ideographic_comma", "fullwidth_solidus"),
+    "exclamation_mark": ("fullwidth_exclamation_mark",),
     "question_mark": ("fullwidth_question_mark",),
     "colon": ("fullwidth_colon",),
     "left_curly_bracket": ("fullwidth_left_curly_bracket",),

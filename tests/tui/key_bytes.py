@@ -39,6 +39,7 @@ BYTES: dict[str, list[str]] = {
     "semicolon": [";", "\x1b[59;1;59u"],
     "apostrophe": ["'", "\x1b[39;1;39u"],
     "quotation_mark": ['"', "\x1b[39;2;34u"],
+    "exclamation_mark": ["!", "\x1b[49;2;33u"],
     "at": ["@", "\x1b[50;2;64u"],
     "percent_sign": ["%", "\x1b[53;2;37u"],
     "ampersand": ["&", "\x1b[55;2;38u"],
@@ -64,7 +65,8 @@ BYTES: dict[str, list[str]] = {
 TWINS = {
     "comma": "，", "full_stop": "。", "slash": "、", "colon": "：", "question_mark": "？", "left_parenthesis": "（",
     "right_parenthesis": "）", "left_square_bracket": "【", "right_square_bracket": "】", "left_curly_bracket": "｛",
-    "right_curly_bracket": "｝", "less_than_sign": "《", "greater_than_sign": "》", "space": "\u3000",
+    "right_curly_bracket": "｝", "less_than_sign": "《", "greater_than_sign": "》", "exclamation_mark": "！",
+    "space": "\u3000",
 }  # fmt: skip
 """What Chinese input methods send for punctuation; for letters and digits it is their full-width form."""
 

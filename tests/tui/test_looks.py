@@ -23,7 +23,7 @@ from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.picture import screen_runs
+from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
@@ -95,11 +95,11 @@ async def test_without_colour_marks_are_seen(session):
     async with opened(session, Terminal("none")) as driver:
         await driver.send("x")
         await driver.settle()
-        runs = screen_runs(driver.app)
+        runs = screen_runs(driver.app.screen, driver.app.terminal)
         ground = {back for row in runs for text, _, back, _ in row if not text.strip()}
         assert len(ground) == 2, "bars are reversed"
         text = "\n".join("".join(piece[0] for piece in row) for row in runs)
-        assert "!" in text
+        assert "┃" in text
         assert set(text) & set("▒▓░╱")
 
 
@@ -117,8 +117,8 @@ async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):
         async with opened(session, terminal) as driver:
             colours = {
                 segment.style.color
-                for segment in strips_of(driver.app.screen)[0]
-                if segment.style and segment.style.bold and segment.style.color and "too late" in segment.text
+                for segment in strips_of(driver.app.screen)[1]
+                if segment.style and segment.style.bold and segment.style.color and "DISPATCH" in segment.text
             }
             colour = colours.pop()
             expected = {
@@ -131,7 +131,7 @@ async def test_the_alert_is_said_in_the_palette_of_the_terminal(session):
 
 async def test_light_is_light_everywhere(session):
     async with opened(session, Terminal(palette=LIGHT)) as driver:
-        for row in screen_runs(driver.app):
+        for row in screen_runs(driver.app.screen, driver.app.terminal):
             blank = [back for text, _, back, _ in row if not text.strip() and len(text) > 20]
             assert all(sum(back) > 3 * 190 for back in blank)
 
@@ -186,7 +186,7 @@ async def test_wide_names_keep_every_row_its_width(wide_session, size, terminal)
             if data == "l" and terminal.glyphs == "blocks":
                 assert "矩" in driver.text()
                 assert "线" in driver.text()
-        assert svg(screen_runs(driver.app), "").count("<text") > 5
+        assert svg(screen_runs(driver.app.screen, driver.app.terminal), "").count("<text") > 5
 
 
 async def test_a_cut_through_a_wide_name_is_clean(wide_session):
