@@ -81,5 +81,5 @@ def test_a_slow_port_is_found_in_traces_alone_and_has_a_price(tmp_path: Path) ->
     assert words(port.title).startswith("rank 2 receives slowly from 3 ranks: 1.")
     assert port.severity == "high"
     assert port.gain_ns == pytest.approx(job.length - healthy.length, rel=0.1)
-    assert "saves the job up to" in words(port.detail)
+    assert "shortens a step by up to" in words(port.detail)
     assert not [finding for finding in job_findings(healthy) if finding.severity != "info"]
