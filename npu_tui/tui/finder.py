@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -24,6 +25,14 @@ _NUMBERS = count()
 
 _BETWEEN = 0.15
 """Seconds from one count to the next while args are read."""
+
+
+_MEANT = {
+    "time": re.compile(r"(?:^|\s)[<>]=?\s*\d"),
+    "close": re.compile(r"(?:^|\s)/[^/]+$"),
+    "pattern": re.compile(r"[~^$]|\.\*|\\w|\[.+\]"),
+}
+"""What people type who know another language of search: a bare limit, a pattern left open, one without slashes."""
 
 
 class Finder:
@@ -144,7 +153,7 @@ class Finder:
         """Which field may be meant by what is none."""
         unknown = unknown_field(self.text)
         if unknown is None:
-            return ""
+            return next((say(f"search.hint.{key}") for key, form in _MEANT.items() if form.search(self.text)), "")
         near = get_close_matches(unknown, FIELDS, 1)
         return say("search.field_near", near=near[0]) if near else say("search.fields", fields=" ".join(FIELDS))
 

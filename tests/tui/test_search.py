@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from driving import opened
 from textual.widgets import Label
 
@@ -142,3 +143,20 @@ async def test_slice_names_and_lanes_are_completed_behind_the_colon(session):
         assert "no command, lane or slice is named zqxj" in status(driver)
         await driver.press(":", "links of", "tab")
         assert driver.prompt.text.lower().startswith("links of")
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("MatMul >100us", "dur>100us"),
+        ("name~^aclnn", "/^aclnn/"),
+        ("/^aclnn.*MatMul", "close the pattern"),
+        ("nothing.*at all", "/^aclnn/"),
+    ],
+)
+async def test_what_finds_nothing_says_how_it_is_written_here(session, typed, hint):
+    async with opened(session) as driver:
+        driver.search(typed)
+        await driver.settle()
+        assert not len(driver.main.finder.hits)
+        assert hint in driver.main.finder.words()
