@@ -137,6 +137,13 @@ def runtime_calls(facts: Facts) -> I64:
     return facts.outermost(facts.named(("cann",), lambda name: name.startswith("AscendCL@")))
 
 
+@once_per_device
+def launching_calls(facts: Facts) -> I64:
+    """``runtime_calls``; where no call of the runtime is recorded (Level0) those of torch_npu that launch."""
+    calls = runtime_calls(facts)
+    return calls if len(calls) else facts.outermost(facts.named(("python", "other"), lambda name: name[:5] == "aclnn"))
+
+
 def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
     calls = runtime_calls(facts)

@@ -75,7 +75,7 @@ def environment(facts: Facts) -> Draft | Skipped | None:
         (),
         (
             *(message(f"finding.environment.{name}") for name in costly),
-            *([message("finding.environment.set_queue")] if queue and recorded.get(_BLOCKING) != "1" else []),
+            *([message("finding.advice.set_queue")] if queue and recorded.get(_BLOCKING) != "1" else []),
             *([message("finding.advice.not_recorded")] if recorded else []),
         ),
         confidence="medium",

@@ -413,7 +413,7 @@ def stage_advice(facts: Facts) -> tuple[Message, ...]:
     stage = blamed_stage(facts)
     if queue_is_off(facts):
         rest = advise("inference", "binding") if facts.is_serving else advise("binding", "fewer_operators", "graph")
-        return (message("finding.environment.set_queue"), *rest)
+        return (message("finding.advice.set_queue"), *rest)
     if facts.is_serving:
         return advise("inference", "task_queue", "binding")
     calls = blamed_calls(facts, facts.host_late)

@@ -12,13 +12,51 @@ from collections import Counter
 import numpy as np
 
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import LINKS_FEWEST, SYNC_SHARE
+from npu_tui.rules.blame import (
+    LINKS_FEWEST,
+    SYNC_BLOCKING,
+    SYNC_SHARE,
+    launch_blocking,
+    launching_calls,
+    queue_is_off,
+    sync_calls,
+)
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, inside, length_of
-from npu_tui.rules.rule import SEVERITY_MEDIUM, Draft, Rule, about, most_common
+from npu_tui.rules.host_work import cost_of
+from npu_tui.rules.inputs import NOTHING, both, inside, length_of
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
+from npu_tui.rules.waits import queued
 from npu_tui.trace.message import message
+
+
+def queue(facts: Facts) -> Draft | None:
+    """A task queue that is off, where the device waits for launches that the threads of the operators make."""
+    operations = operation_of(facts.trace, facts.target)
+    calls = np.setdiff1d(launching_calls(facts), sync_calls(facts))
+    if not queue_is_off(facts) or not len(calls) or launch_blocking(facts) > facts.limits[SYNC_BLOCKING]:
+        return None
+    tid, lane = np.array([lane.tid for lane in facts.trace.lanes]), facts.trace.slices.lane
+    there = np.isin(tid[lane[calls]], tid[lane[operations[operations >= 0]]])
+    change, removes = queued(facts, sync_calls(facts)), both(facts.host_late, facts.on_device(facts.span_of(calls)))
+    if there.mean() < HALF or change.is_empty:
+        return None
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {"count": len(calls), "time": int(facts.length(calls).sum()) / facts.count, "unit": facts.unit}
+    words["cost"] = cost / facts.count
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about("queue", **words),
+        facts.longest(calls, lambda item: message("finding.queue.place"), most=5),
+        removes=removes,
+        verdict=message("finding.queue.title", **words),
+        change=change,
+    )
+
 
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _FUSED_LAUNCHES = 4
@@ -99,6 +137,23 @@ def _fused_name(name: str) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "DISPATCH.QUEUE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links", "python"),
+        check=queue,
+        thresholds=(SYNC_BLOCKING, *GRADES),
+        advice=("set_queue",),
+        pages=(pages.TASK_QUEUE, pages.PIPELINE),
+        change="""\
+-export TASK_QUEUE_ENABLE=0
++export TASK_QUEUE_ENABLE=1
+""",
+        sources=("MindStudio Insight walk-through 1-54, 1-55",),
+        reach="cause",
+        replayed=True,
+        words=("pipeline",),
+    ),
     Rule(
         "OP.SMALL",
         cls="dispatch",

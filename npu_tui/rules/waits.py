@@ -24,7 +24,7 @@ from npu_tui.rules.blame import (
     before_first_kernels,
     blocking_is_set,
     launch_blocking,
-    runtime_calls,
+    launching_calls,
     start_share,
     sync_calls,
     sync_operations,
@@ -178,17 +178,17 @@ def _unblocked(facts: Facts, change: Change) -> Change:
     calls = sync_calls(facts)
     waits = waits_after_launches(facts, calls)
     unwaited = Change(waits=frozenset(waits.tolist())) if len(waits) else change
-    return unwaited | _queued(facts, calls)
+    return unwaited | queued(facts, calls)
 
 
-def _queued(facts: Facts, waits: I64) -> Change:
+def queued(facts: Facts, waits: I64) -> Change:
     """The change that a task queue makes: launches move to a second thread, and the shorter of the two costs nothing.
 
     No change where the program has a task queue already. ``waits`` are calls that do not launch.
     """
     if len(enqueue_slices(facts.trace)):
         return NO_CHANGE
-    calls = np.setdiff1d(runtime_calls(facts), waits)
+    calls = np.setdiff1d(launching_calls(facts), waits)
     launching = facts.span_of(calls)
     if not len(launching[0]):
         return NO_CHANGE

@@ -36,6 +36,7 @@ SPEAKS = {
     "DISPATCH.VERTICAL": ("slow_python", "healthy", {"starved_fewest": 1000}),
     "DISPATCH.FREE": ("slow_python", "healthy", {"free_share": 1.0}),
     "DISPATCH.STAGE": ("slow_python", "healthy", {"severity_medium": 1.0}),
+    "DISPATCH.QUEUE": ("queue_off", "slow_python", {"severity_medium": 1.0}),
     "DISPATCH.INTERRUPT": ("slow_python", "healthy", {"severity_medium": 2.0, "interruptions_fewest": 1000}),
     "SYNC.HOST": ("metrics", "slow_python", {"sync_share": 1.0}),
     "OP.COMPILE": ("compile", "healthy", {"sync_share": 10.0}),
