@@ -43,6 +43,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
+    findings = findings or _alike(job)
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
@@ -281,6 +282,37 @@ def _on_device(run: Run, at: int, since: int) -> Evidence:
     stage = int(run.plan.stage[at])
     until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])
     return Evidence(since + int(run.apart[stage]), until + int(run.apart[stage]), rank=run.ranks[stage])
+
+
+_OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
+"""What a rank tells of others: the job sees those itself."""
+
+
+def _alike(job: Job) -> list[Finding]:
+    """What holds up all ranks alike, by the profile of each whose trace was read: the cause that gains most in all."""
+    examined = [profile for profile in job.ranks if profile.recorded is not None]
+    own = [
+        {row.about: row for row in reversed(profile.findings) if row.is_cause and row.id not in _OF_OTHERS}
+        for profile in examined
+    ]
+    shared = set(own[0]).intersection(*own[1:]) if len(own) > 1 and job.length else set()
+    if not shared:
+        return []
+    # Without a cause the job is as long as the rank that gains least.
+    gains = {about: sorted((each[about].gain, place) for place, each in enumerate(own)) for about in shared}
+    about = max(shared, key=lambda about: (gains[about][0][0], repr(about)))
+    (least, place), (most, _) = gains[about][0], gains[about][-1]
+    row, held = own[place][about], _held(job)
+    gain = least * row.count
+    if gain < _ALARM * job.length:
+        return []
+    count, of = len(examined), len(job.ranks) + len(job.missing)
+    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=row.title)
+    args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
+    detail = message("job.alike.detail", **args)
+    ranks = tuple(profile.rank for profile in examined)
+    return [Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain, unit="run",
+                    ranks=ranks)]  # fmt: skip
 
 
 def _transfers(job: Job) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace as with_fields
 
 from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
+from npu_tui.rules.model import FindingClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import decimal_number
 
@@ -322,10 +323,40 @@ class Passes(Struct, frozen=True, eq=False):
 
 
 class RankFinding(Struct, frozen=True):
-    """What the summary of a rank, a table of plain columns, keeps of a ``Finding``; ``gain`` is that of a step, ns."""
+    """What the summary of a rank keeps of a ``Finding``; ``gain`` is that of one of ``count`` steps, ns.
+
+    A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number).
+    """
 
     id: str
     gain: int
+    title: Message
+    cls: FindingClass
+    line: tuple[str, int] | None = None
+    count: int = 1
+    is_cause: bool = False
+
+    @property
+    def about(self) -> Hashable:
+        """What is the same in the ranks that one cause holds up alike: all of it but how long that takes."""
+        return self.id, self.line, _unmeasured(self.title)
+
+    def explains(self, text: Message, line: tuple[str, int] | None) -> bool:
+        """Whether it is about what ``text`` says, at ``line``: its title names it, or it is the cause there."""
+        return _names(self.title, text) or (self.is_cause and line is not None and line == self.line)
+
+
+def _names(value: object, text: Message) -> bool:
+    return value == text or (isinstance(value, Message) and any(_names(arg, text) for arg in value.args.values()))
+
+
+def _unmeasured(value: object) -> Hashable:
+    """A text, or an argument of one, without its numbers."""
+    if isinstance(value, Message):
+        return value.code, tuple((name, _unmeasured(arg)) for name, arg in sorted(value.args.items()))
+    if isinstance(value, list | tuple):
+        return tuple(map(_unmeasured, value))
+    return value if isinstance(value, str) else None
 
 
 class Line(Struct, frozen=True):

@@ -5,6 +5,7 @@ Times are in us as in the other tables of a job. ``make`` of a table takes the j
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from npu_tui.strings import words
 
 if TYPE_CHECKING:  # as in the other tables of a job
     from npu_tui.jobs.job import Job
-    from npu_tui.jobs.path import JobPath
+    from npu_tui.jobs.model import RankFinding
+    from npu_tui.jobs.path import JobOwner, JobPath
 
 _OWN = {
     **OWN,
@@ -36,10 +38,16 @@ def _path_of(job: Job, path: JobPath | None) -> JobPath:
     return job_path(job)
 
 
+def _finding_of(owner: JobOwner, findings: Sequence[RankFinding]) -> str | None:
+    """The first of the ``findings`` of its rank that is about ``owner``, which one could do without."""
+    line = None if owner.where is None else (owner.where.file, owner.where.line)
+    return next((row.id for row in findings if owner.gain is not None and row.explains(owner.text, line)), None)
+
+
 def owners(job: Job, path: JobPath | None = None) -> Sheet:
     """Whose the ``path`` of ``job`` is, most time first."""
     told = _path_of(job, path)
-    rows = told.owners
+    rows, known = told.owners, {profile.rank: profile.findings for profile in job.ranks}
     about = owner_columns([(owner, owner.text, owner.name) for owner in rows])
     figures = attributes(
         rows,
@@ -48,6 +56,7 @@ def owners(job: Job, path: JobPath | None = None) -> Sheet:
         on_path=lambda owner: us(owner.on_path),
         ratio=lambda owner: owner.on_path / told.length,
         gain=lambda owner: us(told.gain_of(owner)),
+        finding=lambda owner: _finding_of(owner, known.get(owner.rank, ())),
         per=lambda owner: told.unit,
         count=lambda owner: told.count,
     )
@@ -65,7 +74,7 @@ JOB_OWNERS = _table(
 
     ``title`` says it in a few words. A rank that is not recorded is ``late_rank``, and holds the path for as long as
     others waited for it. By ``gain_us`` one of what the path's ``per`` names is shorter without it: at no collective by
-    more than the rank came after the second. ``finding`` is None.
+    more than the rank came after the second. ``finding`` is that of the rank alone which is about the owner.
     """,
     types={"kind": PathKind, "where": PlaceRow},
 )

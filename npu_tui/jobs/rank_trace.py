@@ -300,7 +300,15 @@ def _lines_of(profile: Profile) -> tuple[Line, ...]:
 def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
     """What the rank alone would gain, the dearest first."""
     findings = [
-        RankFinding(finding.id, finding.gain_ns)
+        RankFinding(
+            finding.id,
+            finding.gain_ns,
+            finding.title,
+            finding.cls,
+            next(((code.file, code.line) for code in finding.code_lines), None),
+            finding.count,
+            finding.verdict is not None and finding.part_of is None,
+        )
         for finding in profile.findings.findings
         if finding.gain_ns and not finding.hidden
     ]

@@ -27,7 +27,7 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
-FORMAT = 6
+FORMAT = 7
 """Raised whenever a file means something else."""
 
 _LARGEST, _MOST_TIMES, _LEAST = 64 << 20, 64, 8 << 20
@@ -66,7 +66,8 @@ def write_summary(profile: RankProfile, path: Path) -> None:
     """
     calls = dataclasses.replace(profile.calls, name=tuple(profile.calls.name))
     problems = tuple(map(_plain, profile.problems))
-    bare = replace(profile, groups={}, calls=calls, problems=problems, ended=None)
+    findings = tuple(replace(finding, title=_plain(finding.title)) for finding in profile.findings)
+    bare = replace(profile, groups={}, calls=calls, problems=problems, findings=findings, ended=None)
     _write(_Summary(FORMAT, bare, [_packed_group(name, ranks) for name, ranks in profile.groups.items()]), path)
 
 
@@ -115,6 +116,8 @@ def _plain(value: Any) -> Any:
         return Message(value.code, {name: _plain(arg) for name, arg in value.args.items()})
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
     return value if isinstance(value, int | float | bool | None) else _utf8(str(value))
 
 
@@ -155,7 +158,8 @@ def _read(path: Path) -> _Summary:
         raise ValueError(path)
     summary = msgspec.msgpack.decode(data, type=_Summary, dec_hook=_decoded)
     _check(summary.format == FORMAT and _is_sound(summary.profile))
-    profile = replace(summary.profile, problems=tuple(map(_told, summary.profile.problems)))
+    found = tuple(replace(finding, title=_told(finding.title)) for finding in summary.profile.findings)
+    profile = replace(summary.profile, problems=tuple(map(_told, summary.profile.problems)), findings=found)
     return replace(summary, profile=profile, broken=summary.broken and _told(summary.broken))
 
 
@@ -226,7 +230,8 @@ def _is_sound(profile: RankProfile) -> bool:
         and all(_are_spans(start, end) for start, end in spans)
         and abs(profile.begun or 0) < _FARTHEST_NS
         and abs(profile.recorded or 0) < _FARTHEST_NS
-        and _are_plain(astuple(replace(profile, problems=())))
+        and _are_plain(astuple(replace(profile, problems=(), findings=())))
+        and all(_are_plain((finding.gain, finding.count, finding.line)) for finding in profile.findings)
     )
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
+from cause import ranks_of
+from cause_jobs import JOB
+from msgspec.structs import replace
+from test_job_path import written
 
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankProfile, StepTime
+from npu_tui.jobs.model import RankFinding, RankProfile, StepTime
+from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.path import JobOwner, JobPath, job_path
+from npu_tui.jobs.path_tables import JOB_OWNERS
+from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_report import verdict
+from npu_tui.rules.model import Finding
 from npu_tui.strings import words
+from npu_tui.trace.message import message
 
 MS = 1_000_000
 
@@ -43,3 +56,97 @@ def test_exposed_communication_without_a_cause_leads_and_says_what_would_tell(le
 
 def test_a_job_that_hides_its_communication_has_nothing_to_explain():
     assert "cause not known" not in words(verdict(job((5, 20), 1), []))
+
+
+def found(gain: int, file: str = "train.py", name: str = "json.dumps", thread: int = 7, **args) -> RankFinding:
+    """A line of the user that holds up the rank for ``gain`` ms a step."""
+    place = message("finding.place", place=f"{file}:31", function="main")
+    title = message(
+        "finding.work.title", time=gain * MS, chip="NPU", unit=message("finding.unit.step"),
+        where=message("path.owner.work", line=place, name=name, thread=thread),
+    )  # fmt: skip
+    return RankFinding(**{"id": "HOST.WORK", "gain": gain * MS, "title": title, "cls": "dispatch", "line": (file, 31),
+                          "count": 3, "is_cause": True} | args)  # fmt: skip
+
+
+def alike(*ranks: tuple[RankFinding, ...], read: int | None = None) -> Job:
+    """A job whose ranks have such findings by their own profiles, of which so many were read."""
+    profiles = [
+        replace(profile, findings=findings, recorded=0 if read is None or profile.rank < read else None)
+        for profile, findings in zip(job((0,) * len(ranks), 1).ranks, ranks, strict=True)
+    ]
+    return Job(Path("job"), profiles, [])
+
+
+def causes(job: Job) -> list[Finding]:
+    """What is wrong with ``job``, without what limits the report."""
+    return [finding for finding in job_findings(job) if finding.severity != "info"]
+
+
+def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_gains():
+    three = alike(*((found(gain, thread=gain), found(3, "load.py", "open")) for gain in (9, 8, 10)))
+    (cause,) = causes(three)
+    said = words(verdict(three, [cause]))
+    assert said == ("all 3 ranks alike: json.dumps at train.py:31 in main() holds up the NPU: 8.000 ms per step")
+    assert (cause.id, cause.cls, cause.severity) == ("HOST.WORK", "dispatch", "high")
+    assert (cause.ranks, cause.gain_ns) == ((0, 1, 2), 24 * MS)
+    assert "8.000 ms to 10.00 ms, and without it a step is 8.0% shorter. Open rank 1" in words(cause.detail)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (found(9, "other.py"),),
+        (found(9, name="pickle.dumps"),),
+        (found(9, is_cause=False),),
+        (found(9, id="HOST.OTHER"),),
+        (found(2),),
+        (),
+    ],
+    ids=["another line", "another call", "no cause", "another kind", "too little", "nothing"],
+)
+def test_what_one_rank_does_not_have_does_not_hold_up_all(other: tuple[RankFinding, ...]):
+    assert causes(alike((found(9),), (found(9),), other)) == []
+
+
+def test_what_ranks_say_of_each_other_is_judged_by_the_job():
+    assert causes(alike(*((found(9, id="COMM.STRAGGLER"),),) * 3)) == []
+
+
+def test_ranks_whose_traces_were_not_read_are_not_said_to_be_alike():
+    (cause,) = causes(alike(*((found(9),),) * 2, (), (), read=2))
+    assert words(cause.title).startswith("2 of 4 ranks were examined, all alike: json.dumps")
+    assert cause.ranks == (0, 1)
+    assert causes(alike((found(9),), (), read=1)) == []
+
+
+def test_a_summary_keeps_what_holds_up_its_rank(tmp_path: Path):
+    write_summary(alike((found(9),)).ranks[0], tmp_path / "rank")
+    (kept,), broken = read_summaries([tmp_path / "rank"])
+    assert not broken
+    assert kept.findings == (found(9),)
+
+
+def test_ranks_that_all_fetch_slowly_are_alike(tmp_path: Path):
+    slow = open_job(written(ranks_of(changed(JOB, steps=4, dataloader_ns=20_000_000)), tmp_path / "slow"))
+    without = open_job(written(ranks_of(changed(JOB, steps=4, dataloader_ns=50_000)), tmp_path / "without"))
+    (cause,) = causes(slow)
+    assert cause.title.code == "job.alike.all"
+    assert cause.ranks == (0, 1, 2, 3)
+    assert cause.gain_ns == pytest.approx(job_path(slow).length - job_path(without).length, rel=0.05)
+
+
+def test_an_owner_of_the_path_has_the_finding_of_its_rank_that_names_it():
+    text = found(9).title.args["where"]
+    there, elsewhere = CodeLine("train.py", 31, "main"), CodeLine("train.py", 32, "main")
+    owners = [
+        JobOwner(1, "host", text, text, where=elsewhere, gain=1),
+        JobOwner(1, "host", message("path.owner.launching"), text, where=there, gain=1),
+        JobOwner(1, "host", message("path.owner.launching"), text, where=elsewhere, gain=1),
+        JobOwner(1, "kernel", text, text, where=there),
+        JobOwner(0, "host", text, text, where=there, gain=1),
+        JobOwner(None, "host", text, text, gain=1),
+    ]
+    path = JobPath(length=100, owners=tuple(owners))
+    told = [row.finding for row in JOB_OWNERS.records(alike((), (found(9),)), path=path)]
+    assert told == ["HOST.WORK", "HOST.WORK", None, None, None, None]
