@@ -17,6 +17,7 @@ from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.load import Opening
+from npu_tui.load.raw import Writer
 from npu_tui.load.roles import RolePlace, RolePlaces
 from npu_tui.load.survey import Survey
 from npu_tui.strings import words
@@ -33,7 +34,8 @@ class Nearby(Struct, frozen=True):
 
     ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``
     is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
-    when its file was written. ``bytes`` are those of its traces, or of its tables where there is none.
+    when its file was written. ``bytes`` are those of its traces, or of its tables where there is none. ``writer`` has
+    written raw data, which nothing has analysed.
     """
 
     path: Path
@@ -44,6 +46,7 @@ class Nearby(Struct, frozen=True):
     level: int | None = None
     source: Source | None = None
     ranks: tuple[Nearby, ...] = ()
+    writer: Writer | None = None
 
     @property
     def is_job(self) -> bool:
@@ -166,6 +169,14 @@ def profile_of(source: Source, folder: Path) -> Nearby:
         _level(source),
         source,
     )
+
+
+def raw_nearby(path: Path, writer: Writer, folder: Path, bytes: int, changed: float, rank: int | None) -> Nearby:
+    """The raw profile of ``writer`` at ``path``: ``bytes`` of raw data, last ``changed`` at that time, of ``rank``."""
+    name = _NAMED.fullmatch(path.name)
+    worker = (name["worker"] if name is not None else "") or path.name
+    time = _stamped(name["time"] if name is not None else None) or changed
+    return Nearby(path, printable(_below(path, folder, worker)), rank, time, bytes, writer=writer)
 
 
 def _below(path: Path, folder: Path, worker: str) -> str:

@@ -112,8 +112,10 @@ def explore(
     from npu_tui.tui.terminal.terminal import Asked, Guard, in_browser
 
     with Guard() as guard:
-        job = len(openings) == 1 and compare is None and subject_at(openings[0]).of_several
-        chosen = job and is_listed(openings[0], chosen)
+        single = len(openings) == 1 and compare is None
+        offers = single and _offers_raw(openings[0], chosen)
+        job = offers or (single and subject_at(openings[0]).of_several)
+        chosen = offers or (job and is_listed(openings[0], chosen))
         if not job:
             openings[0].source  # noqa: B018 - what is not there is said before Textual is imported
         settings = read_settings()
@@ -202,6 +204,22 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
 
     several, path, survey = subject_at(opening).of_several, opening.path, opening.survey
     return several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
+
+
+def _offers_raw(opening: Opening, chosen: bool) -> bool:
+    """Whether raw profiles lie where ``opening`` looks that can be analysed, beside a profile if one is ``chosen``."""
+    from npu_tui.load.errors import InputError
+    from npu_tui.record.analysis import raw_rows
+
+    if not opening.path.is_dir():
+        return False
+    try:
+        if subject_at(opening).of_several:
+            return False
+        sources = [opening.source]
+    except InputError:
+        sources = []
+    return (chosen or not sources) and bool(raw_rows(opening.path, sources))
 
 
 def on_terminal() -> bool:

@@ -255,11 +255,16 @@ def find_sources(path: Path, survey: Survey | None = None) -> list[Source]:
 
 def unparsed_in(path: Path, sources: Sequence[Source], survey: Survey) -> Message | None:
     """What is said of profiles in ``path`` that were never parsed, beside the ``sources`` that were; None of none."""
-    if not path.is_dir():
-        return None
-    parsed = {source.opened for source in sources}
-    below = [(place, writer) for place, writer in _raw_below(path, survey, parsed) if not sources_in(place, survey)]
+    below = unparsed_below(path, sources, survey)
     return raw.refusal(path, below) if below else None
+
+
+def unparsed_below(path: Path, sources: Sequence[Source], survey: Survey) -> list[tuple[Path, raw.Writer]]:
+    """The profiles below ``path`` that were never parsed, beside the ``sources`` that were, with whose they are."""
+    if not path.is_dir():
+        return []
+    parsed = {source.opened for source in sources}
+    return [(place, writer) for place, writer in _raw_below(path, survey, parsed) if not sources_in(place, survey)]
 
 
 def sources_in(profile: Path, survey: Survey) -> list[Source]:

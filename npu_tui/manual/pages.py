@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 TUTORIALS = (
-    "first", "slow-step", "launches", "cpu", "idle", "operators", "slow-rank", "pipeline", "roles", "experts", "peak",
-    "snapshot", "engine", "replay", "serving", "requests", "change", "saving",
+    "first", "slow-job", "slow-step", "launches", "cpu", "idle", "operators", "slow-rank", "pipeline", "roles",
+    "experts", "peak", "snapshot", "engine", "replay", "serving", "requests", "change", "saving",
 )  # fmt: skip
 """One question each, from the first key to the fix."""
 

@@ -17,9 +17,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from npu_tui.load.find import Source, sources_in, unparsed_below
 from npu_tui.load.layouts import MSPROF_OUTPUT
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
 from npu_tui.load.survey import Survey
+from npu_tui.nearby import Nearby, raw_nearby
+from npu_tui.record.estimate import estimated, remember
 from npu_tui.record.outputs import Followed, Output
 from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, StoppedError, unreadable
 from npu_tui.trace.message import message
@@ -32,8 +35,6 @@ _CHECK_SECONDS = 60.0
 _GENTLY = ("nice", "-n", "10")
 """The job that was recorded runs on, and its threads come first."""
 _DEPTH = 2
-_ROOM = 2
-"""An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
 
 
 class RawProfile(Struct, frozen=True):
@@ -66,6 +67,29 @@ def _raw_in(place: Path, depth: int) -> Iterator[RawProfile]:
         for inner in paths_in(place):
             if inner.is_dir() and not inner.is_symlink():
                 yield from _raw_in(inner, depth - 1)
+
+
+def raw_rows(folder: Path, sources: Sequence[Source]) -> list[Nearby]:
+    """The raw profiles at ``folder`` and below it, beside the ``sources`` there, the newest first."""
+    survey, rows = Survey(), list[Nearby]()
+    found = unparsed_below(folder, sources, survey)
+    try:
+        own = writer_of(folder, survey) if not sources else None
+    except OSError:  # it is said where it is opened
+        own = None
+    if own is not None and not sources_in(folder, survey):
+        found = [(folder, own)]
+    for place, writer in found:
+        output = Output(place)
+        look = output.look()
+        rows.append(raw_nearby(place, writer, folder, look.bytes, look.changed / 1e9, output.rank))
+    return sorted(rows, key=lambda row: (-row.time, row.name))
+
+
+def opened_of(folder: Path) -> Path:
+    """What is opened of a profile that was analysed: the tables of a service, else the profile itself."""
+    parsed = folder / PARSED
+    return parsed if parsed.is_dir() else folder
 
 
 def raw_at(folder: Path) -> RawProfile:
@@ -101,12 +125,19 @@ def analysed(
     for number, raw in enumerate(raws, 1):
         size = Output(raw.folder).look().bytes
         free = shutil.disk_usage(raw.folder).free
-        if free < _ROOM * size:
-            raise RecordError(message("record.no_room", folder=str(raw.folder), needed=_ROOM * size, free=free))
+        expected = estimated(raw.writer, size)
+        if free < expected.room:
+            raise RecordError(message("record.no_room", folder=str(raw.folder), needed=expected.room, free=free))
         yield Progress("analysing", message("record.analyses", number=number, count=len(raws), path=str(raw.folder),
-                                            size=size))  # fmt: skip
+                                            size=size, estimate=expected.said))  # fmt: skip
+        begun, most = clock.now(), size
         for command in commands_of(raw.writer, [raw.folder], python, jobs):
-            yield from _run(raw, command, clock)
+            followed = Followed(Output(raw.folder), clock.now())
+            for progress in _run(raw, command, clock, followed):
+                most = max(most, followed.seen.bytes)
+                yield progress
+        most = max(most, Output(raw.folder).look().bytes)
+        remember(raw.writer, size, clock.now() - begun, most - size)
         done.append(raw.folder)
     yield Progress("complete", message("record.complete", count=len(done)), tuple(done))
 
@@ -133,9 +164,8 @@ def _refuse_absent(raw: RawProfile, python: str) -> None:
         raise RecordError(message("record.no_analyser", missing=missing, command=shell_line([raw])), [raw.folder])
 
 
-def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock) -> Iterator[Progress]:
+def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: Followed) -> Iterator[Progress]:
     """Run ``command`` to its end."""
-    followed = Followed(Output(raw.folder), clock.now())
     begun, told = clock.now(), None
     with tempfile.TemporaryFile() as said:
         gently = _GENTLY if shutil.which(_GENTLY[0]) else ()

@@ -12,8 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.raw import PARSED
-from npu_tui.record.analysis import analysed, raw_at
+from npu_tui.record.analysis import analysed, opened_of, raw_at
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.outputs import outputs_below
@@ -108,8 +107,7 @@ def _opened(profiles: Sequence[Path], out: Path) -> Path:
     """What is opened of ``profiles``: the tables of a service, a profile, or the folder of several."""
     if len(profiles) != 1:
         return out
-    parsed = profiles[0] / PARSED
-    return parsed if parsed.is_dir() else profiles[0]
+    return opened_of(profiles[0])
 
 
 def last_recording(out: Path) -> Path | None:

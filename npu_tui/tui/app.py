@@ -33,7 +33,7 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.recordings import Recordings
+from npu_tui.tui.recordings import Recordings, holds_several, side_by_side
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
@@ -42,7 +42,6 @@ from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
-    from npu_tui.profile.profile import Profile
     from npu_tui.record.recording import Recorder
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.picker import PickerScreen
@@ -204,6 +203,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             lambda words: self.call_later(self._hold, words),
             lambda words: self.call_later(self._tell, words),
             lambda newest, before: self.call_later(self._show_recorded, newest, before),
+            lambda paths: self.call_later(self._open_analysed, paths),
         )
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
@@ -356,27 +356,29 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     def _tell(self, words: str) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, PanelScreen):
+            if isinstance(screen, PanelScreen) or screen is self._picker:
                 screen.tell(words)
 
     def _hold(self, words: str) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, PanelScreen):
-                screen.hold(words)
+                screen.head.wait_for(words)
+        if self._picker is not None:
+            self._picker.hold(words)
 
     def _show_recorded(self, newest: Path, before: Path | None) -> None:
         """Show what was recorded beside the recording ``before``, or what was on screen."""
         base = before or self._shown
         self._job = None
         self._back_to(self._picker)
-        if _holds_several(newest):
-            self._job = self._make_job(newest, base if base is not None and _holds_several(base) else None)
+        if holds_several(newest):
+            self._job = self._make_job(newest, base if base is not None and holds_several(base) else None)
             self._job.drawing.look_as(self.terminal)
             self.push_screen(self._job)
-        elif base is None or _holds_several(base):
+        elif base is None or holds_several(base):
             self._load([opening_of(newest, self._cached)], None)
         else:
-            self._load([opening_of(path, self._cached) for path in (base, newest)], _side_by_side)
+            self._load([opening_of(path, self._cached) for path in (base, newest)], side_by_side)
 
     # --- several profiles to choose from
 
@@ -395,6 +397,19 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             self.push_screen(self._job)
         else:
             self._load([opening_of(path, self._cached) for path in event.paths], None)
+
+    def on_picker_screen_analyse(self, event: PickerScreen.Analyse) -> None:
+        """Analyse raw profiles while the user goes on."""
+        self._tell(self.recordings.analyse(event.raws))
+
+    def _open_analysed(self, paths: list[Path]) -> None:
+        """Open what was analysed, unless the user looks at something else meanwhile; then it is said and listed."""
+        assert self._picker is not None
+        self._picker.forget_raw()
+        if self.screen is self._picker:
+            self.on_picker_screen_chosen(self._picker.Chosen(paths, False))
+        else:
+            self._tell(say("picker.analysed", paths=[printable(path.name) for path in paths]))
 
     def _back_to_picker(self, words: str = "") -> None:
         """Take away what lies on top of the list, and what it needed."""
@@ -531,24 +546,6 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         """End as the loading does that the user stops."""
         if self._loader is not None:
             self._loader.cancel()
-
-
-def _holds_several(path: Path) -> bool:
-    """Whether the profiles of several ranks lie at ``path``."""
-    from npu_tui.subjects import subject_at
-
-    try:
-        return subject_at(opening_of(path, False)).of_several
-    except InputError:  # it is told where it is opened
-        return False
-
-
-def _side_by_side(profiles: Sequence[Profile]) -> Session:
-    """The session of two profiles, the second against the first."""
-    from npu_tui.compare.comparison import held_against  # who does not compare waits for none of it
-    from npu_tui.tui.ranks import compared_session
-
-    return compared_session(held_against, profiles)
 
 
 def _job_screen(path: Path, base: Path | None) -> JobScreen:

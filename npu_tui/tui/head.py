@@ -53,9 +53,24 @@ class Line(Static):
     def __init__(self) -> None:
         super().__init__()
         self._text: Text | None = None
+        self._lines: list[Text] = []
+        self._room = 0
+        self._beside = ""
 
     def fill(self, lines: list[Text], room: int = 0) -> None:
         """Show ``lines`` in at least ``room`` rows; nothing is drawn where they are the ones that stand there."""
+        self._lines, self._room = lines, room
+        self._draw()
+
+    def put_beside(self, words: str) -> None:
+        """Show ``words`` at the right end of the first line, whatever it says there, until there are none."""
+        self._beside = words
+        self._draw()
+
+    def _draw(self) -> None:
+        lines, room = self._lines, self._room
+        if self._beside and lines:
+            lines = [_with_words(lines[0], self._beside, self.app.size.width - 2), *lines[1:]]
         self.set_class(not lines, "-hidden")
         self.styles.height = max(len(lines), room, 1)
         text = Text("\n", no_wrap=True, end="").join(lines)
@@ -74,6 +89,18 @@ class Line(Static):
         return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1
 
 
+_LEAST_AHEAD = 12
+"""Cells of a line that words beside it leave to it: the rank or the name of what is on screen."""
+
+
+def _with_words(line: Text, words: str, width: int) -> Text:
+    """``line`` cut for ``words`` on its right; both take ``width`` cells."""
+    right = Text(f"  {shortened(words, max(width - _LEAST_AHEAD - 2, 1))}", f"bold {ALERT}")
+    ahead = line.copy()
+    ahead.truncate(max(width - right.cell_len, 0), overflow="ellipsis", pad=True)
+    return ahead.append_text(right)
+
+
 class HeadLines:
     """The three lines above a drawing: what it shows, what is wrong with it, and ``facts`` such as bars of its time.
 
@@ -88,6 +115,10 @@ class HeadLines:
     def lines(self) -> tuple[Line, Line, Line]:
         """All three from top to bottom."""
         return self.headline, self.verdict, self.facts
+
+    def wait_for(self, words: str) -> None:
+        """Say what is being waited for beside the headline; nothing once it is there."""
+        self.headline.put_beside(words)
 
 
 class Head(HeadLines):

@@ -15,9 +15,12 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from npu_tui.load.find import MOST_FOLDERS, sources_below
+from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
 from npu_tui.nearby import Nearby, Verdict, in_order, matching, profile_of, verdicts
+from npu_tui.record.analysis import RawProfile, raw_rows
+from npu_tui.record.estimate import estimated
 from npu_tui.strings import say
+from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
@@ -31,6 +34,8 @@ _GAP = 2
 _LEAST_NAME, _MOST_NAME = 18, 48
 _LEAST_VERDICT = 40
 _MARK = 2
+_MOST_SAID = 8
+"""Lines of what is told: a command that is to be copied stands there as a whole."""
 _WHOLE_TIME, _SHORT_TIME, _WIDE = 16, 11, 98
 """Cells of a time with its year, and without it on a line that is not so wide."""
 
@@ -161,7 +166,8 @@ def foot_lines(choice: Choice, width: int, words: str) -> list[Text]:
     if choice.wanted:
         typed = say("picker.filter", text=printable(choice.wanted), count=len(choice.shown()))
         lines.append(Text(shortened(typed, width, ahead=True), "bold", no_wrap=True, end=""))
-    lines.append(Text(shortened(words or _keys(choice), width), "" if words else "dim", no_wrap=True, end=""))
+    said = wrapped(words, width)[:_MOST_SAID] if words else [shortened(_keys(choice), width)]
+    lines += [Text(line, "" if words else "dim", no_wrap=True, end="") for line in said]
     return lines
 
 
@@ -220,6 +226,13 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.paths, self.job = paths, job
             super().__init__()
 
+    class Analyse(Message):
+        """``raws`` are to be analysed, then opened one below the other."""
+
+        def __init__(self, raws: list[RawProfile]) -> None:
+            self.raws = raws
+            super().__init__()
+
     class Listed(Message):
         """These profiles were found; ``whole`` if that is all."""
 
@@ -239,9 +252,10 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._cached = cached
         self._shown = Static()
-        self._words = ""
+        self._words = self._held = ""
         self._typing = False
         self._prefix = ""
+        self._analysed: set[Path] = set()
         self._first = 0
         self._stop = Event()
         self.choice = Choice(folder)
@@ -262,22 +276,42 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     # --- looking
 
+    def forget_raw(self) -> None:
+        """What was raw is analysed: it is looked for as a profile with the next ``examine``."""
+        self._analysed = {entry.path for entry in self.choice.listed if entry.writer is not None}
+        self.choice.marked -= self._analysed
+
+    def hold(self, words: str) -> None:
+        """Show ``words`` in place of the keys for as long as something goes on; nothing once it is done."""
+        self._held = words
+        self._draw()
+
     @work(thread=True, exclusive=True, group="look")
     def _look(self) -> None:
         found: list[Nearby] = []
+        sources: list[Source] = []
         for source in sources_below(self.choice.folder, lambda: setattr(self.choice, "is_cut", True)):
             if self._stop.is_set():
                 return
+            sources.append(source)
             found.append(profile_of(source, self.choice.folder))
             if len(found) % _FEW == 0:
                 self.post_message(self.Listed(in_order(found), False))
-        self.post_message(self.Listed(in_order(found), True))
+        self.post_message(self.Listed([*in_order(found), *raw_rows(self.choice.folder, sources)], True))
 
     def on_picker_screen_listed(self, event: Listed) -> None:
         """Show what was found; the cursor stays where the user has put it."""
         choice = self.choice
         row = choice.current() if choice.at else None
         choice.listed, choice.is_whole = event.listed, event.whole
+        if event.whole:
+            for path in self._analysed:  # what was said of its raw data
+                choice.told.pop(path, None)
+            self._analysed.clear()
+        for entry in event.listed:
+            if entry.writer is not None:
+                said = say("picker.raw", estimate=worded(estimated(entry.writer, entry.bytes).said))
+                choice.told[entry.path] = Verdict(entry.path, said)
         choice.stay_at(row)
         self._draw()
         if event.whole:
@@ -286,6 +320,9 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def examine(self) -> None:
         """Learn what those say of which it is not known yet."""
         self._stop.clear()
+        if self._analysed:
+            self._look()
+            return
         self._learn([entry for entry in self.choice.listed if entry.path not in self.choice.told])
 
     @work(thread=True, exclusive=True, group="learn")
@@ -328,7 +365,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         if width <= 0 or height <= 0:
             return
         shown = self.choice.shown()
-        foot = foot_lines(self.choice, width, self._words)
+        foot = foot_lines(self.choice, width, self._words or self._held)
         room = self._room(len(foot))
         self._first = max(0, min(max(self._first, self.choice.at - room + 1), self.choice.at, len(shown) - room))
         rows = shown[self._first : self._first + room]
@@ -432,9 +469,13 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def open(self) -> None:
         """Open what is marked, or else this one."""
         row = self.choice.current()
-        marked = [entry.path for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
+        wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
+        marked = [entry.path for entry in wanted]
+        raws = [RawProfile(each.path, each.writer) for each in wanted or filter(None, [row]) if each.writer is not None]
         if len(marked) > MOST_STACKED:
             self.tell(say("picker.too_many", count=len(marked), most=MOST_STACKED))
+        elif raws:
+            self.post_message(self.Analyse(raws))
         elif marked:
             self.post_message(self.Chosen(marked, False))
         elif row is not None:

@@ -1,17 +1,25 @@
-"""``:record``: the job is recorded again beside the explorer, and shown beside what is on screen."""
+"""What goes on beside the explorer: the job recorded again (``:record``), raw profiles analysed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from os.path import expanduser
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from npu_tui.record.progress import RecordClock, RecordError, StoppedError
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import opening_of
+from npu_tui.record.analysis import RawProfile, analysed, opened_of
+from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
 from npu_tui.record.request import RecordRequest
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+
+if TYPE_CHECKING:
+    from npu_tui.profile.profile import Profile
+    from npu_tui.tui.session import Session
 
 _PATIENCE = 5.0
 """Seconds in which a recording that is stopped puts the switch of the job back."""
@@ -21,7 +29,7 @@ class Recordings:
     """Records in a thread of its own, by the ``recorder`` of the command line or for a folder that is named.
 
     ``hold`` shows what is waited for, ``tell`` says why there is none, ``show`` gets what was recorded, and the
-    recording before it; all three are called from that thread.
+    recording before it, ``open`` the profiles that were analysed; all are called from that thread.
     """
 
     def __init__(
@@ -30,15 +38,16 @@ class Recordings:
         hold: Callable[[str], object],
         tell: Callable[[str], object],
         show: Callable[[Path, Path | None], object],
+        open: Callable[[list[Path]], object],
     ) -> None:
         self._recorder = recorder
-        self._hold, self._tell, self._show = hold, tell, show
+        self._hold, self._tell, self._show, self._open = hold, tell, show, open
         self._clock = RecordClock()
         self._thread: Thread | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a recording is under way."""
+        """Whether a recording or an analysis is under way."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, folder: str) -> str:
@@ -50,14 +59,31 @@ class Recordings:
             self._recorder = Recorder(RecordingSource(place), RecordRequest(place / PROFILES))
         if self._recorder is None:
             return say("record.which")
-        self._clock = RecordClock()
-        self._thread = Thread(target=self._run, args=(self._recorder, self._clock), name="record", daemon=True)
-        self._thread.start()
+        recorder = self._recorder
+        self._start(recorder.record, lambda: self._recorded(recorder))
         return ""
 
-    def _run(self, recorder: Recorder, clock: RecordClock) -> None:
+    def analyse(self, raws: Sequence[RawProfile]) -> str:
+        """Analyse ``raws`` as ``npu-tui analyse`` does; what to tell the user."""
+        if self.is_busy:
+            return say("record.busy")
+        self._start(
+            lambda clock: analysed(raws, clock, "python3"), lambda: self._open([opened_of(raw.folder) for raw in raws])
+        )
+        return ""
+
+    def _recorded(self, recorder: Recorder) -> None:
+        if recorder.newest is not None:
+            self._show(recorder.newest, recorder.before)
+
+    def _start(self, work: Callable[[RecordClock], Iterator[Progress]], done: Callable[[], object]) -> None:
+        self._clock = RecordClock()
+        self._thread = Thread(target=self._run, args=(work(self._clock), done), name="record", daemon=True)
+        self._thread.start()
+
+    def _run(self, states: Iterator[Progress], done: Callable[[], object]) -> None:
         try:
-            for progress in recorder.record(clock):
+            for progress in states:
                 self._hold(f"{say(f'record.stage.{progress.stage}')}: {printable(words(progress.said))}")
         except StoppedError:
             return
@@ -66,11 +92,28 @@ class Recordings:
             self._tell(printable(words(error.message)))
             return
         self._hold("")
-        if recorder.newest is not None:
-            self._show(recorder.newest, recorder.before)
+        done()
 
     def stop(self) -> None:
-        """Break a recording off; the switch of the job is off afterwards."""
+        """Break off what is under way; the switch of the job is off afterwards."""
         self._clock.stop()
         if self._thread is not None:
             self._thread.join(_PATIENCE)
+
+
+def holds_several(path: Path) -> bool:
+    """Whether the profiles of several ranks lie at ``path``."""
+    from npu_tui.subjects import subject_at
+
+    try:
+        return subject_at(opening_of(path, False)).of_several
+    except InputError:  # it is told where it is opened
+        return False
+
+
+def side_by_side(profiles: Sequence[Profile]) -> Session:
+    """The session of two profiles, the second against the first."""
+    from npu_tui.compare.comparison import held_against  # who does not compare waits for none of it
+    from npu_tui.tui.ranks import compared_session
+
+    return compared_session(held_against, profiles)
