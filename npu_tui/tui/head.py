@@ -95,7 +95,7 @@ _LEAST_AHEAD = 12
 
 def _with_words(line: Text, words: str, width: int) -> Text:
     """``line`` cut for ``words`` on its right; both take ``width`` cells."""
-    right = Text(f"  {shortened(words, max(width - _LEAST_AHEAD - 2, 1))}", f"bold {ALERT}")
+    right = Text.assemble("  ", (shortened(words, max(width - _LEAST_AHEAD - 2, 1)), "bold reverse"))
     ahead = line.copy()
     ahead.truncate(max(width - right.cell_len, 0), overflow="ellipsis", pad=True)
     return ahead.append_text(right)

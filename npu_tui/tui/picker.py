@@ -471,7 +471,11 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         row = self.choice.current()
         wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
         marked = [entry.path for entry in wanted]
-        raws = [RawProfile(each.path, each.writer) for each in wanted or filter(None, [row]) if each.writer is not None]
+        raws = [
+            RawProfile(each.path.absolute(), each.writer)
+            for each in wanted or filter(None, [row])
+            if each.writer is not None
+        ]
         if len(marked) > MOST_STACKED:
             self.tell(say("picker.too_many", count=len(marked), most=MOST_STACKED))
         elif raws:
