@@ -200,18 +200,32 @@ def _unexplained(job: Job) -> Message | None:
     if not losses:
         return None
     share, rank, exposed, total, bubble = max(losses)
+    args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
+    waited = _waited(job, rank)
     if bubble:
         why = "bubble"
     elif all(profile.kind == CLUSTER for profile in job.ranks):
         why = "cluster"
+    elif waited is not None and 2 * waited < exposed:
+        return message("job.verdict.transfers", **args, waited=waited)
     elif any(profile.level == 0 for profile in job.ranks):
         why = "level"
     elif all(profile.work is None for profile in job.ranks):
         why = "traces"
     else:
         why = "waits"
-    args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
     return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
+
+
+def _waited(job: Job, rank: int) -> int | None:
+    """How long ``rank`` waits for others in each step, ns; None where that is not known of all its collectives."""
+    place, blamed = [profile.rank for profile in job.ranks].index(rank), job.blamed
+    own = np.flatnonzero(blamed.rank == place)
+    calls = len(job.ranks[place].calls)
+    traced = all(profile.recorded is not None for profile in job.ranks)
+    if not traced or job.missing or job.untied or not calls or len(own) < calls:
+        return None
+    return int(blamed.wait[own].sum()) // max(len(job.ranks[place].steps), 1)
 
 
 _OF_ALL = ("job.one_rank", "job.no_meetings", "job.roles.system", "job.roles.no_hosts")

@@ -14,7 +14,7 @@ from test_job_path import written
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankFinding, RankProfile, StepTime
+from npu_tui.jobs.model import Call, Calls, RankFinding, RankProfile, StepTime
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.path import JobOwner, JobPath, job_path
 from npu_tui.jobs.path_tables import JOB_OWNERS
@@ -24,6 +24,7 @@ from npu_tui.rules.model import Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import message
 
+EPOCH = 1_760_000_000_000_000_000
 MS = 1_000_000
 
 
@@ -150,3 +151,22 @@ def test_an_owner_of_the_path_has_the_finding_of_its_rank_that_names_it():
     path = JobPath(length=100, owners=tuple(owners))
     told = [row.finding for row in JOB_OWNERS.records(alike((), (found(9),)), path=path)]
     assert told == ["HOST.WORK", "HOST.WORK", None, None, None, None]
+
+
+def test_exposed_communication_in_which_ranks_do_not_wait_for_each_other_is_transfers():
+    begun = EPOCH
+    ranks = []
+    for profile, late in zip(job((30, 31), 0).ranks, (0, 20_000), strict=True):
+        calls = [
+            Call("g", "allReduce", f"hcom_allReduce__1_{at}", str(at), at, begun + at * 100 * MS + late,
+                 begun + at * 100 * MS + 30 * MS)
+            for at in range(3)
+        ]  # fmt: skip
+        ranks.append(replace(profile, calls=Calls.of(calls), groups={"g": (0, 1)}, recorded=begun))
+    said = words(verdict(Job(Path("job"), ranks), []))
+    assert said.startswith("no rank stands out: rank 1 spends 31.00 ms of 100.0 ms a step (31.0%)")
+    assert "it waits 0 ns for others: the rest is transfers" in said
+    unread = [replace(profile, recorded=None) for profile in ranks]
+    assert words(verdict(Job(Path("job"), unread), [])).endswith("record Level1")
+    alone = [replace(profile, groups={"g": (0, 1, 2)}) for profile in ranks]
+    assert words(verdict(Job(Path("job"), alone), [])).endswith("record Level1")
