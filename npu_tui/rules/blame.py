@@ -8,9 +8,9 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
-from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS
-from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
@@ -75,7 +75,35 @@ def launch_blocking(facts: Facts) -> float:
     # Not each kernel of a graph has a link: often only the first one.
     if len(facts.kernels) > _GRAPH_KERNELS * len(launches.link):
         return 0.0
-    return len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
+    waits = len(waits_after_launches(facts, sync_calls(facts))) / len(launches.link)
+    return max(waits, held_launches(facts)[0])
+
+
+@once_per_device
+def held_launches(facts: Facts) -> tuple[float, Change]:
+    """The share of the operations that launch whose end follows that of their kernel, and the run without these waits.
+
+    0 where it does not come from waiting: an operation that waits ends a steady time after its kernel, of any length.
+    """
+    launches, slices = facts.launches, facts.trace.slices
+    hosts = facts.inputs.hosts()
+    at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operation_of(facts.trace, facts.target))
+    if launches is None or len(known := np.flatnonzero(at >= 0)) < facts.limits[LINKS_FEWEST]:
+        return 0.0, NO_CHANGE
+    called = facts.names_where(lambda name: "::" in name)[slices.name[hosts.item]]
+    while (within := (at >= 0) & ~called[at] & (hosts.parent[at] >= 0)).any():  # aten::mm waits, not the aclnnMm in it
+        at = np.where(within, hosts.parent[at], at)
+    operation = hosts.item[at]
+    known = known[np.lexsort((facts.trace.links.source_time[launches.link[known]], operation[known]))]
+    known = known[np.append(np.diff(operation[known]) > 0, True)]  # the last launch of each
+    returned, made = slices.end[operation[known]], facts.trace.links.source_time[launches.link[known]]
+    after = returned + facts.floor - slices.end[facts.target[known]]
+    steady, lasting = (float(np.subtract(*np.percentile(times, (90, 10)))) for times in (after, returned - made))
+    held = (after >= 0) & (returned > made)
+    if steady > HALF * lasting:
+        return 0.0, NO_CHANGE
+    # Another thread, such as that of a backward pass, waits for the one that is held.
+    return float(held.mean()), Change(host=(HostCut(ANY_THREAD, union(made[held], returned[held])),))
 
 
 def queue_is_off(facts: Facts) -> bool:

@@ -23,6 +23,7 @@ from npu_tui.rules.blame import (
     SYNC_SHARE,
     before_first_kernels,
     blocking_is_set,
+    held_launches,
     launch_blocking,
     launching_calls,
     start_share,
@@ -34,7 +35,7 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, reads_back, span_of, works
+from npu_tui.rules.host_work import change_of, cost_of, reads_back, span_of, works
 from npu_tui.rules.inputs import Span, both, inside, largest, length_of, without
 from npu_tui.rules.rule import (
     GRADES,
@@ -69,6 +70,9 @@ SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 def sync_host(facts: Facts) -> Draft | None:
     """The host waits for the device, and the device afterwards for the host."""
     limits, told = facts.limits, path_owners(facts)
+    share_held, held = held_launches(facts)
+    if share_held > NEARLY_ALL:
+        return _held(facts, share_held, held)
     sites = () if told is None else told.waits
     waits, calls = np.concatenate([np.zeros(0, np.int64), *(site.items for site in sites)]), sync_calls(facts)
     # Where calls are recorded an ``aten::item`` without one reads a value that is on the host already.
@@ -168,6 +172,30 @@ def _copies(facts: Facts, waits: I64) -> bool:
     """Whether most of ``waits`` are for copies of tensors, not for values."""
     copying = facts.span_of(facts.named(("python", "other"), _COPYING.__contains__))
     return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
+
+
+def _held(facts: Facts, share: float, change: Change) -> Draft:
+    """Launches that return only when their kernels end, where no call of the runtime is recorded that waits.
+
+    A host that does not wait runs ahead, so no launch is late: but the run loses no more than the host waits for.
+    """
+    waited = sum(length_of(cut.span) for cut in change.host)
+    change |= facts.without_work(facts.lost)
+    cost = min(cost_of(facts, change, facts.lost), waited)
+    words = {"share": share, "cost": cost / facts.count, "unit": facts.unit, "step": facts.step_ns}
+    is_set = message("finding.sync.blocking_set") if blocking_is_set(facts) else ""
+    return Draft(
+        "high",
+        message("finding.sync.title_held", **words),
+        sentences(message("finding.sync.held", **words), is_set),
+        stretches(largest(facts.lost), "Free", "finding.stage.place"),
+        advise("launch_blocking"),
+        facts.lost,
+        verdict=message("finding.sync.title_held", **words),
+        change=change,
+        first=True,
+        most=cost,
+    )
 
 
 def _unblocked(facts: Facts, change: Change) -> Change:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from cause import troubled
+from cause_jobs import CALM as CALM_ONE
 from causes import ALL, outcome
 from jobs import facts_of, job, measured, rule
 from kineto_writer import build_gpus
 from measured import profile_at
 from situations import Trouble
+from troubled import TROUBLED
 
 from npu_tui.output.whatif import remedies
-from npu_tui.rules.blame import launch_blocking
+from npu_tui.rules.blame import held_launches, launch_blocking
 from npu_tui.rules.inputs import Setup
 from npu_tui.strings import words
 
@@ -222,3 +224,15 @@ def test_launch_blocking_is_unset_first() -> None:
     assert not any("TASK_QUEUE_ENABLE=2" in words(each) for each in found.advice)
     assert launch_blocking(facts_of(job("metrics"))) < 0.5
     assert launch_blocking(facts_of(job("metrics"), Setup(environment={"ASCEND_LAUNCH_BLOCKING": "1"}))) == 1
+
+
+def test_launch_blocking_shows_without_recorded_waits() -> None:
+    """At Level0 no wait is recorded: each operation returns a steady time after its kernel, a short or a long one."""
+    blocking = replace(troubled(replace(CALM_ONE, kernel_ns=300_000), launch_blocking=True), profiler_level=0)
+    found = measured(blocking)
+    lead = found.findings.findings[0]
+    assert lead.id == "SYNC.HOST"
+    assert lead.title.code == "finding.sync.title_held"
+    assert held_launches(found.facts[0])[0] > 0.95
+    for healthy in (replace(CALM_ONE, profiler_level=0), TROUBLED["queue_off"], TROUBLED["slow_python"]):
+        assert held_launches(measured(healthy).facts[0])[0] < 0.95
