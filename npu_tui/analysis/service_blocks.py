@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
-from npu_tui.analysis.limits import EVEN
+from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, NEARLY_ALL
 from npu_tui.analysis.service_timeline import Latencies, Room, Timeline
-from npu_tui.trace.arrays import F64
+from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
 
 MANY = 1 << 40
@@ -36,11 +37,36 @@ def room_of(found: Timeline) -> Room:
             fits.append((float(off.mean()), block, spare, tuple(map(round, middle))))
     away, block, spare, total = min(fits, default=(np.inf, 0, 0, ()))
     if away > _EXACT or (known and any(count != known for count in total)):
-        block, spare, total = _block(found), 0, tuple(known for _ in engines)
+        near = known and max((away, *(abs(count - known) for count in total))) <= EVEN * known
+        block, spare, total = *((block, spare) if near else (_block(found), 0)), tuple(known for _ in engines)
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
     least = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
-    margin = (max(count, 0) if count <= EVEN * most else 0 for count, most in zip(least, total, strict=True))
-    return Room(block, spare, total, tuple(margin))
+    room = Room(block, spare, total, tuple(least))
+    return replace(room, margin=tuple(_margin(found, number, room) for number in engines))
+
+
+def _margin(found: Timeline, number: int, room: Room) -> int:
+    """The least free blocks after an admission are a margin if they are few, or if requests wait for want of them."""
+    steps, part, least, total = found.steps, found.steps.of(number), room.margin[number], room.total[number]
+    if least <= EVEN * total:
+        return max(least, 0)
+    following = following_of(found, number)
+    if least > A_PART * total or not len(following):
+        return 0
+    seated, need = found.seated[part], found.latencies.prompt[found.pair_rid[found.entries[following]]]
+    waits = (found.came[following] < steps.opened[part]) & (seated < seated.max()) & (steps.free[part] != UNKNOWN)
+    waits &= found.pair_step[found.entries[following]] > np.arange(part.start, part.stop)
+    short = steps.free[part] - room.blocks(need) < least
+    return least if waits.sum() >= ENOUGH and short[waits].mean() >= NEARLY_ALL else 0
+
+
+def following_of(found: Timeline, number: int) -> I64:
+    """The entry that is next after each step of an engine, the last one after the last; empty without any."""
+    part, came_with = found.steps.of(number), found.pair_step[found.entries]
+    mine = np.flatnonzero((came_with >= part.start) & (came_with < part.stop))
+    mine = mine[np.argsort(came_with[mine], kind="stable")]
+    at = np.searchsorted(came_with[mine], np.arange(part.start, part.stop), "right")
+    return mine[np.minimum(at, len(mine) - 1)] if len(mine) else mine
 
 
 def _block(found: Timeline) -> int:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS
 from npu_tui.analysis.service_blocks import contexts
-from npu_tui.analysis.service_steps import longer
+from npu_tui.analysis.service_steps import Cycle, longer
 from npu_tui.analysis.service_timeline import Timeline
 from npu_tui.trace.arrays import F64, I64
 
@@ -131,7 +131,7 @@ def stuck_in(found: Timeline) -> I64:
         mine = part.start + np.flatnonzero(steps.size[part] > 0)
         if len(mine) < FEWEST:
             continue
-        time = steps.forward[mine]
+        time = steps.forward[mine] + steps.cycle[mine, Cycle.prepare]
         cost = fitted(work[mine], time).of(work[mine])
         stuck[mine] = longer(time, cost, float(np.median(time)))
     return stuck

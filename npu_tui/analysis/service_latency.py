@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
-from npu_tui.analysis.service_blocks import room_of
+from npu_tui.analysis.service_blocks import following_of, room_of
 from npu_tui.analysis.service_cost import stuck_in
 from npu_tui.analysis.service_moments import (
-    ROUNDING,
     aligned,
     arrivals_of,
     first_tokens,
@@ -16,6 +15,7 @@ from npu_tui.analysis.service_moments import (
     seated_in,
 )
 from npu_tui.analysis.service_steps import (
+    ROUNDING,
     Cycle,
     Steps,
     Work,
@@ -162,16 +162,11 @@ _MOST_CHUNKS = 2000
 def _reasons(found: Timeline) -> I64:
     """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
     steps, reasons = found.steps, np.full(len(found.steps), TTFT.queue_other)
-    came_with = found.pair_step[found.entries]
     for number in range(len(found.engines)):
-        part = steps.of(number)
-        mine = np.flatnonzero((came_with >= part.start) & (came_with < part.stop))
-        if not len(mine):
+        part, following = steps.of(number), following_of(found, number)
+        if not len(following):
             continue
-        mine = mine[np.argsort(came_with[mine], kind="stable")]
-        following = np.searchsorted(came_with[mine], np.arange(part.start, part.stop), "right")
-        following = found.entries[mine[np.minimum(following, len(mine) - 1)]]
-        need = found.latencies.prompt[found.pair_rid[following]]
+        need = found.latencies.prompt[found.pair_rid[found.entries[following]]]
         tokens, free, seated = (steps.prompts + steps.decoded)[part], steps.free[part], found.seated[part]
         chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == Work.prefill)).all()
         budget = tokens.max()
@@ -219,7 +214,9 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
         _between(found, rids, engine, shut, begun)
         tail = np.minimum(after[at], end - begun)
         own = np.where(prompt[np.minimum(begin[rids] + turn, len(prompt) - 1)], TTFT.prefill, TTFT.decode)
-        parts[rids, own] += end - begun - tail
+        head = np.minimum(steps.cycle[at, Cycle.prepare], end - begun - tail)
+        parts[rids, TTFT.prepare] += head
+        parts[rids, own] += end - begun - tail - head
         parts[rids, TTFT.sampling] += tail
         cursor[rids] = end
         done = begin[rids] + turn >= token[rids]
@@ -280,21 +277,40 @@ def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Boo
     extra = surcharges(steps, found.stuck)
     cycle = steps.cycle
     forward, idle = cycle[:, Cycle.forward] - extra, cycle[:, Cycle.bubble] + cycle[:, Cycle.idle]
-    others = (cycle[:, place] for place in (Cycle.sampling, Cycle.draft, Cycle.schedule))
+    others = (cycle[:, place] for place in (Cycle.prepare, Cycle.sampling, Cycle.draft, Cycle.schedule))
     of_step = np.stack([forward, extra, *others, idle], axis=1)
     at = np.arange(len(rid))
     inside = (at > token[rid]) & (steps.engine[step] == lat.engine[rid]) & ~prompt
-    parts[:, :6] = spread(of_step[step[inside]], rid[inside], len(seen))
+    own = slice(0, TPOT.bubble + 1)
+    parts[:, own] = spread(of_step[step[inside]], rid[inside], len(seen))
+    first, end = np.where(token >= 0, step[token], 0), step[np.where(seen, last, 0)]
+    # Who decodes on another engine than that of the first token was not there before its first step.
+    came = np.full(len(seen), len(steps))
+    np.minimum.at(came, rid[inside], step[inside])
+    moved = seen & (came < len(steps)) & (token >= 0) & (steps.engine[first] != steps.engine[end])
+    came = np.minimum(came, len(steps) - 1)
+    opened = steps.opened
+    closed = np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end)
+    absent = np.maximum(idle - np.maximum(steps.start - closed, 0), 0)
+    parts[moved, TPOT.bubble] -= absent[came[moved]]
     whole = cycle.sum(axis=1)
     carries = np.where((steps.prompts > 0) & (steps.work == Work.prefill), whole, 0)
-    total, first = np.append(0, np.cumsum(carries)), np.where(token >= 0, step[token], 0)
-    end = step[np.where(seen, last, 0)]
+    total = np.append(0, np.cumsum(carries))
     same = seen & (steps.engine[first] == steps.engine[end])
     present = summed(rid[inside], carries[step[inside]], len(seen))
     prompts = np.where(same, total[end + 1] - total[np.minimum(first, end) + 1] - present, 0)
-    rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, :6].sum(axis=1), 0)
+    rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, own].sum(axis=1), 0)
     parts[:, TPOT.prompts] = np.clip(prompts, 0, np.maximum(rest, 0))
-    parts[:, TPOT.preempted] = rest - parts[:, TPOT.prompts]
+    rest -= parts[:, TPOT.prompts]
+    pulled, pull_end = found.pulls
+    moves = moved & (lat.tpot != UNKNOWN)
+    entered, left = opened[came[moves]], steps.end[first[moves]]
+    away = np.clip(entered - left, 0, np.maximum(rest[moves], 0))
+    low = np.where(pulled[moves] == UNKNOWN, entered, pulled[moves])
+    transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
+    parts[moves, TPOT.transfer], parts[moves, TPOT.handover] = transfer, away - transfer
+    rest[moves] -= away
+    parts[:, TPOT.preempted] = rest
 
 
 def surcharges(steps: Steps, stuck: I64) -> I64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.limits import EVEN
-from npu_tui.analysis.service_steps import Steps
+from npu_tui.analysis.service_steps import ROUNDING, Steps
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.service import UNKNOWN, WHOLE_MS, Service, Spans
 
@@ -70,10 +70,6 @@ def first_tokens(
     contradicted = (stop > begin) & np.where(none, prompt[last], unfinished)
     token = np.where(contradicted, by_kind, token)
     return np.where(stop > begin, token, -1), contradicted
-
-
-ROUNDING = 1_000
-"""Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
 
 def arrivals_of(

@@ -17,7 +17,7 @@ from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.analysis.service_timeline import TTFT, Room, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, Timeline
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
@@ -41,6 +41,7 @@ class EngineModel(Struct, frozen=True):
     schedule: tuple[float, float]
     gap: float
     dispatch: float
+    prepare: tuple[float, float]
     after: tuple[float, float]
     seqs: int
     budget: int
@@ -60,8 +61,8 @@ class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
-    lie between the prefill engine and the decode engine; ``tail`` between a step and its tokens. ``first`` and ``last``
-    are engines.
+    lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former. ``tail``
+    lies between a step and its tokens. ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -77,6 +78,7 @@ class ServiceModel(Struct, frozen=True):
     handover: I64
     tail: int
     held: I64
+    early: Bools
 
 
 class Served(Struct, frozen=True):
@@ -164,7 +166,7 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     ends, began = np.zeros(len(found.service.rids), np.int64), found.pulls[0, rids]
     on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
     np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
-    pull = lat.ttft_parts[rids, TTFT.transfer]  # it counts for those who change engines
+    pull = lat.ttft_parts[rids, TTFT.transfer] + lat.tpot_parts[rids, TPOT.transfer]  # of who changes engines
     handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     ttft, _ = lat.metrics
     output = ttft.part(TTFT.output)
@@ -178,6 +180,7 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     return ServiceModel(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail, np.full(len(rids), least, np.int64),
+        (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last),
     )  # fmt: skip
 
 
@@ -213,7 +216,9 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     return EngineModel(
         cost or fitted(work[usual], steps.forward[usual]), line_of(size, steps.cycle[mine, Cycle.schedule]),
         float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
-        float(np.median(np.maximum(steps.start[mine] - closed, 0))), line_of(size, steps.cycle[mine, Cycle.sampling]),
+        float(np.median(np.maximum(steps.start[mine] - closed, 0))),
+        line_of(steps.size[usual], steps.cycle[usual, Cycle.prepare]),
+        line_of(size, steps.cycle[mine, Cycle.sampling]),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
@@ -337,7 +342,7 @@ def _run(
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
-        around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.after))
+        around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
         end = time + around + engine.dispatch + forward + engine.draft
         left -= len(chosen)
         for row, count in chosen:
@@ -348,7 +353,7 @@ def _run(
                 continue
             if decodes or given[row.request]:
                 row.turns -= 1
-            elif not leaves[row.request]:
+            elif model.early[row.request] or not leaves[row.request]:
                 given[row.request] = end
             ended[row.request] = end
             if row.turns <= 0 or leaves[row.request]:

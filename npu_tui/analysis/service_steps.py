@@ -18,21 +18,23 @@ from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
 
 Work = IntEnum("Work", "prefill mixed decode dummy unknown", start=0)
 """What a step computes; unknown where neither its requests nor its type tell."""
-Cycle = IntEnum("Cycle", "schedule forward sampling draft bubble idle", start=0)
+Cycle = IntEnum("Cycle", "schedule prepare forward sampling draft bubble idle", start=0)
 """What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""
+ROUNDING = 1_000
+"""Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
 
 class Steps(Struct, eq=False):
     """The steps of all engines by engine and time, (n,) each; moments and lengths in ns.
 
     ``row`` is the execution in ``Service.batches``, ``schedule`` the start of the schedule before it (UNKNOWN: none).
-    ``work`` is a ``Work``. ``cycle`` (n, 6) sums up to the time since the step before: the schedule that no
-    execution covers, forward, sampling (what follows the forward pass), draft, bubble while requests waited or ran, and
-    idle time without any. ``prompts`` are tokens of prompts, ``decoded`` those of decodes. ``free`` blocks are those
-    after scheduling.
+    ``work`` is a ``Work``. ``cycle`` (n, 7) sums up to the time since the step before: the schedule that no
+    execution covers, prepare (what the execution does before its forward pass), forward, sampling (what follows it),
+    draft, bubble while requests waited or ran, and idle time without any. ``prompts`` are tokens of prompts,
+    ``decoded`` those of decodes. ``free`` blocks are those after scheduling.
     """
 
     engine: I64
@@ -367,22 +369,25 @@ def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> No
     begin = np.clip(steps.start, before, end)
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
-    after = np.minimum(np.maximum(_after_forward(service, steps, of_process), drafted), end - begin)
+    before_it, after_it = _around_forward(service, steps, of_process)
+    after = np.minimum(np.maximum(after_it, drafted), end - begin)
+    prepare = np.clip(before_it - (begin - steps.start), 0, end - begin - after)
     draft = np.minimum(drafted, after)
     steps.cycle[:, Cycle.schedule] = closed - opened
-    steps.cycle[:, Cycle.forward] = end - begin - after
+    steps.cycle[:, Cycle.prepare] = prepare
+    steps.cycle[:, Cycle.forward] = end - begin - after - prepare
     steps.cycle[:, Cycle.sampling] = after - draft
     steps.cycle[:, Cycle.draft] = draft
     steps.cycle[:, Cycle.bubble] = (opened - before) + (begin - closed)
     assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
 
 
-def _after_forward(service: Service, steps: Steps, of_process: I64) -> I64:
-    """Time of each step after its forward pass, 0 where nothing tells; drafts behind the execution are in it.
+def _around_forward(service: Service, steps: Steps, of_process: I64) -> tuple[I64, I64]:
+    """Time of each step before and after its forward pass, 0 where nothing tells; later drafts are in the second.
 
     The pass is of the process that executes, else of one of its workers.
     """
-    after = steps.end - service.batches.end[steps.row]
+    before, after = np.zeros(len(steps), np.int64), steps.end - service.batches.end[steps.row]
     forwards, process = service.forwards, service.batches.process[steps.row]
     engine = np.where(forwards.process >= 0, of_process[forwards.process], -1)
     for code in np.unique(process).tolist():
@@ -394,7 +399,10 @@ def _after_forward(service: Service, steps: Steps, of_process: I64) -> I64:
         at = np.searchsorted(forwards.start[theirs], steps.end[mine]) - 1
         inside = (at >= 0) & (forwards.start[theirs][at] >= steps.start[mine])
         after[mine] = np.where(inside, np.maximum(steps.end[mine] - forwards.end[theirs][at], 0), after[mine])
-    return after
+        first = np.searchsorted(forwards.start[theirs], steps.start[mine] - ROUNDING)
+        begun = forwards.start[theirs][np.minimum(first, len(theirs) - 1)]
+        before[mine] = np.where(inside & (first <= at), np.maximum(begun - steps.start[mine], 0), 0)
+    return before, after
 
 
 def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:

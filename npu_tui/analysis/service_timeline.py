@@ -16,7 +16,7 @@ Tokens = TypeVar("Tokens", I64, F64, float)
 
 TTFT = IntEnum(
     "TTFT",
-    "before frontend queue_step queue_blocks queue_full queue_other batching prefill decode "
+    "before frontend queue_step queue_blocks queue_full queue_other batching prepare prefill decode "
     "other bubble transfer sampling output unrecorded",
     start=0,
 )
@@ -24,15 +24,20 @@ TTFT = IntEnum(
 
 ``before`` is frontend and queue where nothing tells them apart. A request queues for the end of the running step, for
 blocks of the KV cache, because the batch is full, or for another reason: there is room, or nothing runs. ``other`` is
-work of the engine for others between two chunks of the prompt, ``decode`` the first step of a decode instance,
-``unrecorded`` all of a request without a batch.
+work of the engine for others between two chunks of the prompt, ``prepare`` that of the host before a forward pass,
+``decode`` the first step of a decode instance, ``unrecorded`` all of a request without a batch.
 """
-TPOT = IntEnum("TPOT", "forward surcharge sampling draft schedule bubble prompts preempted unrecorded", start=0)
+TPOT = IntEnum(
+    "TPOT",
+    "forward surcharge prepare sampling draft schedule bubble prompts transfer handover preempted unrecorded",
+    start=0,
+)
 """Parts of the time between the first and the last token.
 
 ``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
 was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
-``unrecorded`` is all of a request where no table has batches.
+``transfer`` and ``handover``, all else between the engine of the first token and the one that decodes, are of those who
+go to another. ``unrecorded`` is all of a request where no table has batches.
 """
 
 
@@ -54,13 +59,13 @@ class Room(Struct, frozen=True):
 class Latencies(Struct, eq=False):
     """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
 
-    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 15) and ``tpot_parts`` (n, 9): TPOT here is the
-    time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the first
-    schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the engine at
-    ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. It took ``whole`` to its end. A
-    request that is not ``complete`` has parts, but does not count in percentiles. The first token of one that is not
-    ``streamed`` left with the last one: its ``ttft`` lasts until the step that gave it. One whose first token would
-    have left before its prompt was computed is ``contradicted``: its ``ttft`` is unknown.
+    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 16) and ``tpot_parts`` (n, 12): TPOT here is
+    the time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the
+    first schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the
+    engine at ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. It took ``whole`` to
+    its end. A request that is not ``complete`` has parts, but does not count in percentiles. The first token of one
+    that is not ``streamed`` left with the last one: its ``ttft`` lasts until the step that gave it. One whose first
+    token would have left before its prompt was computed is ``contradicted``: its ``ttft`` is unknown.
     """
 
     start: I64

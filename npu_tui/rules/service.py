@@ -33,6 +33,7 @@ from npu_tui.rules.service_facts import (
     ServiceFacts,
     ServiceRule,
     draft_of,
+    known,
 )
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
@@ -57,7 +58,7 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
     now, then = facts.figures, facts.after(_more_room) if limited else None
     helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
-    helps = helps and facts.most(now, then) >= HALF * facts.most(now, facts.after(more))
+    helps = helps and _earlier(now, then) >= HALF * _earlier(now, facts.after(more))
     empty = _without_queue(facts)
     if not side and facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
         return None  # a burst of more than a step takes, and no limit that could be lifted
@@ -66,8 +67,9 @@ def _queue(facts: ServiceFacts) -> Cause | None:
         "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
     kind = "room" if helps else "burst" if empty >= HALF else "load"
+    title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
     found = draft_of(
-        max(shares), "queue", f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
+        max(shares), title, f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
         facts.cost(TTFT.queue_full), facts.held(TTFT.queue_full), _more_room if helps else more,
         f"service_{kind if helps or not side else side}",
     )  # fmt: skip
@@ -77,6 +79,12 @@ def _queue(facts: ServiceFacts) -> Cause | None:
 
 _MORE = 1.5
 """More places are the remedy that gives half of what a second instance does, unless tokens take so much longer."""
+
+
+def _earlier(now: dict[str, float], then: dict[str, float] | None) -> float:
+    """By how much first tokens come earlier, the sum of the shares of both figures."""
+    figures = [name for name in known(now, then) if name.startswith("ttft")] if then else []
+    return sum(max(1 - then[name] / now[name], 0.0) for name in figures) if then else 0.0
 
 
 def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
@@ -141,25 +149,25 @@ def _bubble(facts: ServiceFacts) -> Cause | None:
 
 def _kv(facts: ServiceFacts) -> Cause | None:
     """Requests wait for blocks of the KV cache, or lose theirs."""
-    first, tokens = facts.ttft.share(TTFT.queue_blocks), facts.tpot.share(TPOT.preempted)
-    if not (facts.notable(first) or facts.notable(tokens)):
-        return None
     steps, batches = facts.found.steps, facts.found.service.batches
     short = steps.free[(steps.free != UNKNOWN) & (facts.found.queued == TTFT.queue_blocks)]
     total = int(batches.total_blocks.max()) if len(batches) else UNKNOWN
-    kind = "first" if max(first) >= max(tokens) else "tokens"
     again = facts.found.pair_admitted.copy()
     again[facts.found.entries] = False
     left_out = ((name, len(np.unique(facts.found.pair_rid[pairs])))
                 for name, pairs in (("preempted", again), ("swapped", facts.found.pair_swapped)))  # fmt: skip
     taken = {name: count for name, count in left_out if count}
+    first, tokens = facts.ttft.share(TTFT.queue_blocks), facts.tpot.share(TPOT.preempted) if taken else (0.0, 0.0)
+    if not (facts.notable(first) or facts.notable(tokens)):
+        return None
     words = {
         "share": max(*first, *tokens), "first": max(first), "tokens": max(tokens), **taken,
         "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
         "steps": len(short),
     }  # fmt: skip
     return Cause(
-        max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
+        max(*first, *tokens),
+        message(f"finding.service.kv_{'first' if max(first) >= max(tokens) else 'tokens'}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
@@ -252,22 +260,25 @@ _every_bubble = _part(
 
 def _transfer(facts: ServiceFacts) -> Cause | None:
     """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
-    shares = facts.ttft.share(TTFT.transfer)
+    both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
+    kind, shares = max(both, key=lambda one: one[1])
     if shares[0] < facts.limits[SHARE]:
         return None
     pulls = facts.found.service.transfers
-    known = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
-    time, tokens = (pulls.end - pulls.start)[known], pulls.tokens[known]
-    ranks, of = np.unique(pulls.rank[known], return_inverse=True)
+    told = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
+    time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
+    ranks, of = np.unique(pulls.rank[told], return_inverse=True)
     mine = [np.flatnonzero(of.ravel() == number) for number in range(len(ranks))]
     mine = [rows for rows in mine if len(rows) >= FEWEST_REQUESTS and len(np.unique(tokens[rows])) > 1]
     lines = [line_of(tokens[rows], time[rows]) for rows in mine]
     per, related = 0.0, False
     if lines:
         per = float(np.median([slope for slope, _ in lines]))
-        told = sum(slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True))
+        explained = sum(
+            slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True)
+        )
         every = sum(np.var(time[rows]) * len(rows) for rows in mine)
-        related = per > 0 and float(told / max(every, 1.0)) >= _RELATED
+        related = per > 0 and float(explained / max(every, 1.0)) >= _RELATED
     usual = np.array([slope * tokens.mean() + offset for slope, offset in lines])
     beside = beside_others(usual) if len(lines) > 1 else np.ones(1)
     worst = int(np.argmax(beside))
@@ -275,14 +286,14 @@ def _transfer(facts: ServiceFacts) -> Cause | None:
     detail, factor = message(f"finding.service.transfer_{'length' if related else 'fixed'}", **words), 0.0
     of_rank = np.ones(len(facts.found.service.rids), np.bool_)
     if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
-        slow = int(pulls.rank[known][mine[worst][0]])
+        slow = int(pulls.rank[told][mine[worst][0]])
         more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
         detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
         of_rank[:] = False
-        of_rank[pulls.rid[known][mine[worst]]] = True
+        of_rank[pulls.rid[told][mine[worst]]] = True
     return Cause(
-        max(shares), message("finding.service.transfer", **words), detail,
-        np.where(of_rank, facts.cost(TTFT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
+        max(shares), message(f"finding.service.transfer_{kind}", **words), detail,
+        np.where(of_rank, facts.cost(TTFT.transfer, TPOT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
         lambda model: replace(
             model, pull=np.where(of_rank[model.rids], model.pull * factor, model.pull).astype(np.int64)
         ),
@@ -296,11 +307,11 @@ _RELATED = 0.6
 def _prefix(facts: ServiceFacts) -> Cause | None:
     """Prompts are computed that were in the prefix cache before, or none of them ever is in it."""
     lat, requests = facts.latencies, facts.found.service.requests
-    known = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
-    known = known[np.isin(requests.rid[known], facts.ttft.rids)]
-    if len(known) < 2 * FEWEST_REQUESTS:
+    rows = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
+    rows = rows[np.isin(requests.rid[rows], facts.ttft.rids)]
+    if len(rows) < 2 * FEWEST_REQUESTS:
         return None
-    rids, rates = requests.rid[known].astype(np.int64), requests.hit_rate[known]  # by start
+    rids, rates = requests.rid[rows].astype(np.int64), requests.hit_rate[rows]  # by start
     sums, cuts = np.append(0.0, np.cumsum(rates)), np.arange(FEWEST_REQUESTS, len(rates) - FEWEST_REQUESTS + 1)
     early, late = sums[cuts] / cuts, (sums[-1] - sums[cuts]) / (len(rates) - cuts)
     best = int(np.argmax((early - late) ** 2 * cuts * (len(rates) - cuts)))
@@ -312,7 +323,7 @@ def _prefix(facts: ServiceFacts) -> Cause | None:
         shares = facts.ttft.shares(cost[facts.ttft.rids])
         if not facts.notable(shares):
             return None
-        since = int(requests.start[known[cut]] - facts.found.steps.opened.min())
+        since = int(requests.start[rows[cut]] - facts.found.steps.opened.min())
         words = {"before": before, "after": after, "since": since, "share": max(shares)}
         return draft_of(
             max(shares), "prefix_fall", "prefix_fall_detail", words, cost, facts.found.steps.prompts,
@@ -320,12 +331,13 @@ def _prefix(facts: ServiceFacts) -> Cause | None:
                 model, prompt=np.maximum(np.rint(model.prompt * less[model.rids]), 1).astype(np.int64)
             ),
         )  # fmt: skip
-    share = facts.ttft.share(TTFT.prefill)[0]
-    if rates.mean() > _NO_HITS or share < _MOSTLY:
+    share, tokens = facts.ttft.share(TTFT.prefill)[0], facts.tpot.share(TPOT.surcharge, TPOT.prompts)[0]
+    if rates.mean() > _NO_HITS or (share < _MOSTLY and tokens < facts.limits[TAIL_SHARE]):
         return None
-    words = {"rate": float(rates.mean()), "share": share, "count": len(rates)}
+    words = {"rate": float(rates.mean()), "share": share, "tokens": tokens, "count": len(rates)}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("prefix_none", "prefix_none_detail"))
-    return Cause(share, told, explained, np.zeros(len(lat.prompt), np.int64), facts.found.steps.prompts, hint=True)
+    none = np.zeros(len(lat.prompt), np.int64)
+    return Cause(max(share, tokens), told, explained, none, facts.found.steps.prompts, hint=True)
 
 
 _NO_HITS, _MOSTLY = 0.02, 0.5
@@ -392,6 +404,11 @@ SERVICE_RULES = (
         "SERVICE.SCHEDULER", "scheduler_high_latency",
         _part("scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0)),
               TTFT.batching, TPOT.schedule, Cycle.schedule), SHARE,
+    ),
+    _rule(
+        "SERVICE.INPUTS", "model_pre_post_processing_latency",
+        _part("inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)),
+              TTFT.prepare, TPOT.prepare, Cycle.prepare), SHARE,
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _bubble, SHARE),
     _rule("SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE),

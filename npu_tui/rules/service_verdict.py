@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.evidence import half_told
-from npu_tui.analysis.limits import LITTLE
+from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TTFT, Timeline
@@ -23,7 +23,9 @@ from npu_tui.trace.text import brief
 
 _SHOWN = 3
 _REST = 0.2
-"""What another remedy must leave of the gain of a finding, for the finding to be one of its own."""
+"""What another remedy must leave of the gain of a finding for it to be one of its own, or it halves what is left.
+
+A batch is full because of the first one: that is not enough for more places."""
 _HUNDRED = 100
 
 
@@ -70,7 +72,8 @@ def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) ->
     weighed = _ladder(facts, causes)
     findings = tuple(_finding(facts, one, origin) for one in weighed)
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
-    verdict = _verdict(facts, led, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
+    hints = [cause.title for _, cause, _ in weighed if cause.hint]
+    verdict = _verdict(facts, led, hints, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
     half, every = half_told(found), len(found.latencies.start)
     warnings = (message("odd.half_told", count=half, all=every, share=half / every),) if half else ()
@@ -128,7 +131,11 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         if first is not cause and first.remedy and first.after and cause.remedy and cause.after:
             both = facts.after(first.remedy, cause.remedy)
             figure = _most_saved(now, cause.after)
-            if both is not None and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure]):
+            if (
+                both is not None
+                and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure])
+                and (rule.id == "SERVICE.QUEUE" or facts.most(first.after, both) < HALF)
+            ):
                 part_of = found[0][0].id
         found.append((rule, cause, part_of))
     return sorted(found, key=lambda one: one[2] is not None)
@@ -195,15 +202,15 @@ def _outlook(facts: ServiceFacts, cause: Cause) -> Said:
     return "" if gain is None else message("finding.service.after", **words)
 
 
-def _verdict(facts: ServiceFacts, led: list[_Weighed], unknown: list[Message]) -> list[Message]:
-    """The gravest cause, else that there is none; then the figures, and how long no request was there."""
+def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unknown: list[Message]) -> list[Message]:
+    """The gravest cause, else that there is none and what may be; the figures, and how long no request was there."""
     figures, found = facts.figures, facts.found
     told: list[Message] = []
     if led:
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
     if not led and not unknown:
-        told.append(_nothing(facts))
+        told += [_nothing(facts), *(message("service.cause", title=title) for title in hints)]
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))

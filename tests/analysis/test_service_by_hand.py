@@ -104,8 +104,8 @@ def test_time_of_the_engine(found: Timeline) -> None:
 
 
 ENGINE = EngineModel(
-    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1), gap=0, dispatch=0, after=(0, 0), seqs=2, budget=MANY, chunked=True,
-    blocks=MANY, room=Room(10, 0, (0,), (0,)), margin=0,
+    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1), gap=0, dispatch=0, prepare=(0, 0), after=(0, 0), seqs=2,
+    budget=MANY, chunked=True, blocks=MANY, room=Room(10, 0, (0,), (0,)), margin=0,
 )  # fmt: skip
 """A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""
 
@@ -115,7 +115,7 @@ def model_of(prompts: list[int], turns: list[int], starts: list[int], engine: En
     none = np.zeros(len(prompts), np.int64)
     return ServiceModel(
         (engine,), np.arange(len(prompts)), np.array(starts), none, np.array(prompts), np.array(turns),
-        np.ones(len(prompts)), none, none, none, none, 0, none,
+        np.ones(len(prompts)), none, none, none, none, 0, none, none > 0,
     )  # fmt: skip
 
 

@@ -233,7 +233,8 @@ def test_the_clock_of_the_decode_side_is_put_right(tmp_path: Path, ahead: int) -
     write_service(tmp_path, "split", 1, 40)
     plain, service = timeline(read_service(tmp_path)), read_service(tmp_path)
     there = np.isin([service.text(code) for code in service.batches.process], plain.engines[-1].processes)
-    for rows, chosen in ((service.batches, there), (service.transfers, slice(None))):
+    forwards = np.isin([service.text(code) for code in service.forwards.process], plain.engines[-1].processes)
+    for rows, chosen in ((service.batches, there), (service.forwards, forwards), (service.transfers, slice(None))):
         rows.start[chosen] += ahead
         rows.end[chosen] += ahead
     found = timeline(service)

@@ -439,3 +439,85 @@ def test_a_replay_with_swaps_computes_nothing_again(tmp_path: Path) -> None:
     assert again is not None
     assert kept is not None
     assert kept["ttft_p99"] < again["ttft_p99"]
+
+
+def test_inputs_before_the_forward_pass_are_a_part_of_their_own(tmp_path: Path) -> None:
+    """The execution begins with them: TPOT has them whole, a usual service has hardly any."""
+    judged = told(written(replace(TROUBLES["inputs"].service, requests=60), tmp_path / "slow"))
+    assert named(judged) == ["SERVICE.INPUTS"]
+    lat = judged.found.latencies
+    each = lat.tpot_parts[lat.decoded, TPOT.prepare] / lat.turns[lat.decoded]
+    assert each == pytest.approx(14 * MS, rel=0.01)
+    usual = told(written(Service(requests=60), tmp_path / "usual"))
+    first = judged.findings.findings[0]
+    assert first.gain_ns is not None
+    assert first.step_after_ns is not None
+    was = first.gain_ns + first.step_after_ns
+    figure = min(judged.figures, key=lambda name: abs(judged.figures[name] - was))
+    assert first.step_after_ns == pytest.approx(usual.figures[figure], rel=0.05)
+    assert usual.found.steps.cycle[:, Cycle.prepare].max() <= 1000
+    assert named(usual) == []
+
+
+def test_a_transfer_after_the_first_token_takes_no_blocks(tmp_path: Path) -> None:
+    """The prefill side gives the first token: TTFT ends there, and what follows until decode is transfer."""
+    judged = told(written(replace(TROUBLES["transfer_later"].service, requests=80), tmp_path))
+    assert named(judged)[:1] == ["SERVICE.TRANSFER"]
+    assert "of TPOT" in said(judged)
+    lat, found = judged.found.latencies, judged.found
+    assert (lat.tpot_parts.sum(axis=1)[lat.decoded] == lat.tpot[lat.decoded]).all()
+    assert (lat.tpot_parts[:, TPOT.preempted] == 0).all()
+    took = (found.pulls[1] - found.pulls[0])[lat.decoded]
+    assert np.abs(lat.tpot_parts[lat.decoded, TPOT.transfer] - took).max() <= 2000
+
+
+def test_blocks_that_stay_free_are_no_room(tmp_path: Path) -> None:
+    """Of 72 blocks 8 stay free at every admission, far more than a fiftieth: requests wait for blocks."""
+    judged = told(written(TROUBLES["kept"].service, tmp_path / "kept"))
+    assert named(judged) == ["SERVICE.KV"]
+    assert 6 <= judged.found.room.margin[0] <= 10
+    assert judged.found.latencies.metrics[0].share(TTFT.queue_other)[0] < 0.02
+    full = told(written(TROUBLES["queue"].service, tmp_path / "queue"))
+    assert full.found.room.margin == (0,)
+
+
+def test_blocks_that_are_a_little_off_still_tell_their_size(tmp_path: Path) -> None:
+    """Free blocks are those of another moment of the step: by one or two they are no total."""
+    folder = written(TROUBLES["kv"].service, tmp_path)
+    random = Random(3)
+
+    def off(row: Row) -> Row:
+        free, held = row["free_blocks"], row["blocks_allocated"]
+        if not free.isdecimal():
+            return row
+        return row | {"free_blocks": str(max(int(free) - random.randrange(3), 0)), "blocks_allocated": held and "1"}
+
+    rewritten(folder, "batch", each(off))
+    judged = told(folder)
+    assert judged.found.room.block == 128
+    assert named(judged)[:1] == ["SERVICE.KV"]
+
+
+def test_bursts_that_more_places_hardly_help_are_bursts(tmp_path: Path) -> None:
+    """Forty come at once and are answered long before the next; a second instance halves each of these crowds."""
+    service = Service(requests=160, burst=40, gap=600 * MS, max_seqs=20, blocks=6000)
+    judged = told(written(service, tmp_path))
+    assert named(judged)[:1] == ["SERVICE.QUEUE"]
+    assert "Requests come in bursts" in said(judged)
+
+
+def test_a_prefix_cache_without_hits_is_said_where_prompts_take_the_tokens(tmp_path: Path) -> None:
+    """It may be off: the verdict says so, but nothing tells that prompts begin alike, so that it is no finding."""
+    service = Service(requests=80, gap=220 * MS, tenants=(Tenant(1, (1400, 2000)),))
+    folder = written(service, tmp_path)
+    rewritten(folder, "request", each(lambda row: row | {"cache_hit_rate": "0.0"}))
+    judged = told(folder)
+    assert [one.id for one in judged.findings.findings] == ["SERVICE.PREFIX"]
+    assert not named(judged)
+    assert "The prefix cache gives 0% of the prompts" in said(judged)
+
+
+def test_two_causes_are_both_told(tmp_path: Path) -> None:
+    """Faster schedules leave much of the wait for blocks: what is left is halved by more blocks."""
+    service = replace(TROUBLES["kv"].service, schedule=10 * MS)
+    assert set(named(told(written(service, tmp_path)))) == {"SERVICE.KV", "SERVICE.SCHEDULER"}
