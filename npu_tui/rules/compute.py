@@ -13,14 +13,26 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.left_out import left_out
-from npu_tui.rules.rule import LISTED, Draft, Rule, advise, line_of, lines_of, most_common, ranked, sentences, timed
+from npu_tui.rules.rule import (
+    LISTED,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    lines_of,
+    most_common,
+    ranked,
+    sentences,
+    timed,
+)
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
@@ -211,6 +223,43 @@ def dominant(facts: Facts) -> Draft | None:
     )
 
 
+_EVALUATE = "autograd::engine::evaluate_function: "
+_RECOMPUTING = re.compile(rf"{_EVALUATE}CheckpointFunctionBackward|.*torch/utils/checkpoint\.py\(\d+\): recompute_fn")
+"""Around what is computed again: the reentrant way, whose own backward pass lies inside as well, and the other one."""
+
+
+def recompute(facts: Facts) -> Draft | None:
+    """What the backward pass computes again because activation checkpointing does not keep it."""
+    trace, slices = facts.trace, facts.trace.slices
+    again = facts.names_where(lambda name: _RECOMPUTING.fullmatch(name) is not None)
+    if not again.any():
+        return None
+    evaluating = facts.names_where(lambda name: name.startswith(_EVALUATE))
+    operations = operation_of(trace, facts.kernels)
+    kernels, operations = facts.kernels[operations >= 0], operations[operations >= 0]
+    around = Around(trace, (again | evaluating)[slices.name])
+    inner = around.find(slices.lane[operations], slices.start[operations], slices.end[operations])
+    chosen = (inner >= 0) & again[slices.name[inner]]
+    items, time = kernels[chosen], int(facts.length(kernels[chosen]).sum())
+    if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    lines = ranked(lines_by(facts, operations[chosen], facts.length(items)), LISTED)
+    reserved = facts.inputs.memory().curve("reserved")
+    peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=int(reserved.value.max(initial=0)))
+    words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
+    named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
+    return Draft(
+        "low",  # it is a choice: time for memory
+        message("finding.recompute.title", **words),
+        sentences(message("finding.recompute.detail", **words), named, peak),
+        facts.longest(items, lambda item: message("finding.recompute.place"), 5),
+        weight=time,
+        code_lines=tuple(line for line, _ in lines),
+        verdict=message("finding.recompute.title", **words),
+        shown=facts.span_of(items),
+    )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "OP.SHARE",
@@ -237,6 +286,23 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
         reach="place",
+    ),
+    Rule(
+        "OP.RECOMPUTE",
+        cls="compute",
+        inputs=("device", "overlap", "python"),
+        check=recompute,
+        thresholds=(SEVERITY_MEDIUM,),
+        advice=("recompute",),
+        gpu=("recompute",),
+        pages=(pages.TUNING,),
+        change="""\
+-out = checkpoint(layer, x)
++out = layer(x) if number < kept else checkpoint(layer, x)
+""",
+        sources=("20-step tuning checklist 2-27",),
+        reach="place",
+        words=("memory",),
     ),
     Rule(
         "UTIL",

@@ -322,3 +322,19 @@ def test_products_that_gain_nothing_in_16_bits_are_not_told(
 ) -> None:
     draft = check("DTYPE", mixed(dtypes, shapes, factors))
     assert not isinstance(draft, Draft) or draft.title.code == "finding.dtype.title"
+
+
+def test_what_checkpointing_computes_again_is_told() -> None:
+    """What the function of a checkpoint launches in the backward pass, without what its own backward pass launches."""
+    assert not isinstance(check("OP.RECOMPUTE", facts_of(job("healthy"))), Draft)
+    found = measured(replace(TROUBLED["healthy"], seed=4))
+    trace, prefix = found.trace, "autograd::engine::evaluate_function: "
+    counts = np.bincount(trace.slices.name, minlength=len(trace.names))
+    often = max((k for k, name in enumerate(trace.names) if name.startswith(prefix + "Addmm")), key=counts.__getitem__)
+    trace.names[often] = prefix + "CheckpointFunctionBackward"
+    trace.known = ValueCache()
+    draft = check("OP.RECOMPUTE", facts_of(found))
+    assert isinstance(draft, Draft)
+    assert draft.severity == "low"
+    assert "trade of time for memory" in words(draft.detail)
+    assert 0 < draft.weight < found.facts[0].sums.computing
