@@ -9,6 +9,7 @@ from msgspec import Struct
 from npu_tui.rules import pages
 from npu_tui.rules.model import Evidence, Finding, Kind, Severity
 from npu_tui.rules.rule import severity_of
+from npu_tui.strings import say
 from npu_tui.trace.message import message
 
 JOB_FINDINGS = (
@@ -31,6 +32,12 @@ JOB_FINDINGS = (
 """Every finding about a job and about the roles in it."""
 
 _CLASSES = {kind.id: kind.cls for kind in JOB_FINDINGS}
+
+
+def advised(id: str) -> str:
+    """What to do about a finding of a job; nothing where it is one of its ranks, whose report tells that."""
+    return say(f"finding.advice.{id}") if id in _CLASSES else ""
+
 
 LEAST = 0.01
 """Share of the job's time from which what a cause costs is told."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.jobs import tables
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
+from npu_tui.jobs.finding import advised
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.jobs.path_tables import JOB_OWNERS
@@ -90,7 +91,7 @@ def job_finding(report: JobReport, number: int, row: Record) -> Finding:
     slow = row.ranks if row.id == "RANK.SLOW" else []
     why: list[str] = next((rank.why for rank in report.rank_table if [rank.rank] == slow), [])
     notes = (say("job.why", why=" · ".join(why)),) if why else ()
-    advice = (say(f"finding.advice.{row.id}"),)
+    advice = tuple(filter(None, (advised(row.id),)))
     return Finding(number, row.id, row.severity, row.title, "", row.detail, advice=advice, notes=notes)
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from npu_tui.jobs.change_tables import RANKS as CHANGED_RANKS
 from npu_tui.jobs.changes import place_of
 from npu_tui.jobs.expert_tables import EXPERT_LAYERS
+from npu_tui.jobs.finding import advised
 from npu_tui.jobs.role_tables import ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_document import job_finding
@@ -336,7 +337,7 @@ def _findings(view: Overview) -> Table:
         "title": lambda row, value: Text.assemble(
             (f"{value}. ", _SEVERE.get(findings[row].severity, "")),
             f"{findings[row].detail} ",
-            (say(f"finding.advice.{findings[row].id}"), "bold"),
+            (advised(findings[row].id), "bold"),
         ),
     }
 

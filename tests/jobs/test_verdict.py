@@ -19,7 +19,8 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.path import JobOwner, JobPath, job_path
 from npu_tui.jobs.path_tables import JOB_OWNERS
 from npu_tui.jobs.summary import read_summaries, write_summary
-from npu_tui.output.job_report import verdict
+from npu_tui.output.job_document import job_finding
+from npu_tui.output.job_report import job_report, verdict
 from npu_tui.rules.model import Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import message
@@ -170,3 +171,10 @@ def test_exposed_communication_in_which_ranks_do_not_wait_for_each_other_is_tran
     assert words(verdict(Job(Path("job"), unread), [])).endswith("record Level1")
     alone = [replace(profile, groups={"g": (0, 1, 2)}) for profile in ranks]
     assert words(verdict(Job(Path("job"), alone), [])).endswith("record Level1")
+
+
+def test_the_report_says_what_holds_up_all_ranks_and_leaves_advice_to_theirs():
+    report = job_report(alike(*((found(9),),) * 3))
+    told = job_finding(report, 1, report.findings[0])
+    assert (told.id, told.advice) == ("HOST.WORK", ())
+    assert "all 3 ranks alike" in told.title
