@@ -124,7 +124,10 @@ def launch_delays(trace: Trace) -> BySlice:
     link = bound_launch_links(trace)
     link = link[links.source_slice[link] >= 0]
     queued = [code for code, name in enumerate(trace.categories) if name in ("enqueue", "dequeue")]
-    link = link[~np.isin(slices.category[links.source_slice[link]], queued)]  # an entry of the queue launches within
+    # An entry of the queue launches within, and what compiles has a line of its own at the end.
+    compiles = np.array(["CompileAndExecute" in name for name in trace.names] + [False])
+    source = links.source_slice[link]
+    link = link[~np.isin(slices.category[source], queued) & ~compiles[slices.name[source]]]
     call, place = distinct(links.source_slice[link])
     made, started = np.full(len(call), 2**62), np.full(len(call), 2**62)
     np.minimum.at(made, place, links.source_time[link])
