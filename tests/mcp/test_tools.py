@@ -279,7 +279,7 @@ def test_whatif_compare_ranks_tables_and_pictures() -> None:
     compared = asked("compare", base="healthy", new="dispatch_bound")
     assert compared["verdict"][0].startswith("UNSURE")
     jobs = asked("compare", base="two_ranks", new="two_ranks")
-    assert (jobs["data"]["kind"], jobs["verdict"][0]) == ("compare_jobs", "SAME: step 6.035 ms → 6.035 ms, ±0 (+0%)")
+    assert (jobs["data"]["kind"], jobs["verdict"][0]) == ("compare_jobs", "SAME: step 6.214 ms → 6.214 ms, ±0 (+0%)")
     assert asked("compare", base="two_ranks", new="healthy")["error"]
     sums = sum(part["delta_us"] or 0 for part in compared["data"]["parts"])
     assert sums == pytest.approx(compared["data"]["step"]["delta_us"], abs=0.01)
