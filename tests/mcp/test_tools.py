@@ -290,7 +290,7 @@ def test_whatif_compare_ranks_tables_and_pictures() -> None:
     assert asked("tables", path="two_ranks", table="ranks")["data"]["rows_of_table"] == 2
     assert "did you mean" in asked("tables", path="two_ranks", table="rank")["error"]
     seen = asked("screenshot", path="dispatch_bound", finding="DISPATCH.VERTICAL")["data"]
-    assert "launches came too late" in seen["frame"][0]
+    assert "DISPATCH: " in seen["frame"][1]
     assert SESSION.pictures[seen["picture"].rpartition("/")[2]]().startswith("<svg")
     assert asked("explain", id="DISPATCH.VERTICAL")["data"]["id"] == "DISPATCH.VERTICAL"
     assert asked("explain", id="starved")["data"]["words"]
