@@ -6,10 +6,12 @@ Described at https://www.hiascend.com/document/detail/en/mindstudio/830/ODtools/
 from __future__ import annotations
 
 import csv
+import io
 import re
 from pathlib import Path
 
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.side_file import open_regular
 
 _BASIC, _PIPES = "OpBasicInfo.csv", "PipeUtilization.csv"
 _FILES = frozenset({
@@ -49,7 +51,7 @@ def _rows(file: Path) -> list[dict[str, str]]:
     try:
         if file.stat().st_size > _MOST_BYTES:
             return []
-        with file.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+        with io.TextIOWrapper(io.BufferedReader(open_regular(file)), "utf-8-sig", "replace", newline="") as lines:
             rows = [*csv.DictReader(lines)]
     except (OSError, csv.Error):
         return []

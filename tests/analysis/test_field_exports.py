@@ -256,7 +256,8 @@ def test_events_that_are_there_twice_count_once(tmp_path: Path, part: int) -> No
     assert len(trace.links) == 1
     assert [row.computing for row in profile_of(trace).overlaps] == [20 * 60_000]
     warning = f"{part} slices are in the file twice (same lane, name, start and end), of {80 + part}: each counts once"
-    assert [words(each) for each in trace.health.warnings] == [warning]
+    ends_twice = "2 ends of links are in the file twice (same id, thread and time): each counts once"
+    assert [words(each) for each in trace.health.warnings] == [warning, ends_twice]
 
 
 def test_a_process_that_is_there_twice_counts_once(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_graphs_that_take_turns_are_one_repetition(tmp_path: Path) -> None:
 def test_equal_slices_of_the_host_alone_are_no_doubles(tmp_path: Path) -> None:
     trace = traced(tmp_path, *NAMED, *overlapped(), *(task(PYTHON, 1, "aten::mm", 95, 4) for _ in range(3)))
     assert len(trace.slices) == 83
-    assert not trace.health.warnings
+    assert [(told.code, told.args["count"]) for told in trace.health.warnings] == [("odd.alike", 3)]
 
 
 def test_no_sum_of_merged_processes_is_longer_than_its_span(tmp_path: Path) -> None:

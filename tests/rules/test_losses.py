@@ -310,6 +310,7 @@ def test_a_copy_is_told_with_its_direction_and_bandwidth(
     args = {"Task Type": "PCIE_DMA_SQE", "size(B)": size, "operation": way, "bandwidth(GB/s)": size / time / 1e3}
     writer.slice("MEMCPY_ASYNC", DEVICE, 2, 4_000, time, args=args)
     writer.slice("AscendCL@aclrtMemcpy", CANN, 1, 3_990, time + 20)
+    writer.host("aten::copy_", 3_980, time + 40, "cpu_op")
     writer.kernel("Add", 4_010 + time, 80)
     (told,) = [each for each in writer.profile(tmp_path).findings.findings if each.id == "DATA.COPY"]
     assert f"{way} at {size / time / 1e3:.1f} GB/s" in words(told.title)
