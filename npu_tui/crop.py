@@ -33,7 +33,7 @@ from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.transfers import groups_of
 
 
-class Wanted(Struct, frozen=True):
+class CropRequest(Struct, frozen=True):
     """What to keep: slices that touch ``window``, on ``lanes`` (None: all), whose name contains one of ``names``.
 
     With ``clip`` slices are cut at the edges of the window, and nothing outside of it is kept.
@@ -82,7 +82,7 @@ def crop(
     if on is not None and not on:
         layers = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))
         raise NoCropError(message("crop.no_lane", name=", ".join(lanes), names=layers))
-    kept = chosen(trace, Wanted(Window(window.start, window.end), on, tuple(names), clip))
+    kept = chosen(trace, CropRequest(Window(window.start, window.end), on, tuple(names), clip))
     slices, links = int(kept.slices.sum()), int(kept.links.sum())
     if not slices:
         raise NoCropError(message("crop.nothing"))
@@ -98,10 +98,10 @@ def _range_of(trace: Trace, window: Window) -> Iterator[bytes]:
         yield msgspec.json.encode({"ph": "M", "name": CROPPED, "pid": trace.layers[0].pid, "tid": 0, "args": span})
 
 
-class Chosen(Struct, frozen=True):
+class KeptMasks(Struct, frozen=True):
     """Masks over the slices and the links of a trace that are kept; (slices,) and (links,)."""
 
-    wanted: Wanted
+    wanted: CropRequest
     slices: Bools
     links: Bools
 
@@ -124,7 +124,7 @@ def lanes_named(trace: Trace, words: Sequence[str]) -> frozenset[int]:
     return frozenset(lanes)
 
 
-def chosen(trace: Trace, wanted: Wanted) -> Chosen:
+def chosen(trace: Trace, wanted: CropRequest) -> KeptMasks:
     """What of ``trace`` is kept as ``wanted`` says.
 
     A link stays with its target, a collective has its tasks with it. Unless slices are clipped a link brings the slice
@@ -157,7 +157,7 @@ def chosen(trace: Trace, wanted: Wanted) -> Chosen:
         queue = trace.links_of(TASK_QUEUE)
         both = np.append(touched | pulled, False)
         links_kept[queue[both[target[queue]] & both[source[queue]]]] = True
-    return Chosen(wanted, touched | pulled, links_kept)
+    return KeptMasks(wanted, touched | pulled, links_kept)
 
 
 def _tasks(trace: Trace, touched: Bools) -> Bools:
@@ -176,7 +176,7 @@ def _tasks(trace: Trace, touched: Bools) -> Bools:
     return tasks
 
 
-def _touched(trace: Trace, wanted: Wanted) -> Bools:
+def _touched(trace: Trace, wanted: CropRequest) -> Bools:
     slices, window = trace.slices, wanted.window
     touched = _on_lanes(trace, wanted)
     if window != EVERYTHING:
@@ -188,7 +188,7 @@ def _touched(trace: Trace, wanted: Wanted) -> Bools:
     return touched
 
 
-def _on_lanes(trace: Trace, wanted: Wanted) -> Bools:
+def _on_lanes(trace: Trace, wanted: CropRequest) -> Bools:
     if wanted.lanes is None:
         return np.ones(len(trace.slices), np.bool_)
     mask = np.zeros(len(trace.slices), np.bool_)
@@ -197,7 +197,7 @@ def _on_lanes(trace: Trace, wanted: Wanted) -> Bools:
     return mask
 
 
-def _lanes_kept(wanted: Wanted, lane: npt.NDArray[np.int32]) -> Bools:
+def _lanes_kept(wanted: CropRequest, lane: npt.NDArray[np.int32]) -> Bools:
     if wanted.lanes is None:
         return np.ones(len(lane), np.bool_)
     on_lanes: Bools = np.isin(lane, np.array(sorted(wanted.lanes), np.int32))
@@ -222,7 +222,7 @@ _BOUND = frozenset("stfBEbe")
 """Phases of events that are kept for a slice or a link alone."""
 
 
-def kept_events(trace: Trace, reader: JsonArgs, chosen: Chosen) -> Iterator[bytes]:
+def kept_events(trace: Trace, reader: JsonArgs, chosen: KeptMasks) -> Iterator[bytes]:
     """The text of every event that is kept, in the order of the file.
 
     Metadata is kept as it is, samples of counters and instants if they lie in the range. Raises ``InputError`` if the
@@ -241,7 +241,7 @@ def _heads(texts: list[bytes]) -> tuple[list[bytes], list[Event]]:
 
 
 class _Keeping:
-    def __init__(self, trace: Trace, reader: JsonArgs, chosen: Chosen) -> None:
+    def __init__(self, trace: Trace, reader: JsonArgs, chosen: KeptMasks) -> None:
         self._trace = trace
         self._reader = reader
         self._window = chosen.wanted.window

@@ -32,7 +32,7 @@ from mcp import Client  # noqa: E402
 
 from npu_tui.mcp.answers import tokens_of  # noqa: E402
 from npu_tui.mcp.server import make_server  # noqa: E402
-from npu_tui.mcp.session import Session  # noqa: E402
+from npu_tui.mcp.session import OpenProfiles  # noqa: E402
 
 Answers = list[dict[str, Any]]
 MOST_TOKENS, MOST_CALLS = 2_000, 3.0
@@ -170,7 +170,7 @@ class Outcome(NamedTuple):
     report: int
 
 
-async def ask(session: Session, asked: list[Question]) -> list[Outcome]:
+async def ask(session: OpenProfiles, asked: list[Question]) -> list[Outcome]:
     """The outcome of each question."""
     outcomes = []
     async with Client(make_server(session)) as client:
@@ -213,7 +213,7 @@ def main() -> int:
             for question in questions(folder, options.seed)
             if not options.words or any(word in question.text for word in options.words)
         ]
-        outcomes = asyncio.run(ask(Session([folder, ROOT / "fixtures"]), asked))
+        outcomes = asyncio.run(ask(OpenProfiles([folder, ROOT / "fixtures"]), asked))
     print(f"{'question':45} right calls tokens largest  report")
     for row in outcomes:
         print(f"{row.text:45} {row.right!s:5} {row.calls:5} {row.tokens:6} {row.largest:7} {row.report:7}")

@@ -27,9 +27,9 @@ from service_shapes import SHAPES  # noqa: E402
 from service_writer import EPOCH_NS, Folder, latencies  # noqa: E402
 
 from npu_tui.analysis.service_latency import timeline  # noqa: E402
-from npu_tui.analysis.service_timeline import TTFT, Timeline  # noqa: E402
+from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline  # noqa: E402
 from npu_tui.load.service import read_service  # noqa: E402
-from npu_tui.rules.service_verdict import Judged, judge  # noqa: E402
+from npu_tui.rules.service_verdict import SubjectVerdict, judge  # noqa: E402
 
 ALL: dict[str, Trouble] = {**TROUBLES, **SHAPES}
 NEAR = 0.10
@@ -58,7 +58,7 @@ def figures(service: Service) -> dict[str, float]:
     }
 
 
-def judged(service: Service, folder: Path) -> tuple[Timeline, Judged]:
+def judged(service: Service, folder: Path) -> tuple[ServiceTimeline, SubjectVerdict]:
     """What is said of ``service``, through the files."""
     served = serve(service)
     Folder(served).write(folder)
@@ -67,7 +67,7 @@ def judged(service: Service, folder: Path) -> tuple[Timeline, Judged]:
     return found, judge(found)
 
 
-def adds_up(found: Timeline, requests: list[object]) -> None:
+def adds_up(found: ServiceTimeline, requests: list[object]) -> None:
     """The parts of every request are its TTFT and its time per token, and its engine's time is what its steps took."""
     lat, steps = found.latencies, found.steps
     assert (lat.ttft_parts[lat.answered].sum(axis=1) == lat.ttft[lat.answered]).all()

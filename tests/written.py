@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from npu_tui.compare.picture import Picture
+from npu_tui.compare.picture import ComparisonPicture
 from npu_tui.jobs.job import Job
 from npu_tui.output.compare_document import compare_document
 from npu_tui.output.compare_report import Compared
@@ -63,5 +63,5 @@ def markdown_comparison(report: Compared) -> str:
     return markdown(compare_document(report))
 
 
-def html_comparison(report: Compared, picture: Picture) -> str:
+def html_comparison(report: Compared, picture: ComparisonPicture) -> str:
     return html(compare_document(report, picture))

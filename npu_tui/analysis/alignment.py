@@ -152,7 +152,7 @@ def _came_from(earlier: tuple[I64, I64, I64], diagonal: int, x: int) -> int:
     return -1 if 0 <= at < len(ends) and int(ends[at]) + 1 == x else 1
 
 
-class Placement(Struct, frozen=True):
+class SequencePlacement(Struct, frozen=True):
     """Where the values of one sequence (n,) stand in another one, by a longest common subsequence of both.
 
     ``placed`` are those in it, ``at`` is the position of each in the other sequence where no other longest one has it
@@ -166,7 +166,7 @@ class Placement(Struct, frozen=True):
     common: I64
 
 
-def placement(here: I64, there: I64, labels: I64) -> Placement:
+def placement(here: I64, there: I64, labels: I64) -> SequencePlacement:
     """The values of ``here`` placed in ``there``, which has ``labels`` (labels, len(there)).
 
     Position j of ``there`` is a choice for i where the longest subsequences before both and after both add up to one
@@ -185,7 +185,7 @@ def placement(here: I64, there: I64, labels: I64) -> Placement:
         if (i + 1) % block == 0:
             kept.append(before)
     left = longest = int(before[-1])
-    found = Placement(
+    found = SequencePlacement(
         np.zeros(len(here), np.bool_),
         np.full(len(here), -1, np.int64),
         np.zeros(len(here), np.int64),

@@ -29,7 +29,7 @@ _GIVE, _TAKE, _RELEASE = range(3)
 """What happens at one event, in this order."""
 
 
-class Settings(Struct, frozen=True):
+class AllocatorSettings(Struct, frozen=True):
     """``expandable`` segments, blocks divided below ``max_split`` bytes, segments ``released`` when the run did so."""
 
     expandable: bool = False
@@ -37,7 +37,7 @@ class Settings(Struct, frozen=True):
     released: bool = True
 
 
-class Replay(Struct, frozen=True):
+class AllocatorReplay(Struct, frozen=True):
     """The most that was reserved, bytes, and how often memory was taken from the device."""
 
     peak: int
@@ -47,7 +47,7 @@ class Replay(Struct, frozen=True):
 class _Pool:
     """The segments and free blocks of one pool and stream; ``size`` of the free ones by address, ``begin`` by end."""
 
-    def __init__(self, small: bool, settings: Settings) -> None:
+    def __init__(self, small: bool, settings: AllocatorSettings) -> None:
         self._small, self._settings = small, settings
         self._page = SMALL_SEGMENT if small else _LARGE_SEGMENT
         self._free: list[tuple[int, int]] = []
@@ -117,7 +117,7 @@ class _Pool:
             self._drop(at)
 
 
-def replay(device: DeviceMemory, settings: Settings, failed: Failure | None = None) -> Replay:
+def replay(device: DeviceMemory, settings: AllocatorSettings, failed: Failure | None = None) -> AllocatorReplay:
     """The history of ``device`` with ``settings``; what is older is allocated first, the largest block first.
 
     With ``failed`` only up to that allocation, which is made too.
@@ -153,19 +153,19 @@ def replay(device: DeviceMemory, settings: Settings, failed: Failure | None = No
             pool = pools.get(key) or pools.setdefault(key, _Pool(key[1], settings))
             held[life] = pool, pool.take(sizes[life])
             peak = max(peak, sum(pool.reserved for pool in pools.values()))
-    return Replay(peak, sum(pool.taken for pool in pools.values()))
+    return AllocatorReplay(peak, sum(pool.taken for pool in pools.values()))
 
 
-def recorded(device: DeviceMemory) -> Replay | None:
+def recorded(device: DeviceMemory) -> AllocatorReplay | None:
     """The replay with the settings of the run; None where it does not reserve what the run did."""
     if not device.has_segments or not 0 < len(device.events) <= _LONGEST:
         return None
-    was = replay(device, Settings(expandable=device.is_expandable))
+    was = replay(device, AllocatorSettings(expandable=device.is_expandable))
     most = device.fullest[1]
     return was if abs(was.peak - most) <= EVEN * most else None
 
 
-def best_split(device: DeviceMemory) -> tuple[int, Replay]:
+def best_split(device: DeviceMemory) -> tuple[int, AllocatorReplay]:
     """The best ``max_split`` of those that are tried, bytes, and the replay with it."""
-    tried = [(size, replay(device, Settings(max_split=size))) for size in _SPLITS]
+    tried = [(size, replay(device, AllocatorSettings(max_split=size))) for size in _SPLITS]
     return min(tried, key=lambda pair: pair[1].peak)

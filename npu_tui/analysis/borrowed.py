@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.alignment import Placement, placement
+from npu_tui.analysis.alignment import SequencePlacement, placement
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.kernels import Coded, KernelTable
@@ -47,7 +47,7 @@ class BorrowError(ValueError):
         self.said = said
 
 
-class Side(Struct, frozen=True):
+class KernelSide(Struct, frozen=True):
     """One profile: its devices, kernels, and when each step starts on the device, ns (empty: not known)."""
 
     trace: Trace
@@ -119,7 +119,7 @@ class Borrowed(Struct, frozen=True):
         return self.line_of(position) if position >= 0 else None
 
 
-def borrowed(here: Side, there: Side) -> Borrowed:
+def borrowed(here: KernelSide, there: KernelSide) -> Borrowed:
     """The code of the replayed kernels of ``here`` by what ``there`` launched. Raises ``BorrowError``."""
     replays = replayed(here)
     if not replays:
@@ -132,7 +132,7 @@ def borrowed(here: Side, there: Side) -> Borrowed:
     if not came.is_known:
         raise BorrowError(message("borrow.no_code", path=there.trace.path))
     labels = _Labels.of(every, came)
-    known: dict[object, _Placed] = {}
+    known: dict[object, _PlacedSequence] = {}
     parts = []
     for sequence in replays:
         key = *map(tuple, sequence.keys), tuple(np.unique(sequence.stream, return_inverse=True)[1].tolist())
@@ -145,7 +145,7 @@ def borrowed(here: Side, there: Side) -> Borrowed:
 # --- the sequences of both sides
 
 
-def replayed(side: Side) -> list[KernelSequence]:
+def replayed(side: KernelSide) -> list[KernelSequence]:
     """The kernels that graphs replay, step by step."""
     trace, slices, links = side.trace, side.trace.slices, side.trace.links
     link = bound_launch_links(trace)
@@ -165,7 +165,7 @@ def replayed(side: Side) -> list[KernelSequence]:
     return list(_by_step(side, item, item, launch))
 
 
-def _by_step(side: Side, item: I64, source: I64, launch: I64) -> Iterator[KernelSequence]:
+def _by_step(side: KernelSide, item: I64, source: I64, launch: I64) -> Iterator[KernelSequence]:
     """The kernels ``item``, which came from ``source``, step by step; ``launch`` ascends."""
     slices, keys = side.trace.slices, _keys(side, item)
     for at in _cut(slices.start[item], launch, keys[0], side.starts):
@@ -189,7 +189,7 @@ def _unlinked(trace: Trace, device: DevicePart) -> tuple[I64, I64]:
     return item[chosen], np.where(graph >= 0, by_pair, called)[chosen]
 
 
-def eager(side: Side) -> list[KernelSequence]:
+def eager(side: KernelSide) -> list[KernelSequence]:
     """The kernels that the host launched one by one, step by step; each distinct sequence once."""
     trace, links = side.trace, side.trace.links
     link = launch_links(trace)
@@ -223,7 +223,7 @@ def capture_time(trace: Trace) -> int:
     return int((slices.end[end[last[known]]] - slices.start[begin[known]]).sum())
 
 
-def captured(side: Side) -> list[KernelSequence]:
+def captured(side: KernelSide) -> list[KernelSequence]:
     """The launches of each capture, by the kernel that the call names; a piecewise one is many captures in a range."""
     trace, slices = side.trace, side.trace.slices
     begin, end, ranges = (_named(trace, pattern) for pattern in (_BEGIN, _END, _CAPTURE))
@@ -258,7 +258,7 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> I64:
     return items[np.argsort(trace.slices.start[items], kind="stable")]
 
 
-def _keys(side: Side, item: I64) -> tuple[Keys, ...]:
+def _keys(side: KernelSide, item: I64) -> tuple[Keys, ...]:
     """What the kernels ``item`` are called: by name on a GPU, else by type, data types and shapes, then by type alone.
 
     An eager kernel and a compiled one of the same operator have other names: without kernel_details.csv the type is the
@@ -335,12 +335,12 @@ class _Labels(Struct, frozen=True):
 _NUMBER = re.compile(r"_\d+$")
 
 
-class _Placed(Struct, frozen=True):
+class _PlacedSequence(Struct, frozen=True):
     """A replayed sequence ``here`` placed in ``there``, of which ``covered`` kernels are taken."""
 
     here: KernelSequence
     there: KernelSequence
-    found: Placement
+    found: SequencePlacement
     covered: int
 
     @property
@@ -349,9 +349,9 @@ class _Placed(Struct, frozen=True):
         return min(float(self.found.placed.mean()), self.covered / len(self.there))
 
 
-def _placed(here: KernelSequence, launched: Sequence[KernelSequence], labels: _Labels) -> _Placed:
+def _placed(here: KernelSequence, launched: Sequence[KernelSequence], labels: _Labels) -> _PlacedSequence:
     """``here`` in the one of ``launched`` that it fits best, by the finest names that fit."""
-    best: _Placed | None = None
+    best: _PlacedSequence | None = None
     for rung in range(min(len(here.keys), len(launched[0].keys))):
         bag = Counter(here.keys[rung])
         shared = [(bag & Counter(there.keys[rung])).total() / max(len(here), len(there)) for there in launched]
@@ -365,7 +365,7 @@ def _placed(here: KernelSequence, launched: Sequence[KernelSequence], labels: _L
     return best
 
 
-def _aligned(here: KernelSequence, there: KernelSequence, rung: int, labels: _Labels) -> _Placed:
+def _aligned(here: KernelSequence, there: KernelSequence, rung: int, labels: _Labels) -> _PlacedSequence:
     """``here`` in ``there``, each stream by itself: a stream keeps the order of its launches, several do not."""
     codes: dict[object, int] = {}
     wanted, given = (
@@ -384,10 +384,14 @@ def _aligned(here: KernelSequence, there: KernelSequence, rung: int, labels: _La
     at[(at >= 0) & (taken[at] > 1)] = -1
     unsure = (at < 0) & (choices == 1)  # two kernels for one place: which of them has it is not known
     common[:, ~placed | unsure] = -1
-    return _Placed(here, there, Placement(placed, at, choices, common), min(int(placed.sum()), len(there)))
+    return _PlacedSequence(
+        here, there, SequencePlacement(placed, at, choices, common), min(int(placed.sum()), len(there))
+    )
 
 
-def _together(here: Side, there: Side, parts: Sequence[_Placed], labels: _Labels, came: Origins) -> Borrowed:
+def _together(
+    here: KernelSide, there: KernelSide, parts: Sequence[_PlacedSequence], labels: _Labels, came: Origins
+) -> Borrowed:
     item = np.concatenate([part.here.item for part in parts])
     order = np.argsort(item, kind="stable")
     fits = np.repeat([part.fit >= ACCEPTED for part in parts], [len(part.here) for part in parts])[order]

@@ -124,7 +124,7 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
     return sorted(rows, key=lambda row: (-row.total, row.level, row.name))
 
 
-class Call(Struct, frozen=True):
+class EqualCalls(Struct, frozen=True):
     """All slices ``name`` with the same path of ``depth`` callers; times in ns within the window.
 
     ``own`` is ``total`` without the time of the calls inside.
@@ -179,7 +179,7 @@ def tree_paths(trace: Trace, items: I64, parent: I64) -> tuple[I64, list[int], l
     return path, above, names
 
 
-def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
+def call_tree(trace: Trace, lane: Lane, window: Window) -> list[EqualCalls]:
     """The calls of ``lane`` that touch ``window``: a caller before its callees, siblings by time, most first."""
     slices = trace.slices
     chosen = np.zeros(len(slices), np.bool_)
@@ -197,11 +197,13 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[Call]:
     below: dict[int, list[int]] = {}
     for k in most_first(sums, [trace.names[name] for name in names]):
         below.setdefault(above[k], []).append(k)
-    calls: list[Call] = []
+    calls: list[EqualCalls] = []
     stack = [(k, 0) for k in reversed(below.get(-1, []))]
     while stack:
         k, depth = stack.pop()
-        calls.append(Call(trace.names[names[k]], depth, int(counts[k]), int(sums[k]), int(self_sums[k]), members[k]))
+        calls.append(
+            EqualCalls(trace.names[names[k]], depth, int(counts[k]), int(sums[k]), int(self_sums[k]), members[k])
+        )
         stack += [(callee, depth + 1) for callee in reversed(below.get(k, []))]
     return calls
 
@@ -293,14 +295,14 @@ def _launched_time(trace: Trace, item: I64) -> I64:
     return time
 
 
-class Passes(Struct, frozen=True):
+class ForwardBackward(Struct, frozen=True):
     """The slice ``forward`` of the host and the ``backward`` operations that its ``fwdbwd`` links lead to, by start."""
 
     forward: int
     backward: tuple[int, ...]
 
 
-def passes_of(trace: Trace, item: int) -> Passes | None:
+def passes_of(trace: Trace, item: int) -> ForwardBackward | None:
     """The two passes of slice ``item`` of the host, which lies in either of them; None without a ``fwdbwd`` link.
 
     A slice counts as what is inside: ``aten::conv2d`` has the link of the ``aten::convolution`` it calls. An operation
@@ -309,9 +311,9 @@ def passes_of(trace: Trace, item: int) -> Passes | None:
     slices, passes = trace.slices, trace.bound_links_of(FORWARD_BACKWARD)
     source, target = (getattr(trace.links, end)[passes].astype(np.int64) for end in ("source_slice", "target_slice"))
     if len(inside := _inside(trace, source, item)):
-        return Passes(item, _by_start(trace, target[inside]))
+        return ForwardBackward(item, _by_start(trace, target[inside]))
     if len(inside := _inside(trace, target, item)):
-        return Passes(int(source[inside[0]]), _by_start(trace, target[inside]))
+        return ForwardBackward(int(source[inside[0]]), _by_start(trace, target[inside]))
     where = slices.lane[[item]], slices.start[[item]], slices.end[[item]]
     for ends in (source, target):
         outer = int(Around(trace, np.unique(ends)).find(*where)[0]) if len(ends) else -1

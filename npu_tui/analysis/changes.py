@@ -46,7 +46,7 @@ _FAR = 9.0
 """A squared distance from a level, in variances, from which on a run tells no more about the place of a change."""
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """The level changes from run ``place - 1`` to ``place``; the new one begins with run ``first`` to ``last`` (95 %).
 
     ``delta`` is how far the new level lies above the old one, ``low`` to ``high`` its 95 % interval, ``p`` that of the
@@ -78,7 +78,7 @@ class Course(Struct, frozen=True):
     ``ahead`` counts the last runs that are off that level, too few to tell.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
     drift: float | None
     visible: float | None
     ahead: int
@@ -264,9 +264,9 @@ def _drift(values: F64, places: list[int]) -> _Drift | None:
     return drift
 
 
-def _told(values: F64, places: list[int]) -> tuple[Change, ...]:
+def _told(values: F64, places: list[int]) -> tuple[LevelChange, ...]:
     """The changes at ``places``, each between its neighbours, without those that are small or not sure."""
-    told: list[Change] = []
+    told: list[LevelChange] = []
     for number, place in enumerate(places):
         begin = told[-1].place if told else 0
         end = places[number + 1] if number + 1 < len(places) else len(values)
@@ -276,7 +276,7 @@ def _told(values: F64, places: list[int]) -> tuple[Change, ...]:
             continue
         if abs(moved.estimate) >= _LEAST_CHANGE * float(np.median(values)):
             told.append(
-                Change(begin + place, begin + first, begin + last, moved.estimate, moved.low, moved.high, moved.p)
+                LevelChange(begin + place, begin + first, begin + last, moved.estimate, moved.low, moved.high, moved.p)
             )
     return tuple(told)
 

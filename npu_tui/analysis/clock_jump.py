@@ -34,7 +34,7 @@ class ClockJump(Struct, frozen=True):
     by: int
 
 
-class _Launches(Struct, frozen=True):
+class _ThreadLaunches(Struct, frozen=True):
     """Launches of one thread to one device; (n,) each. ``stream`` is the lane that runs them.
 
     ``idle_since`` is when the device had finished everything before, ``start`` itself where it was busy until then.
@@ -50,9 +50,9 @@ class _Launches(Struct, frozen=True):
         """From the launch to the start, on two clocks, ns."""
         return self.start - self.source
 
-    def taken(self, chosen: I64) -> _Launches:
+    def taken(self, chosen: I64) -> _ThreadLaunches:
         """Those at ``chosen``, in this order."""
-        return _Launches(self.source[chosen], self.start[chosen], self.idle_since[chosen], self.stream[chosen])
+        return _ThreadLaunches(self.source[chosen], self.start[chosen], self.idle_since[chosen], self.stream[chosen])
 
     def waited(self, least: int) -> Bools:
         """Which of them an idle device left waiting for ``least`` ns, if the clocks are one; (n,)."""
@@ -76,7 +76,7 @@ def clock_jump(trace: Trace, devices: Sequence[DeviceSlices]) -> ClockJump | Non
     return max(filter(None, every), key=lambda jump: abs(jump.by), default=None)
 
 
-def _launches_of(trace: Trace, device: DeviceSlices) -> Iterator[_Launches]:
+def _launches_of(trace: Trace, device: DeviceSlices) -> Iterator[_ThreadLaunches]:
     """What the launching calls of each thread lead to, and what its operations do."""
     links, slices, bulk = trace.links, trace.slices, bulk_of(trace)
     begun, ended = slices.start[device.busy], slices.end[device.busy]
@@ -90,14 +90,14 @@ def _launches_of(trace: Trace, device: DeviceSlices) -> Iterator[_Launches]:
         before = np.searchsorted(begun, start)
         since = np.where(before > 0, reached[np.maximum(before, 1) - 1], start) if len(begun) else start
         stream = slices.lane[links.target_slice[link]].astype(np.int64)
-        every = _Launches(links.source_time[link], start, np.minimum(since, start), stream)
+        every = _ThreadLaunches(links.source_time[link], start, np.minimum(since, start), stream)
         order = np.argsort(lane, kind="stable")
         for chosen in np.split(order, np.flatnonzero(np.diff(lane[order])) + 1):
             if len(chosen) >= 2 * ENOUGH:
                 yield every.taken(chosen)
 
 
-def _jump(launches: _Launches) -> ClockJump | None:
+def _jump(launches: _ThreadLaunches) -> ClockJump | None:
     least = max(_LEAST_NS, round(_DRIFT * min(int(np.ptp(launches.source)), int(np.ptp(launches.start)))))
     by_source = launches.taken(np.argsort(launches.source, kind="stable"))
     by_start = launches.taken(np.lexsort((launches.source, launches.start)))
@@ -110,7 +110,7 @@ def _jump(launches: _Launches) -> ClockJump | None:
     return None
 
 
-def _early(launches: _Launches, least: int) -> tuple[int, Bools]:
+def _early(launches: _ThreadLaunches, least: int) -> tuple[int, Bools]:
     """The first launch that comes after its kernel, and which do from there on; ``launches`` by source."""
     early = launches.latency <= -least
     first = int(np.argmax(early))
@@ -120,7 +120,7 @@ def _early(launches: _Launches, least: int) -> tuple[int, Bools]:
     return first if known else 0, early[first:]
 
 
-def _overtaken(launches: _Launches, least: int) -> tuple[int, Bools]:
+def _overtaken(launches: _ThreadLaunches, least: int) -> tuple[int, Bools]:
     """The launch that is overtaken by most, and which are from there on; ``launches`` by start."""
     overtaken = launches.overtaken()
     first = int(np.argmax(overtaken))
@@ -128,7 +128,7 @@ def _overtaken(launches: _Launches, least: int) -> tuple[int, Bools]:
     return first if known else 0, launches.latency[first:] >= least
 
 
-def _stood(launches: _Launches, least: int) -> tuple[int, Bools]:
+def _stood(launches: _ThreadLaunches, least: int) -> tuple[int, Bools]:
     """The first launch from which on all come late, as the device stood still, and which waited on an idle one."""
     soon = np.flatnonzero(launches.latency < least)
     first = int(soon[-1]) + 1 if len(soon) else 0

@@ -122,7 +122,7 @@ class Timings(Struct, frozen=True):
     idle: I64
 
 
-class Waits(Struct, frozen=True):
+class LongestWaits(Struct, frozen=True):
     """The longest wait of each collective where it is ``known``; (n,) each.
 
     ``length`` in ns, ``until`` its end in ns after the start of the collective, ``peer`` -1 without one. ``unseen`` is
@@ -166,7 +166,7 @@ class Collectives(Sequence[Collective]):
     types: Sequence[str]
     timings: Timings
     moved: TrafficColumns
-    waits: Waits
+    waits: LongestWaits
     arrivals: Arrivals
     algorithm: npt.NDArray[np.integer]
     algorithms: Sequence[str]
@@ -242,7 +242,7 @@ class Collectives(Sequence[Collective]):
                 self.moved.transfer[moved_chosen],
                 self.moved.links,
             ),
-            Waits(*(getattr(self.waits, name)[chosen] for name in Waits.__struct_fields__)),
+            LongestWaits(*(getattr(self.waits, name)[chosen] for name in LongestWaits.__struct_fields__)),
             Arrivals(len(chosen), arrivals[arrivals_chosen], arrived.rank, arrived.after),
             self.algorithm[chosen],
             self.algorithms,
@@ -261,7 +261,7 @@ class Collectives(Sequence[Collective]):
         waits, arrivals = self.waits, self.arrivals
         return replace(
             self,
-            waits=Waits(waits.known, waits.length, peer, waits.until, waits.unseen),
+            waits=LongestWaits(waits.known, waits.length, peer, waits.until, waits.unseen),
             arrivals=Arrivals(arrivals.count, arrivals.owner, rank, arrivals.after),
             group=group,
         )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
+from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Timings, TrafficColumns
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.operators import collective_types
@@ -156,7 +156,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     return TrafficColumns(owner, link, size, length, links)
 
 
-def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> Waits:
+def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> LongestWaits:
     """The longest wait of each; of equal ones that for the highest rank, then the last.
 
     ``come`` is how long after the start the last rank came whose arrival shows, ns.
@@ -171,7 +171,7 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> Wait
     known, length, until, peer = np.zeros(count, np.bool_), *(np.zeros(count, np.int64) for _ in range(3))
     known[owner], length[owner], peer[owner] = True, tasks.length[waits], tasks.target[waits]
     until[owner] = np.minimum(trace.slices.end[item], end[owner]) - begin[owner]
-    return Waits(known, length, peer, until, _unseen(trace, tasks, begin + come, end))
+    return LongestWaits(known, length, peer, until, _unseen(trace, tasks, begin + come, end))
 
 
 def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:

@@ -25,8 +25,8 @@ from npu_tui.trace.scheduling import (
     SLEEPS,
     WAITS,
     WAKING,
+    OwnedSpans,
     Scheduling,
-    Spans,
     State,
 )
 
@@ -39,7 +39,7 @@ _MOST_STARTS = 5000
 """Slices of a thread that are asked whether it ran when they began."""
 
 
-class Waits(Struct, frozen=True):
+class LaunchWaits(Struct, frozen=True):
     """The waits of idle devices for launches, (n,) each: the link, and when on the clock of the host, ns.
 
     ``ready`` is ``start`` on the clock of the device. ``thread`` launches, ``feeder`` enqueues until ``handed``; ids of
@@ -55,7 +55,7 @@ class Waits(Struct, frozen=True):
     handed: I64
 
 
-def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
+def waits(trace: Trace, devices: Sequence[Dispatch]) -> LaunchWaits:
     """All waits of the launches of ``devices`` that lost any time."""
     links, slices = trace.links, trace.slices
     rows: _Rows = []
@@ -72,7 +72,7 @@ def waits(trace: Trace, devices: Sequence[Dispatch]) -> Waits:
         feeder = np.where(fed, tid[slices.lane[enqueue]], NOBODY)
         handed = np.where(fed, slices.end[enqueue], end - length)
         rows.append((link, launches.ready[late], end - length, end, tid[links.source_lane[link]], feeder, handed))
-    return Waits(*_columns(rows, len(Waits.__struct_fields__)))
+    return LaunchWaits(*_columns(rows, len(LaunchWaits.__struct_fields__)))
 
 
 _Rows = list[tuple[I64, ...]]
@@ -84,7 +84,7 @@ def _columns(rows: _Rows, count: int) -> list[I64]:
     return [np.concatenate(column) for column in zip(*rows, strict=True)] or [np.zeros(0, np.int64)] * count
 
 
-class Parts(Struct, frozen=True):
+class WaitParts(Struct, frozen=True):
     """The parts of waits, (n,) each: ``wait`` is the number of the wait, ``part`` indexes ``PARTS``, ``time`` is in ns.
 
     ``task`` is the thread that was responsible, by the numbers of the recording. ``by`` is who had the CPU: the thread
@@ -102,7 +102,7 @@ class Parts(Struct, frozen=True):
     end: I64
 
 
-def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Parts:
+def split(late: LaunchWaits, scheduling: Scheduling, threads: Mapping[int, int]) -> WaitParts:
     """The parts of ``late``; ``scheduling`` is on the host's clock, ``threads`` its numbers by those of the trace."""
     handed = np.clip(late.handed, late.start, late.end)
     wait = np.tile(np.arange(len(late.link)), 2)
@@ -120,10 +120,10 @@ def split(late: Waits, scheduling: Scheduling, threads: Mapping[int, int]) -> Pa
             known = _of_thread(rows, scheduling, task, frozenset(threads.values()), *piece)
         rest = piece[2] - piece[1] - known
         _put(rows, piece[0], State.unknown, rest, task, NOBODY, NOBODY, piece[1], piece[2])
-    columns = _columns(rows, len(Parts.__struct_fields__))
+    columns = _columns(rows, len(WaitParts.__struct_fields__))
     order = np.lexsort((columns[6], columns[0]))
     order = order[columns[2][order] > 0]
-    return Parts(*(column[order] for column in columns))
+    return WaitParts(*(column[order] for column in columns))
 
 
 def _put(rows: _Rows, wait: I64, *columns: I64 | int) -> None:
@@ -172,7 +172,7 @@ def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64
     rows: _Rows = []
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
     _of_thread(rows, scheduling, task, frozenset(), none, none, none + end)
-    _, part, _, _, by, cpu, start, until = _columns(rows, len(Parts.__struct_fields__))
+    _, part, _, _, by, cpu, start, until = _columns(rows, len(WaitParts.__struct_fields__))
     over = np.flatnonzero((until > start) & (by != NOBODY))  # whoever had the CPU within a state
     over = over[np.argsort(start[over], kind="stable")]
     edges = np.unique(np.concatenate(([0], states.start, states.end, start[over], until[over])))
@@ -190,7 +190,7 @@ def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64
     )
 
 
-def running_share(trace: Trace, thread: int, states: Spans) -> tuple[float, int]:
+def running_share(trace: Trace, thread: int, states: OwnedSpans) -> tuple[float, int]:
     """Of the slices of a host thread that begin while its state is known, the share that begin while it runs.
 
     With the right clock and the right thread that is all of them. The second number is how many were asked.
@@ -261,7 +261,7 @@ def _key(
 
 
 def culprits(
-    parts: Parts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int], together: bool = False
+    parts: WaitParts, rows: I64, scheduling: Scheduling, processes: Mapping[int, int], together: bool = False
 ) -> list[Culprit]:
     """Some ``rows`` of parts by state and by who had the CPU, most time first; ``processes`` are those of threads.
 
@@ -302,12 +302,12 @@ class CpuTime(Struct, frozen=True, dict=True):
     unknown: tuple[Message, ...] = ()
 
     @once
-    def waits(self) -> Waits:
+    def waits(self) -> LaunchWaits:
         """The waits of the devices for launches."""
         return waits(self.trace, self.devices)
 
     @once
-    def parts(self) -> Parts:
+    def parts(self) -> WaitParts:
         """The parts of the waits."""
         return split(self.waits, self.scheduling, self.threads)
 
@@ -317,11 +317,13 @@ class CpuTime(Struct, frozen=True, dict=True):
         return culprits(self.all_parts, np.arange(len(self.all_parts.wait)), self.scheduling, self.processes, True)
 
     @once
-    def all_parts(self) -> Parts:
+    def all_parts(self) -> WaitParts:
         """The parts of the whole time of each thread, as if all of it were one wait."""
         tid = np.array(sorted(self.threads), np.int64)
         zero, end = np.zeros(len(tid), np.int64), np.full(len(tid), self.trace.end)
-        return split(Waits(zero, zero, zero, end, tid, np.full(len(tid), NOBODY), zero), self.scheduling, self.threads)
+        return split(
+            LaunchWaits(zero, zero, zero, end, tid, np.full(len(tid), NOBODY), zero), self.scheduling, self.threads
+        )
 
     def on_device(self, rows: I64) -> tuple[I64, I64]:
         """Start and end of ``rows`` of the parts on the clock of the device, ns."""

@@ -15,7 +15,7 @@ from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on, on_ai_
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import (
     Dispatch,
-    Pairs,
+    LaunchPairs,
     dequeue_of,
     dequeue_slices,
     enqueue_of,
@@ -28,11 +28,11 @@ from npu_tui.trace.intervals import covered_before, touches, union
 from npu_tui.trace.model import Trace
 
 
-def backlog(pairs: Pairs) -> tuple[F64, I64, I64]:
+def backlog(pairs: LaunchPairs) -> tuple[F64, I64, I64]:
     """Launches in flight: ``time`` (ns, ascending), the depth from there on, and the pair that changed it; (2n,) each.
 
-    A pair adds one when it reaches the device (``Pairs.arrival``) and removes it at its ``end``. Of several entries at
-    one time the last one has the depth that holds.
+    A pair adds one when it reaches the device (``LaunchPairs.arrival``) and removes it at its ``end``. Of several
+    entries at one time the last one has the depth that holds.
     """
     time = np.concatenate((pairs.arrival, pairs.end))
     change = np.repeat([1, -1], len(pairs.end))
@@ -119,7 +119,7 @@ class Drains(Struct, frozen=True, eq=False):
 NO_DRAINS = Drains(np.zeros(0), np.zeros(0), np.zeros(0, np.int8), *(np.zeros(0, np.int64) for _ in range(3)))
 
 
-def drains(trace: Trace, device: DeviceSlices, pairs: Pairs) -> Drains:
+def drains(trace: Trace, device: DeviceSlices, pairs: LaunchPairs) -> Drains:
     """The drains of ``device``."""
     target = trace.links.target_slice[pairs.link].astype(np.int64)
     time, depth, pair = backlog(pairs)
@@ -152,7 +152,7 @@ def between_kernels(trace: Trace, found: Drains, kernels: I64) -> Drains:
     return cut.taken(cut.end - cut.start >= SHORT_NS)
 
 
-def _causes(trace: Trace, device: DeviceSlices, pairs: Pairs, next_pair: I64, start: F64, end: F64) -> I8:
+def _causes(trace: Trace, device: DeviceSlices, pairs: LaunchPairs, next_pair: I64, start: F64, end: F64) -> I8:
     """The cause of each drain from ``start`` to ``end`` that the launch ``next_pair`` ended, by ``CAUSES``.
 
     Device slices count if they run up to 2 ms before the drain, host calls if they take a good part of the drain (on

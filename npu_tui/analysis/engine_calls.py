@@ -37,7 +37,7 @@ def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
     return calls
 
 
-class Work(Struct, frozen=True):
+class LaunchedWork(Struct, frozen=True):
     """The slices ``item`` of devices (ascending), the step that launched each, and whether a graph replays it; (n,).
 
     A step has all that is launched until the next one begins. -1 is what was launched before the first step. ``made``
@@ -50,7 +50,7 @@ class Work(Struct, frozen=True):
     made: I64
 
 
-def launched_by(trace: Trace, begins: I64) -> Work:
+def launched_by(trace: Trace, begins: I64) -> LaunchedWork:
     """What steps that begin at ``begins`` (n,), ascending on the clock of the host, did on devices.
 
     A slice without a launch belongs to the step of the last one with a launch on its stream, as the kernels of a graph
@@ -60,8 +60,8 @@ def launched_by(trace: Trace, begins: I64) -> Work:
     item, made, graph = _made(trace)
     if made is None:
         step = count_until(begins, trace.slices.start[item]) - 1
-        return Work(item, step, graph, np.full(len(item), -1))
-    return Work(item, np.where(made >= 0, count_until(begins, made), -1) - 1, graph, made)
+        return LaunchedWork(item, step, graph, np.full(len(item), -1))
+    return LaunchedWork(item, np.where(made >= 0, count_until(begins, made), -1) - 1, graph, made)
 
 
 @of_trace

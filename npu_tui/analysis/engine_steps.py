@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
-from npu_tui.analysis.engine_calls import Work, launched_by
+from npu_tui.analysis.engine_calls import LaunchedWork, launched_by
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
 from npu_tui.analysis.limits import HALF
@@ -200,7 +200,7 @@ def _masks(trace: Trace, devices: Sequence[DeviceSlices]) -> tuple[I64, I64, I64
     return np.flatnonzero(kernel), np.flatnonzero(copy), np.flatnonzero(kernel | copy)
 
 
-def _steps_of(trace: Trace, work: Work, windows: tuple[I64, I64], on_host: bool, items: I64) -> I64:
+def _steps_of(trace: Trace, work: LaunchedWork, windows: tuple[I64, I64], on_host: bool, items: I64) -> I64:
     """The position of the step of each of ``items``, -1 of none; (n,).
 
     What has no place among the launches, such as the collectives of a group, is where the clock puts it.

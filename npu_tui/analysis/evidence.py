@@ -13,7 +13,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.service_timeline import Timeline
+    from npu_tui.analysis.service_timeline import ServiceTimeline
 
 Evidence = Literal["slices", "links", "files"]
 """``files`` are those beside the trace."""
@@ -49,7 +49,7 @@ _PHASES = frozenset("NODSTpFcVva()=,n")
 """Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
 
 
-def half_told(found: Timeline) -> int:
+def half_told(found: ServiceTimeline) -> int:
     """Requests of a service that one table lacks though another one has them, as where its last rows were not written.
 
     One has ended with tokens, but no batches of all of them; or it was in batches, yet not in the first or the last of

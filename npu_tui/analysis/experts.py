@@ -112,7 +112,7 @@ def layer_sums(passes: Iterable[ExpertPass]) -> list[LayerSum]:
     return sums
 
 
-class Pace(Struct, frozen=True):
+class KernelPace(Struct, frozen=True):
     """How long one kind of kernel that is no expert's takes on a rank, ns: the median."""
 
     name: str
@@ -274,7 +274,7 @@ def _layers(pass_of: I64, backward: Bools) -> I64:
     return layer
 
 
-def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[Pace, ...]:
+def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[KernelPace, ...]:
     """How long the kinds of kernels take that compute most outside of the layers of ``passes``.
 
     On a slow device all of them take longer. What stands between products depends on tokens as they do.
@@ -290,10 +290,10 @@ def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[Pace, ...
         kernels.duration[items],
     )
     median = groups.percentile(50.0)
-    found: list[Pace] = []
+    found: list[KernelPace] = []
     for group in np.argsort(-groups.total, kind="stable").tolist():
         at = int(items[groups.items(group)[0]])
         if groups.count[group] >= _PACED_CALLS and len(found) < _PACES:
             name = f"{kernels.type.at(at)} {kernels.shapes.at(at) or ''}"
-            found.append(Pace(name, round(float(median[group]))))
+            found.append(KernelPace(name, round(float(median[group]))))
     return tuple(found)

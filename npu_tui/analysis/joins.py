@@ -181,7 +181,7 @@ class Difference(Struct, frozen=True):
         return float("inf") if self.ours is None else abs(self.ours - self.theirs)
 
 
-class Check(Struct, frozen=True):
+class JoinCheck(Struct, frozen=True):
     """The comparison with one file: its ``rows``, how many ``matched`` ours, and the differences, farthest first.
 
     ``compared`` counts figures, ``differing`` rows. ``ours_only`` counts rows that the file lacks.
@@ -198,7 +198,7 @@ class Check(Struct, frozen=True):
 
 def cross_check(
     file: str, ours: Mapping[Key, Figures], theirs: Mapping[Key, Figures], tolerance: Mapping[str, int]
-) -> Check:
+) -> JoinCheck:
     """Compares rows by key. A figure in ``tolerance`` may differ by that much (ns), any other must be equal.
 
     A figure that one side lacks is not compared; a row of the file that we lack counts as differing.
@@ -225,4 +225,6 @@ def cross_check(
         differences += away
     differences.sort(key=lambda difference: -difference.away)
     matched = sum(key in ours for key in theirs)
-    return Check(file, len(theirs), matched, compared, differing, tuple(differences), len(ours.keys() - theirs.keys()))
+    return JoinCheck(
+        file, len(theirs), matched, compared, differing, tuple(differences), len(ours.keys() - theirs.keys())
+    )

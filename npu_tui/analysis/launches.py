@@ -252,7 +252,7 @@ class Around:
         return self._index.parents(self.lane)
 
 
-class Pairs(Struct, frozen=True):
+class LaunchPairs(Struct, frozen=True):
     """Every HostToDevice pair that ends in a busy slice of one device, by target start.
 
     ``link`` indexes ``Trace.links``. ``launch`` is when it was made plus clock floor, float64 ns: when the launch would
@@ -273,7 +273,7 @@ _REPLAYED = 4
 """So many kernels without a link between two launches are replayed, also where no call says so."""
 
 
-def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
+def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> LaunchPairs:
     """All pairs of the launches of ``device``; the pairs of one launch share the clock floor of its first one.
 
     A captured graph may have a link to its first kernel only: the other ones are those without a link until the next
@@ -300,10 +300,10 @@ def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> Pairs:
     graph = np.where(called[before] | (beside & np.append(replays, False)[before]), before, -1)
     end = slices.end[target].astype(np.float64)
     np.maximum.at(end, graph[graph >= 0], slices.end[unlinked[graph >= 0]])
-    return Pairs(link, launch, np.minimum(launch, links.target_time[link]), end, unlinked, graph)
+    return LaunchPairs(link, launch, np.minimum(launch, links.target_time[link]), end, unlinked, graph)
 
 
-def within_graphs(trace: Trace, pairs: Pairs) -> I64:
+def within_graphs(trace: Trace, pairs: LaunchPairs) -> I64:
     """The slices that graphs replay after their first one, ascending: nothing on the host starts them."""
     links = trace.links
     _, launch = distinct(links.source_event[pairs.link])

@@ -70,7 +70,7 @@ class Allocations(Struct, frozen=True):
         return np.flatnonzero((self.end == NEVER) & (self.start > BEFORE))
 
 
-class Memory(Struct, frozen=True):
+class MemoryUse(Struct, frozen=True):
     """The ``curves`` of the allocators and the process, the ``allocations``, and reserved bytes by ``modules``."""
 
     curves: tuple[MemoryCurve, ...]

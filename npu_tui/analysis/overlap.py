@@ -15,7 +15,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import DeviceSlices, Window
 from npu_tui.analysis.launches import (
     Dispatch,
-    Pairs,
+    LaunchPairs,
     busy_pairs,
     dequeue_slices,
 )
@@ -274,7 +274,7 @@ class FreeSplit(Struct, frozen=True):
         return float(late.sum()), float((length - late)[linked].sum()), float(length[~linked].sum())
 
 
-def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: Pairs | None) -> FreeSplit:
+def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: LaunchPairs | None) -> FreeSplit:
     """Splits each Free time by what happens in it: by every launch that ends a part of it.
 
     Free continues through copies: a host that launches a copy early and then pauses is late for the next kernel.
@@ -308,7 +308,7 @@ class _Starts(Struct, frozen=True):
     launch: F64
 
 
-def _starts(trace: Trace, device: DeviceSlices, pairs: Pairs) -> _Starts:
+def _starts(trace: Trace, device: DeviceSlices, pairs: LaunchPairs) -> _Starts:
     busy = np.flatnonzero(device.busy)
     pair = BySlice(trace.links.target_slice[pairs.link], np.arange(len(pairs.link)))
     at = pair.of(busy)
@@ -375,7 +375,7 @@ class DevicePart(Struct, frozen=True):
     slices: DeviceSlices | None
     lanes: OverlapLanes | None
     launches: Dispatch | None
-    pairs: Pairs | None
+    pairs: LaunchPairs | None
     split: FreeSplit | None
 
     @property

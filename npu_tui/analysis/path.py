@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
-from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Walk
+from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, ReplayWalk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
 from npu_tui.trace.arrays import I8, I32, I64, Bools, looked_up
 
@@ -138,7 +138,7 @@ class Paths:
         rest = path.taken(path.start < done)
         return Reach(path.taken(path.start >= done), int(walk.task_of[-1]), done, rest, int(walk.nodes[-1]))
 
-    def _times(self, walk: Walk) -> I64:
+    def _times(self, walk: ReplayWalk) -> I64:
         """When the nodes of ``walk`` are passed; the unchanged run is told in its recorded times."""
         # The replay may miss these by a little.
         time = self._replay.model.time if self._change.is_empty else walk.time
@@ -151,7 +151,7 @@ _WIDER = 8
 """How much of a run is walked at first for a task that stops the walk, and how many times as much then."""
 
 
-def _is_stopped(walk: Walk, stops: Bools) -> bool:
+def _is_stopped(walk: ReplayWalk, stops: Bools) -> bool:
     return len(walk.edges) > 0 and bool(np.append(stops, False)[walk.task_of[-1]])
 
 
@@ -173,7 +173,7 @@ class _Pieces:
         self._thread = np.append(model.host.thread, -1).astype(np.int64)
         self._usual: dict[int, float] = {}
 
-    def last(self, walk: Walk, start: int, end: int) -> list[_Columns]:
+    def last(self, walk: ReplayWalk, start: int, end: int) -> list[_Columns]:
         """The task that the run ends with, from its start node on."""
         if end <= start:
             return []
@@ -182,7 +182,7 @@ class _Pieces:
         kind = np.where(model.copies[task], COPY, COMPUTE)
         return [_stretches(np.array([start]), np.array([end]), kind, model.tasks.item[task])]
 
-    def edges(self, walk: Walk, at: I64) -> list[_Columns]:
+    def edges(self, walk: ReplayWalk, at: I64) -> list[_Columns]:
         """All edges of ``walk``, whose nodes are passed ``at`` these times, ns."""
         model, tasks, work = self._replay.model, self._replay.model.tasks, self._replay.model.edges.work
         source, target = walk.nodes[1:], walk.nodes[:-1]

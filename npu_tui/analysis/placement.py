@@ -45,7 +45,7 @@ def best_swap(tokens: F64, experts: I64) -> Swap | None:
     return Swap(hot, int(found[0]), int(found[1]), int(found[2]), float(after[slot, other, other_slot]))
 
 
-class Copies(Struct, frozen=True):
+class ExpertCopies(Struct, frozen=True):
     """How a placement spreads ``experts`` over devices.
 
     ``redundant`` slots hold a further copy, in every layer (None: as many differ). ``most`` is how many layers have so
@@ -60,7 +60,7 @@ class Copies(Struct, frozen=True):
     missing: int
 
 
-def copies_in(slots: I64) -> Copies:
+def copies_in(slots: I64) -> ExpertCopies:
     """Copies of the experts in ``slots`` (layers, devices, slots), -1 for an empty one."""
     every = np.unique(slots[slots >= 0])
     most: dict[int, int] = {}
@@ -72,4 +72,4 @@ def copies_in(slots: I64) -> Copies:
         missing += len(every) - len(there)
         ordered = np.sort(of_layer, axis=1)
         twice += int(((np.diff(ordered, axis=1) == 0) & (ordered[:, 1:] >= 0)).any(axis=1).sum())
-    return Copies(len(every), redundant.pop() if len(redundant) == 1 else None, most, twice, missing)
+    return ExpertCopies(len(every), redundant.pop() if len(redundant) == 1 else None, most, twice, missing)

@@ -133,7 +133,7 @@ class Run(Struct, frozen=True):
         return self.time[self.model.end_node] + np.where(kernel, self.length, 0) + self.model.floor
 
 
-class Walk(Struct, frozen=True):
+class ReplayWalk(Struct, frozen=True):
     """The chain of edges that let the end of a run pass, from the last to the first.
 
     ``nodes`` are those it leads through, one more than ``edges``; (n + 1,). The run begins at ``start`` and ends
@@ -200,7 +200,7 @@ class Replay:
 
     def walk(
         self, change: Change = NO_CHANGE, node: int | None = None, since: int = NEVER, stops: Bools | None = None
-    ) -> Walk:
+    ) -> ReplayWalk:
         """What held up the end of the run with ``change``, or that of a ``node`` of it, edge by edge.
 
         The walk ends early at the first node passed at ``since`` (ns) or before, and after the first edge of a task
@@ -227,7 +227,7 @@ class Replay:
         late, peer = self._waits_at(number, task_of, ready.waits)
         task = looked_up(ready.length, task_of)
         task -= np.minimum(looked_up(self.model.meetings.others, self._meeting_of.of(task_of)), task)
-        return Walk(
+        return ReplayWalk(
             np.append(edges.target[number], first).astype(np.int32),
             number,
             start,

@@ -259,7 +259,7 @@ _STEADY = 0.3
 """A lateness that varies by less than this share of the variation of the work before does not depend on that work."""
 
 
-class Meetings(Struct, frozen=True):
+class TaskMeetings(Struct, frozen=True):
     """Collectives by start: index ``task`` of the device's tasks, index ``previous`` of the group's last one; (n,).
 
     ``late`` are the arrivals of the late ranks of the run, of an UNKNOWN one where only the length shows a wait.
@@ -282,7 +282,7 @@ class Meetings(Struct, frozen=True):
         return len(self.task)
 
 
-def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: int = 0) -> Meetings:
+def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: int = 0) -> TaskMeetings:
     """The meetings of the device's ``tasks`` by start; ``steps`` is how many steps the run has."""
     guessed = unknown_waits(trace, collectives)
     fills = pipeline_fills(trace, collectives, steps)
@@ -303,7 +303,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     following[longest.owner] = longest.of(frozenset(follow))
     waited[late.owner] = True
     others = np.where(waited, np.maximum(others, fill), others)
-    return Meetings(chosen, previous, late, others, other, elapsed - waits.arrivals.latest(), seen, following)
+    return TaskMeetings(chosen, previous, late, others, other, elapsed - waits.arrivals.latest(), seen, following)
 
 
 def _seen(collectives: Collectives, items: I64) -> Arrivals:

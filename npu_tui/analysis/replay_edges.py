@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
-from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, Meetings
+from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, TaskMeetings
 from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
@@ -22,7 +22,7 @@ _PAUSE_NS = 1_000_000
 """A task of unknown launch after a longer pause was not held up by its stream."""
 
 
-class Work(Struct, frozen=True):
+class ThreadWork(Struct, frozen=True):
     """The edges ``edge`` along which the host thread number ``thread`` works in ``[low, high)`` ns; (n,) each."""
 
     edge: I64
@@ -50,7 +50,7 @@ class Edges(Struct):
     source: I32
     target: I32
     fixed: I64
-    work: Work
+    work: ThreadWork
     task: Numbered
     wait: Numbered
     meeting: Numbered
@@ -118,7 +118,7 @@ class Builder:
             fixed[place[low : low + len(block)]] = block
             low += len(block)
         owned = {name: Numbered(*placed(blocks, 2)) for name, blocks in self._owned.items()}
-        return Edges(source, target, fixed[:count], Work(*placed(self._work, 4)), **owned)
+        return Edges(source, target, fixed[:count], ThreadWork(*placed(self._work, 4)), **owned)
 
 
 def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> None:
@@ -355,7 +355,7 @@ def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, star
     builder.add(np.zeros(len(alone), np.int32), start_node[alone], tasks.start[alone] - floor)
 
 
-def meeting_edges(builder: Builder, met: Meetings, tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
+def meeting_edges(builder: Builder, met: TaskMeetings, tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
     """Adds collectives: the transfer ends after the start on this rank, and after the last peer has arrived.
 
     Ranks leave the previous collective of a group together, so the arrival of a peer counts from its end. A peer that

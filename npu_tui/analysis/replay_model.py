@@ -12,7 +12,7 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_dependencies import unrecorded_dependencies
-from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, Meetings, meetings
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL, DeviceTasks, TaskMeetings, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
 from npu_tui.trace.arrays import I8, I32, I64, Bools
@@ -170,7 +170,7 @@ class Model(Struct):
     floor: int
     tids: I64
     tasks: DeviceTasks
-    meetings: Meetings
+    meetings: TaskMeetings
     time: I64
     edges: Edges
     start_node: I64

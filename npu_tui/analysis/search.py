@@ -13,9 +13,9 @@ from npu_tui.analysis.code_lines import stack_of
 from npu_tui.analysis.launches import Dispatch, operation_of
 from npu_tui.analysis.search_language import (
     Compare,
+    FrameTerm,
     Launch,
     LaunchClass,
-    Line,
     Place,
     Search,
     SearchError,
@@ -82,7 +82,7 @@ class Searchable:
             return self._launched(term.launch)
         if isinstance(term, SliceClass):
             return np.asarray((slices.op_class == term.op_class) & self._worked[slices.lane])
-        if isinstance(term, Line):
+        if isinstance(term, FrameTerm):
             return self._line(term)
         if isinstance(term, StepNumber):
             return self._step(term.number)
@@ -148,7 +148,7 @@ class Searchable:
         stacks[source[without_stack]] = stacks[target[without_stack]]
         return stacks
 
-    def _line(self, term: Line) -> Bools:
+    def _line(self, term: FrameTerm) -> Bools:
         wanted = np.array([*(_has_frame(stack, term) for stack in self.trace.stacks), False], np.bool_)
         return np.asarray(wanted[self._stack])
 
@@ -164,7 +164,7 @@ class Searchable:
         return np.where(device[trace.slices.lane], on_device, host)
 
 
-def _has_frame(stack: str, wanted: Line) -> bool:
+def _has_frame(stack: str, wanted: FrameTerm) -> bool:
     for frame in stack.split(";"):
         match = _FRAME.match(frame.lstrip())
         if match is None or (wanted.line is not None and int(match["line"]) != wanted.line):

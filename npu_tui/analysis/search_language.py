@@ -86,7 +86,7 @@ class SliceClass(Struct, frozen=True):
     op_class: OpClass
 
 
-class Line(Struct, frozen=True):
+class FrameTerm(Struct, frozen=True):
     """A frame of the call stack, by the end of the file's path and the line (None: any)."""
 
     file: str
@@ -99,7 +99,7 @@ class StepNumber(Struct, frozen=True):
     number: int
 
 
-Term = Text | Time | Place | LaunchClass | SliceClass | Line | StepNumber | Arg
+Term = Text | Time | Place | LaunchClass | SliceClass | FrameTerm | StepNumber | Arg
 
 
 class Search(Struct, frozen=True):
@@ -194,7 +194,7 @@ def _field(field: str, sign: str, text: str, at: int, known: Sequence[str]) -> t
         return StepNumber(number), after
     match = _LINE.fullmatch(value)
     file, line = (match["file"], match["line"]) if match is not None else (value, None)
-    return Line(file, None if line is None else int(line)), after
+    return FrameTerm(file, None if line is None else int(line)), after
 
 
 _EXAMPLES = {

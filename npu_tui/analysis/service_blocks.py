@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, NEARLY_ALL
-from npu_tui.analysis.service_timeline import Latencies, Room, Timeline
+from npu_tui.analysis.service_timeline import Latencies, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
 
@@ -20,7 +20,7 @@ _EXACT = 0.5
 """By so many blocks, on average, free ones and those of contexts may miss a constant total: a step rounds once."""
 
 
-def room_of(found: Timeline) -> Room:
+def room_of(found: ServiceTimeline) -> Room:
     """What the steps of ``found`` tell: with the right size, free blocks and those of contexts are as many in all."""
     steps, engines = found.steps, range(len(found.engines))
     told, begun = found.service.batches.total_blocks, found.pair_step[found.entries]
@@ -45,7 +45,7 @@ def room_of(found: Timeline) -> Room:
     return replace(room, margin=tuple(_margin(found, number, room) for number in engines))
 
 
-def _margin(found: Timeline, number: int, room: Room) -> int:
+def _margin(found: ServiceTimeline, number: int, room: Room) -> int:
     """The least free blocks after an admission are a margin if they are few, or if requests wait for want of them."""
     steps, part, least, total = found.steps, found.steps.of(number), room.margin[number], room.total[number]
     if least <= EVEN * total:
@@ -60,7 +60,7 @@ def _margin(found: Timeline, number: int, room: Room) -> int:
     return least if waits.sum() >= ENOUGH and short[waits].mean() >= NEARLY_ALL else 0
 
 
-def following_of(found: Timeline, number: int) -> I64:
+def following_of(found: ServiceTimeline, number: int) -> I64:
     """The entry that is next after each step of an engine, the last one after the last; empty without any."""
     part, came_with = found.steps.of(number), found.pair_step[found.entries]
     mine = np.flatnonzero((came_with >= part.start) & (came_with < part.stop))
@@ -69,7 +69,7 @@ def following_of(found: Timeline, number: int) -> I64:
     return mine[np.minimum(at, len(mine) - 1)] if len(mine) else mine
 
 
-def _block(found: Timeline) -> int:
+def _block(found: ServiceTimeline) -> int:
     """The tokens of a block, a power of two."""
     steps, most = found.steps, 0.0
     for number in np.unique(steps.engine).tolist():  # a decode engine allocates for prompts that it does not compute
@@ -80,7 +80,7 @@ def _block(found: Timeline) -> int:
     return 1 << int(np.ceil(np.log2(max(most, 1)))) if known else _ASSUMED
 
 
-def contexts(found: Timeline) -> F64:
+def contexts(found: ServiceTimeline) -> F64:
     """The tokens that each pair has in the cache, those of its step included."""
     # A draft that is not accepted leaves nothing in the context.
     stays = np.where(found.pair_prompt, found.pair_tokens, growth_of(found.latencies)[found.pair_rid])

@@ -8,7 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import Cycle, longer
-from npu_tui.analysis.service_timeline import Timeline
+from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 
 FEWEST = 30
@@ -33,7 +33,7 @@ class Cost(Struct, frozen=True):
         return times
 
 
-def work_of(found: Timeline) -> F64:
+def work_of(found: ServiceTimeline) -> F64:
     """What each step computes: 1, tokens of prompts, decoded tokens, context and tokens times context (n, 5)."""
     steps, n = found.steps, len(found.steps)
     context = contexts(found)
@@ -75,7 +75,7 @@ class Slower(Struct, frozen=True):
         return self.until > self.since
 
 
-def slower_since(found: Timeline) -> Slower | None:
+def slower_since(found: ServiceTimeline) -> Slower | None:
     """Whether the engines that decode got slower (or faster); None where too few steps tell."""
     steps, mine = found.steps, found.serving
     if len(mine) < 4 * FEWEST:
@@ -119,7 +119,7 @@ def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float
     return float(np.abs(ratio - 1).sum()), float(line[-1]), cost
 
 
-def stuck_in(found: Timeline) -> I64:
+def stuck_in(found: ServiceTimeline) -> I64:
     """By how much each step took longer than what it computes costs, where that is many times as long; else 0.
 
     Engines in lockstep wait for the longest: nothing tells which one was stuck.
@@ -137,7 +137,7 @@ def stuck_in(found: Timeline) -> I64:
     return stuck
 
 
-def in_lockstep(found: Timeline) -> bool:
+def in_lockstep(found: ServiceTimeline) -> bool:
     """Whether the engines that give tokens begin their steps together: each waits for the longest."""
     start = found.steps.start[found.serves[found.steps.engine]]
     return bool((np.unique(start // LONG_NS, return_counts=True)[1] == 1).sum() <= len(start) / 2)

@@ -29,13 +29,13 @@ from npu_tui.analysis.service_steps import (
     tokens_of,
     with_idle,
 )
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.intervals import covered_within
 from npu_tui.trace.service import UNKNOWN, WHOLE_MS, Service, minus, plus
 
 
-def timeline(service: Service) -> Timeline:
+def timeline(service: Service) -> ServiceTimeline:
     """The engines, steps and requests of ``service``."""
     keys = keys_of(service)
     outer = inner_rows(service, keys)
@@ -122,7 +122,7 @@ def timeline(service: Service) -> Timeline:
     came = np.where(first, arrival[rid[entries]], pulls[1, rid[entries]])
     came = np.where(came == UNKNOWN, there, np.minimum(came, there))
     swapped = _swapped(steps, rid, step, prompt, admitted)
-    found = Timeline(
+    found = ServiceTimeline(
         service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
         seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, *np.zeros((2, len(steps)), np.int64),
@@ -159,7 +159,7 @@ _MOST_CHUNKS = 2000
 """Steps before the first token that are told apart."""
 
 
-def _reasons(found: Timeline) -> I64:
+def _reasons(found: ServiceTimeline) -> I64:
     """Why the next request was not scheduled in each step: no blocks, full, or another reason."""
     steps, reasons = found.steps, np.full(len(found.steps), TTFT.queue_other)
     for number in range(len(found.engines)):
@@ -178,7 +178,7 @@ def _reasons(found: Timeline) -> I64:
     return reasons
 
 
-def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bools) -> None:
+def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, prompt: Bools) -> None:
     """Fill the parts of TTFT: each moment of a request belongs to one, in the order in which it passes them."""
     steps, lat, parts = found.steps, found.latencies, found.latencies.ttft_parts
     step = np.append(found.pair_step, 0)
@@ -229,7 +229,7 @@ def _split_ttft(found: Timeline, begin: I64, token: I64, seen: Bools, prompt: Bo
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
 
-def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
+def _queue(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
     """Split a wait for the first schedule: until the engine schedules, then by why it did not take the request."""
     steps = found.steps
     for number in np.unique(engine).tolist():
@@ -256,7 +256,7 @@ def _queue(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None
             found.waited[number, reason] += time.sum()
 
 
-def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
+def _between(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
     """Split a time between the schedules of a request: the engine works for others, or nothing runs."""
     parts, steps = found.latencies.ttft_parts, found.steps
     for number in np.unique(engine).tolist():
@@ -267,7 +267,7 @@ def _between(found: Timeline, rids: I64, engine: I64, low: I64, high: I64) -> No
         parts[rids[mine], TTFT.bubble] += high[mine] - low[mine] - work
 
 
-def _split_tpot(found: Timeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:
+def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:
     """Fill the parts of TPOT: a request takes part in all of a step that it is in, and is left out of the others."""
     steps, lat, parts = found.steps, found.latencies, found.latencies.tpot_parts
     rid, step = found.pair_rid, found.pair_step

@@ -7,7 +7,7 @@ import numpy as np
 from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.service_steps import ROUNDING, Steps
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.service import UNKNOWN, WHOLE_MS, Service, Spans
+from npu_tui.trace.service import UNKNOWN, WHOLE_MS, EngineRanges, Service
 
 
 def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
@@ -73,7 +73,7 @@ def first_tokens(
 
 
 def arrivals_of(
-    service: Service, spans: Spans, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64
+    service: Service, spans: EngineRanges, steps: Steps, step: I64, rid: I64, admitted: Bools, start: I64, queue: I64
 ) -> I64:
     """When each request came into the queue: its Enqueue, else the schedule it left the queue in less its wait."""
     arrival = np.full(len(start), UNKNOWN)

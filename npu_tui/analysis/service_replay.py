@@ -17,7 +17,7 @@ from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
@@ -106,7 +106,7 @@ FIGURES = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
 """The figures by which one service is better than another."""
 
 
-def recorded(found: Timeline) -> Served:
+def recorded(found: ServiceTimeline) -> Served:
     """What was recorded of the complete requests."""
     lat, (first, later) = found.latencies, found.latencies.metrics
     answered = lat.start[first.rids] + lat.ttft[first.rids] + lat.tpot[first.rids].clip(0)
@@ -116,7 +116,7 @@ def recorded(found: Timeline) -> Served:
     return Served(first.values, later.values, speed)
 
 
-def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
+def model_of(found: ServiceTimeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
     """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
 
     Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
@@ -184,7 +184,7 @@ def model_of(found: Timeline, slower: Slower | None, holds: bool = False) -> Ser
     )  # fmt: skip
 
 
-def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> EngineModel:
+def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -> EngineModel:
     steps, part, stalls = found.steps, found.steps.of(number), found.stalls
     mine = np.arange(part.start, part.stop)
     mine = mine[steps.size[mine] > 0]
@@ -227,7 +227,7 @@ def _engine(found: Timeline, number: int, work: F64, cost: Cost | None) -> Engin
     )  # fmt: skip
 
 
-def _swaps(found: Timeline, number: int) -> bool:
+def _swaps(found: ServiceTimeline, number: int) -> bool:
     """Whether what is taken out of batches mostly comes back without being computed again."""
     here = found.steps.engine[found.pair_step] == number
     again = found.pair_admitted & here
@@ -274,14 +274,14 @@ def _run(
     order = mine[np.argsort(ready[mine], kind="stable")]
     handed = (model.first != model.last) & ~leaves  # such a request decodes at once
     coming = deque(
-        (came, _Row(r, 1 if handed[r] else prompt, prompt - 1.0 if handed[r] else 0.0, turns, growth))
+        (came, _QueuedRequest(r, 1 if handed[r] else prompt, prompt - 1.0 if handed[r] else 0.0, turns, growth))
         for came, r, prompt, turns, growth in zip(
             ready[order].tolist(), order.tolist(), model.prompt[order].tolist(), model.turns[order].tolist(),
             model.growth[order].tolist(), strict=True,
         )
     )  # fmt: skip
-    waiting: deque[_Row] = deque()
-    running: list[_Row] = []
+    waiting: deque[_QueuedRequest] = deque()
+    running: list[_QueuedRequest] = []
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
     stalls = deque(engine.stalls)
@@ -294,7 +294,7 @@ def _run(
         while coming and coming[0][0] <= time:
             waiting.append(coming.popleft()[1])
         budget, evicted = engine.budget, False
-        chosen: list[tuple[_Row, int]] = []
+        chosen: list[tuple[_QueuedRequest, int]] = []
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
             waiting[0].lacks(waiting[0].prompt or engine.width, room) <= free - engine.margin)  # fmt: skip
         for row in () if prompts_first else list(running):
@@ -364,7 +364,7 @@ def _run(
     given[unserved] = ended[unserved] = np.nan
 
 
-class _Row(Struct, eq=False):
+class _QueuedRequest(Struct, eq=False):
     """A request on an engine: tokens ``prompt`` are left to be computed, ``turns`` steps to be decoded after the first.
 
     It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step; ``out`` of the batch.

@@ -241,7 +241,7 @@ def _events_before(service: Service, engine: I64, number: I64, start: I64) -> It
             yield steps, np.where(at >= 0, mine[at], -1)
 
 
-class Late(Struct, frozen=True):
+class LateWorker(Struct, frozen=True):
     """The worker ``process`` of an engine begins ``lag`` ns after the others, in the median step."""
 
     engine: int
@@ -249,12 +249,12 @@ class Late(Struct, frozen=True):
     lag: int
 
 
-def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines: list[Engine]) -> list[Late]:
+def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines: list[Engine]) -> list[LateWorker]:
     """The worker of each engine that begins last. Workers wait for each other, so that its step is the shortest one.
 
     When it begins is not asked, as the clock of its host may be another one.
     """
-    batches, found = service.batches, list[Late]()
+    batches, found = service.batches, list[LateWorker]()
     rows = np.flatnonzero((batches.passes == Pass.execute) & (keys > 0) & (batches.end != UNKNOWN))
     codes = {text: code for code, text in enumerate(service.texts)}
     for number, engine in enumerate(engines):
@@ -276,7 +276,7 @@ def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines:
         if whole.sum() < len(first) / 2:
             continue
         lag = np.median(lasting[:, whole].max(axis=0) - lasting[:, whole], axis=1)
-        found.append(Late(number, workers[int(lag.argmax())], int(lag.max())))
+        found.append(LateWorker(number, workers[int(lag.argmax())], int(lag.max())))
     return found
 
 

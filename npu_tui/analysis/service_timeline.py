@@ -164,7 +164,7 @@ class Stalls(Struct, frozen=True):
         return end
 
 
-class Timeline(Struct, eq=False):
+class ServiceTimeline(Struct, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
     ``keys`` (batches,) are the same for the same requests at the same turn, ``outer`` (batches,) is the execution that

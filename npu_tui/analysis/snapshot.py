@@ -19,7 +19,7 @@ _OPTIMIZER = re.compile(r"[/\\]\w*optim\w*(?:[/\\]|\.py$)")
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
 
 
-class Owner(Struct, frozen=True):
+class BlockOwner(Struct, frozen=True):
     """The blocks ``members`` of one owner: the innermost user frame of a stack, else its innermost frame.
 
     ``code`` is None for blocks whose thread had no Python frames, as those that autograd allocates.
@@ -62,7 +62,7 @@ def module_of(stack: str) -> CodeLine | None:
 
 def owners(
     snapshot: MemorySnapshot, device: DeviceMemory, members: I64, of: Callable[[str], CodeLine | None] = owner_of
-) -> list[Owner]:
+) -> list[BlockOwner]:
     """The blocks ``members`` (positions in ``lives``) by owner, ``of`` each stack, most bytes first, then by name."""
     lives, known = device.lives, dict[CodeLine | None, int]()
     stacks, where = np.unique(lives.stack[members], return_inverse=True)
@@ -71,7 +71,7 @@ def owners(
     ]
     group = np.array(numbers, np.int64)[where]
     rows = [
-        Owner(code, int(lives.size[mine].sum()), mine)
+        BlockOwner(code, int(lives.size[mine].sum()), mine)
         for code, number in known.items()
         if len(mine := members[group == number])
     ]
@@ -130,10 +130,10 @@ class Growth(Struct, frozen=True):
     starts: I64
     moments: I64
     live: I64
-    held: list[tuple[Owner, I64]]
+    held: list[tuple[BlockOwner, I64]]
 
     @property
-    def leaks(self) -> list[tuple[Owner, I64]]:
+    def leaks(self) -> list[tuple[BlockOwner, I64]]:
         """Owners that hold more from step to step, and by how much one grew in each step but the first."""
         grown = [(owner, np.diff(held)[1:]) for owner, held in self.held]
         leaks = [(owner, more) for owner, more in grown if len(more) >= 2 and (more > 0).all()]
@@ -152,12 +152,12 @@ class Held(Struct, dict=True, eq=False):
     snapshot: MemorySnapshot
     device: DeviceMemory
 
-    def owners(self, event: int) -> list[Owner]:
+    def owners(self, event: int) -> list[BlockOwner]:
         """Whose the blocks are that are allocated after ``event`` and say who allocated them."""
         return owners(self.snapshot, self.device, named_at(self.device, event))
 
     @once
-    def at_peak(self) -> list[Owner]:
+    def at_peak(self) -> list[BlockOwner]:
         """The owners at the peak."""
         return self.owners(self.device.peak[0])
 
@@ -200,7 +200,9 @@ def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
     for owner in owners(snapshot, device, long):
         size = [int(lives.size[owner.members][_alive(device, owner.members, at)].sum()) for at in moments.tolist()]
         kept = owner.members[lives.end[owner.members] == NEVER]
-        held.append((Owner(owner.code, owner.size, kept if len(kept) else owner.members), np.array(size, np.int64)))
+        held.append(
+            (BlockOwner(owner.code, owner.size, kept if len(kept) else owner.members), np.array(size, np.int64))
+        )
     return Growth(starts, moments, live, sorted(held, key=lambda one: int(one[1][1] - one[1][-1])))
 
 

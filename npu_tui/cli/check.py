@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.statistics import Tolerance
-    from npu_tui.gate.answer import Answer
-    from npu_tui.gate.checks import Check
-    from npu_tui.jobs.history import Run
+    from npu_tui.gate.answer import GateAnswer
+    from npu_tui.gate.checks import GateCheck
+    from npu_tui.jobs.history import LoggedRun
     from npu_tui.profile.profile import Profile
     from npu_tui.subjects import Unit
     from npu_tui.trace.message import Message
@@ -79,7 +79,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
 
     base = read_baseline(Path(options.baseline)) if options.baseline else None
     part = part_of(parser, options, REPORTING, "check")
-    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.answer import GateAnswer
     from npu_tui.gate.checks import (
         baseline_checks,
         differences,
@@ -119,7 +119,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     rules = sum(reason.id.isupper() for reason in found.not_checked)
     if severity and rules and not only:
         notes.append(say("gate.not_checked", count=rules))
-    answer = Answer(options.path, checks, notes, options.allow_unmeasured)
+    answer = GateAnswer(options.path, checks, notes, options.allow_unmeasured)
     if options.write_baseline:
         if answer.passed:
             with speaking(ENGLISH):
@@ -128,7 +128,7 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     return _told(answer, options)
 
 
-def _told(answer: Answer, options: argparse.Namespace) -> int:
+def _told(answer: GateAnswer, options: argparse.Namespace) -> int:
     """Print ``answer`` as text or JSON as ``options`` ask for; the exit code."""
     from npu_tui.gate.answer import answer_statement
 
@@ -162,7 +162,7 @@ def _own_measures() -> Iterator[tuple[str, Unit]]:
 
 def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:
     """Answer the limits on a job, and hold it ``against`` another; limits on one profile do not go with them."""
-    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.answer import GateAnswer
     from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes
     from npu_tui.gate.measures import LIMITS, parse_most
     from npu_tui.jobs.against import JobComparison
@@ -197,7 +197,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
         base, new = (open_steps(Path(path)) for path in (options.against, options.path))
         compared = JobComparison(base, new, _tolerance_of(tolerances), allowed)
         checks += against_job_checks(compared, verdicts)
-    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options)
+    return _told(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 _TAKES = {
@@ -257,16 +257,16 @@ def _against(
     verdicts: list[str],
     lost: Mapping[Evidence, Message],
     allowed: float,
-) -> tuple[list[Check], Mapping[Evidence, Message]]:
+) -> tuple[list[GateCheck], Mapping[Evidence, Message]]:
     """The checks of ``profile``, which has ``lost`` that, against the one ``options`` name; what that one has lost."""
-    from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.measured import Side
+    from npu_tui.compare.comparison import ProfileComparison
+    from npu_tui.compare.measured import MeasuredSide
     from npu_tui.gate.checks import against_checks
 
     thresholds = thresholds_of(options.config)
     base = opened_profile(options.against, not options.no_cache, thresholds, options.source)
     of_base = lost_in(base, allowed)
-    comparison = Comparison(Side(base), Side(profile), _tolerance_of(tolerances))
+    comparison = ProfileComparison(MeasuredSide(base), MeasuredSide(profile), _tolerance_of(tolerances))
     return against_checks(comparison, tolerances, verdicts, (lost, of_base)), of_base
 
 
@@ -286,16 +286,21 @@ def _check_log(
     parser: argparse.ArgumentParser, options: argparse.Namespace, tolerances: dict[str, float], last: int
 ) -> int:
     """Hold a profile or a job against a log, and nothing else."""
-    from npu_tui.gate.answer import Answer
+    from npu_tui.gate.answer import GateAnswer
 
     run, lost = measured_run(parser, options, "", "")
     checks, notes = _log_checks(options, run, tolerances, last, lost, allowed_loss(parser, options))
-    return _told(Answer(options.path, checks, notes, options.allow_unmeasured), options)
+    return _told(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 def _log_checks(
-    options: argparse.Namespace, run: Run, tolerances: dict[str, float], last: int, lost: Message | None, allowed: float
-) -> tuple[list[Check], list[str]]:
+    options: argparse.Namespace,
+    run: LoggedRun,
+    tolerances: dict[str, float],
+    last: int,
+    lost: Message | None,
+    allowed: float,
+) -> tuple[list[GateCheck], list[str]]:
     """The checks of ``run`` against the log that ``options`` name. Raises ``InputError`` where there is none."""
     from npu_tui.gate.history import log_checks
     from npu_tui.jobs.history import read_log

@@ -28,8 +28,8 @@ from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
     from npu_tui.analysis.statistics import Tolerance
-    from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.measured import Side
+    from npu_tui.compare.comparison import ProfileComparison
+    from npu_tui.compare.measured import MeasuredSide
     from npu_tui.profile.profile import Profile
     from npu_tui.subjects.declaration import Subject
 
@@ -59,15 +59,15 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     ignored = _ignored(parser, options.ignore)
     renamed = _renamed(parser, options.map)
     _choose_ranks(parser, options)
-    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.comparison import ProfileComparison
 
-    def compare(profiles: Sequence[Profile]) -> Comparison:
+    def compare(profiles: Sequence[Profile]) -> ProfileComparison:
         borrow_from(profiles, options)
         sides = [
             _side(parser, options, profile, path)
             for profile, path in zip(profiles, (options.base, options.new), strict=True)
         ]
-        return Comparison(sides[0], sides[1], tolerance, renamed)
+        return ProfileComparison(sides[0], sides[1], tolerance, renamed)
 
     from npu_tui.cli.explore import explore, on_terminal
 
@@ -277,10 +277,10 @@ def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     return frozenset(names)
 
 
-def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> Side:
-    from npu_tui.compare.measured import Side
+def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> MeasuredSide:
+    from npu_tui.compare.measured import MeasuredSide
 
-    side = Side(profile)
+    side = MeasuredSide(profile)
     if options.step is None:
         return side
     numbers = [step.number for step in side.profile.steps if step.number is not None]
@@ -292,4 +292,4 @@ def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile:
         numbers = [step for step in numbers if low <= step <= high]
     if not numbers:
         parser.error(say("compare.no_step", path=path, text=options.step))
-    return Side(side.profile, numbers)
+    return MeasuredSide(side.profile, numbers)

@@ -29,7 +29,7 @@ from npu_tui.trace.text import whole_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.comparison import ProfileComparison
     from npu_tui.load.load import Opening
     from npu_tui.profile.profile import Profile
     from npu_tui.record.recording import Recorder
@@ -76,7 +76,7 @@ def explore(
     parser: argparse.ArgumentParser,
     options: argparse.Namespace,
     cached: bool = True,
-    compare: Callable[[Sequence[Profile]], Comparison] | None = None,
+    compare: Callable[[Sequence[Profile]], ProfileComparison] | None = None,
     chosen: bool = False,
     base: Path | None = None,
     recorder: Recorder | None = None,
@@ -109,7 +109,7 @@ def explore(
         return DONE
 
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.tui.terminal.terminal import Asked, Guard, in_browser
+    from npu_tui.tui.terminal.terminal import Guard, TerminalQuery, in_browser
 
     with Guard() as guard:
         single = len(openings) == 1 and compare is None
@@ -123,7 +123,9 @@ def explore(
             return USAGE
         if not in_browser() and (sys.__stderr__ is None or not sys.__stderr__.isatty()):
             sys.__stderr__ = sys.__stdout__  # type: ignore[misc]  # Textual draws on stderr
-        asked = Asked(*look_of(options, settings))  # the terminal answers while the trace is read and the rest imported
+        asked = TerminalQuery(
+            *look_of(options, settings)
+        )  # the terminal answers while the trace is read and the rest imported
         thresholds = Thresholds(**settings.thresholds)
         loader = None if job else _started(openings, thresholds, compare, asked.terminal)
         from npu_tui.tui.app import NpuTui
@@ -168,7 +170,7 @@ def explore(
 def _started(
     openings: Sequence[Opening],
     thresholds: Thresholds,
-    compare: Callable[[Sequence[Profile]], Comparison] | None,
+    compare: Callable[[Sequence[Profile]], ProfileComparison] | None,
     terminal: Callable[[], Terminal],
 ) -> Loader:
     """What loads ``openings`` from now on and draws the first picture, awaited where it is there sooner than Textual.
@@ -188,7 +190,7 @@ def _started(
     return loader
 
 
-def _compared(compare: Callable[[Sequence[Profile]], Comparison]) -> Callable[[Sequence[Profile]], Session]:
+def _compared(compare: Callable[[Sequence[Profile]], ProfileComparison]) -> Callable[[Sequence[Profile]], Session]:
     def make(profiles: Sequence[Profile]) -> Session:
         from npu_tui.tui.ranks import compared_session
 

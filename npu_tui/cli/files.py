@@ -21,7 +21,7 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
-    from npu_tui.jobs.summarize import Outcome
+    from npu_tui.jobs.summarize import RankOutcome
 
 
 def index_options(parser: Parser) -> None:
@@ -184,7 +184,7 @@ def run_summarize(parser: Parser, options: argparse.Namespace) -> int:
     return _summarized(outcomes, len(sources), folder)
 
 
-def _summarized(outcomes: Iterator[Outcome], count: int, folder: Path) -> int:
+def _summarized(outcomes: Iterator[RankOutcome], count: int, folder: Path) -> int:
     """Say what became of every rank; returns the exit code."""
     states: Counter[str] = Counter()
     size, shown = 0, sys.stderr.isatty()

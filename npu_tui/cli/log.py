@@ -24,7 +24,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:
-    from npu_tui.jobs.history import Run
+    from npu_tui.jobs.history import LoggedRun
     from npu_tui.trace.message import Message
 
 FOLDER = "npu-tui-log"
@@ -112,7 +112,7 @@ def _moment(text: str) -> datetime | None:
 
 def measured_run(
     parser: argparse.ArgumentParser, options: argparse.Namespace, label: str, when: str
-) -> tuple[Run, Message | None]:
+) -> tuple[LoggedRun, Message | None]:
     """The profile or job at ``options.path`` as a run of a log, and what it has lost where that is too much.
 
     Raises ``InputError`` where it cannot be read, ``SettingsError``.

@@ -31,9 +31,9 @@ def run_mcp(parser: Parser, options: argparse.Namespace) -> int:
     if find_spec("mcp") is None:
         return refuse(say("mcp.not_installed"), USAGE)
     from npu_tui.mcp.server import serve
-    from npu_tui.mcp.session import Session
+    from npu_tui.mcp.session import OpenProfiles
 
     speak(ENGLISH)  # as all JSON
     threads = min(os.cpu_count() or 1, _THREADS)
-    serve(Session(roots, thresholds_of(options.config), threads, options.allow_record))
+    serve(OpenProfiles(roots, thresholds_of(options.config), threads, options.allow_record))
     return end_process(DONE)  # what nobody waits for any more may still be read

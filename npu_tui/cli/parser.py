@@ -21,7 +21,7 @@ AUTO = "auto"
 """The ``--lang`` that the settings file and the locale decide."""
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A command: its group in the help, its module here, and the keys of what its help says before and after options.
 
     ``NAME_options(parser)`` of the module adds its arguments and options, if it has any; ``run_NAME(parser, options)``
@@ -35,31 +35,31 @@ class Command(NamedTuple):
 
 
 _COMMANDS = {
-    "demo": Command("look", "explore", "cli.demo"),
-    "report": Command("look", "report", "cli.report"),
-    "compare": Command("look", "compare", "compare.description", "compare.epilog"),
-    "ranks": Command("look", "report", "job.description", "job.epilog"),
-    "query": Command("look", "query", "query.description", "query.epilog"),
-    "whatif": Command("look", "report", "whatif.description", "whatif.epilog"),
-    "screenshot": Command("look", "explore", "cli.screenshot"),
-    "watch": Command("look", "watch", "watch.description", "watch.epilog"),
-    "mcp": Command("look", "mcp", "mcp.description", "mcp.epilog"),
-    "record": Command("make", "record", "record.description", "record.epilog"),
-    "analyse": Command("make", "record", "analyse.description"),
-    "log": Command("gate", "log", "log.description", "log.epilog"),
-    "check": Command("gate", "check", "gate.description", "gate.epilog"),
-    "index": Command("files", "files", "cli.index"),
-    "cache": Command("files", "files", "cache.help"),
-    "crop": Command("files", "files", "crop.description", "crop.epilog"),
-    "summarize": Command("files", "files", "summarize.description", "summarize.epilog"),
-    "explain": Command("words", "words", "cli.explain"),
-    "keys": Command("words", "words", "cli.key_table"),
-    "settings": Command("words", "words", "cli.settings"),
-    "schema": Command("words", "words", "tree.schema"),
-    "doctor": Command("words", "doctor", "tree.doctor"),
-    "completion": Command("words", "completion", "cli.completion", "cli.completion_epilog"),
-    "help": Command("words", "words", "tree.help"),
-    "version": Command("words", "words", "tree.version"),
+    "demo": CliCommand("look", "explore", "cli.demo"),
+    "report": CliCommand("look", "report", "cli.report"),
+    "compare": CliCommand("look", "compare", "compare.description", "compare.epilog"),
+    "ranks": CliCommand("look", "report", "job.description", "job.epilog"),
+    "query": CliCommand("look", "query", "query.description", "query.epilog"),
+    "whatif": CliCommand("look", "report", "whatif.description", "whatif.epilog"),
+    "screenshot": CliCommand("look", "explore", "cli.screenshot"),
+    "watch": CliCommand("look", "watch", "watch.description", "watch.epilog"),
+    "mcp": CliCommand("look", "mcp", "mcp.description", "mcp.epilog"),
+    "record": CliCommand("make", "record", "record.description", "record.epilog"),
+    "analyse": CliCommand("make", "record", "analyse.description"),
+    "log": CliCommand("gate", "log", "log.description", "log.epilog"),
+    "check": CliCommand("gate", "check", "gate.description", "gate.epilog"),
+    "index": CliCommand("files", "files", "cli.index"),
+    "cache": CliCommand("files", "files", "cache.help"),
+    "crop": CliCommand("files", "files", "crop.description", "crop.epilog"),
+    "summarize": CliCommand("files", "files", "summarize.description", "summarize.epilog"),
+    "explain": CliCommand("words", "words", "cli.explain"),
+    "keys": CliCommand("words", "words", "cli.key_table"),
+    "settings": CliCommand("words", "words", "cli.settings"),
+    "schema": CliCommand("words", "words", "tree.schema"),
+    "doctor": CliCommand("words", "doctor", "tree.doctor"),
+    "completion": CliCommand("words", "completion", "cli.completion", "cli.completion_epilog"),
+    "help": CliCommand("words", "words", "tree.help"),
+    "version": CliCommand("words", "words", "tree.version"),
 }
 COMMANDS = (*_COMMANDS,)
 """All commands in the order of the help."""
@@ -159,8 +159,8 @@ def told(width: int) -> str:
     return "\n".join(lines)
 
 
-def _declared(command: str) -> Command:
-    return _COMMANDS[command] if command else Command("", _EXPLORE, "cli.description", "cli.epilog")
+def _declared(command: str) -> CliCommand:
+    return _COMMANDS[command] if command else CliCommand("", _EXPLORE, "cli.description", "cli.epilog")
 
 
 def parser_of(command: str) -> Parser:

@@ -253,15 +253,15 @@ class _Teller:
     def _change(self, before: Path, profile: Profile) -> str:
         """What became of the step since the profile at ``before``."""
         from npu_tui.cli.options import opened_profile
-        from npu_tui.compare.comparison import Comparison
-        from npu_tui.compare.measured import Side
+        from npu_tui.compare.comparison import ProfileComparison
+        from npu_tui.compare.measured import MeasuredSide
         from npu_tui.load.errors import InputError, walled
         from npu_tui.output.compare_report import compared
 
         try:
             with walled(before):
                 base = opened_profile(str(before), True, self._thresholds)
-                found = compared(Comparison(Side(base), Side(profile))).step
+                found = compared(ProfileComparison(MeasuredSide(base), MeasuredSide(profile))).step
         except InputError:  # it is gone meanwhile
             return ""
         if found.delta_us is None or found.verdict == "incomparable":

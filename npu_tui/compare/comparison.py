@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from npu_tui.analysis.statistics import Judgement, Tolerance, Verdict, judge
 from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
 from npu_tui.compare.comparability import Comparability, comparability
-from npu_tui.compare.kernels import GroupChange, Kernels, group_changes
+from npu_tui.compare.kernels import ComparedKernels, GroupChange, group_changes
 from npu_tui.compare.lines import LineChange, line_changes
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.operations import OperationMatch, Operations, match_operations, refined
 from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
@@ -44,14 +44,18 @@ class PartChange(Struct, frozen=True):
         return self.new - self.base
 
 
-class Comparison:
+class ProfileComparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
     ``renamed`` gives the new name of an operation or a type of kernel by that of the base, where the two differ.
     """
 
     def __init__(
-        self, base: Side, new: Side, tolerance: Tolerance | None = None, renamed: Mapping[str, str] | None = None
+        self,
+        base: MeasuredSide,
+        new: MeasuredSide,
+        tolerance: Tolerance | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         self.tolerance = tolerance or Tolerance()
         if one_in_several(base.sample, new.sample, self.tolerance.step):
@@ -63,7 +67,7 @@ class Comparison:
         self._renamed = dict(renamed or {})
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[MeasuredSide, MeasuredSide]:
         """Base and new."""
         return self.base, self.new
 
@@ -139,7 +143,7 @@ class Comparison:
         return [None if name is None else of[name] for name in base], self.new.launchers(known)
 
     @once
-    def _own_kernels(self) -> tuple[Kernels, Kernels]:
+    def _own_kernels(self) -> tuple[ComparedKernels, ComparedKernels]:
         """The kernels of both sides under the names of the new one."""
         base = self.base.kernels
         if self._renamed:
@@ -150,7 +154,7 @@ class Comparison:
         return base, self.new.kernels
 
     @once
-    def kernels(self) -> tuple[Kernels, Kernels]:
+    def kernels(self) -> tuple[ComparedKernels, ComparedKernels]:
         """The kernels of both sides as they are compared."""
         base, new = self._own_kernels
         if not self.by_operation:
@@ -271,6 +275,6 @@ def _with_children(parent: npt.NDArray[np.int64], chosen: npt.NDArray[np.int64])
     return np.flatnonzero(inside[:-1])
 
 
-def held_against(both: Sequence[Profile]) -> Comparison:
+def held_against(both: Sequence[Profile]) -> ProfileComparison:
     """The second of ``both`` profiles against the first."""
-    return Comparison(Side(both[0]), Side(both[1]))
+    return ProfileComparison(MeasuredSide(both[0]), MeasuredSide(both[1]))

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.overlap import Intervals
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.kernels import GroupChange
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.steps import StepWindow
 from npu_tui.rules import pages
 from npu_tui.rules.model import Evidence, Finding, Kind, SideName
@@ -24,7 +24,7 @@ _NONE = np.zeros(0, np.int64)
 _MOST_EVIDENCE = 5
 
 
-def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = None) -> list[Evidence]:
+def places_of(side: MeasuredSide, name: SideName, items: I64, step: StepWindow | None = None) -> list[Evidence]:
     """The longest of the slices ``items``, by start: of those in ``step`` (by default the typical one) if any are."""
     slices = side.trace.slices
     window = step or side.sample.medoid
@@ -34,13 +34,13 @@ def places_of(side: Side, name: SideName, items: I64, step: StepWindow | None = 
     return [place_at(side, name, item) for item in sorted(longest.tolist())]
 
 
-def place_at(side: Side, name: SideName, item: int) -> Evidence:
+def place_at(side: MeasuredSide, name: SideName, item: int) -> Evidence:
     """The slice ``item`` of one side."""
     slices, text = side.trace.slices, printable(side.trace.name_of(item))
     return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), text, slice=item, side=name)
 
 
-def places_on_both(comparison: Comparison, base: I64, new: I64) -> tuple[Evidence, ...]:
+def places_on_both(comparison: ProfileComparison, base: I64, new: I64) -> tuple[Evidence, ...]:
     """The longest of the slices ``base`` and ``new`` of the two sides."""
     return (*places_of(comparison.base, "base", base), *places_of(comparison.new, "new", new))
 
@@ -87,7 +87,7 @@ DIFFERENCES = (
 _KINDS = {kind.id: kind for kind in DIFFERENCES}
 
 
-def differences(comparison: Comparison) -> list[Finding]:
+def differences(comparison: ProfileComparison) -> list[Finding]:
     """All that changed and is worth a look: what costs or saves most first, then what only explains."""
     if comparison.comparability.verdict == "incomparable":
         return [_told("DIFF.INCOMPARABLE", message("diff.incomparable"))]
@@ -115,13 +115,13 @@ def differences(comparison: Comparison) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _wall(comparison: Comparison) -> float:
+def _wall(comparison: ProfileComparison) -> float:
     """How long a step of the base takes, ns; of a profile of one slice that may be 0."""
     return max(float(comparison.base.walls.mean()), 1.0)
 
 
 def _difference(
-    comparison: Comparison,
+    comparison: ProfileComparison,
     id: str,
     delta: float,
     title: Message,
@@ -143,7 +143,7 @@ def _told(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: f
     return replace(priced_change(_KINDS[id], None, 1.0, title), evidence=evidence, delta_ns=delta)
 
 
-def _kernels(comparison: Comparison) -> Iterator[Finding]:
+def _kernels(comparison: ProfileComparison) -> Iterator[Finding]:
     for row in comparison.groups:
         if row.change in _KERNEL_IDS:
             title = message(f"diff.{row.change}", **_group_words(row))
@@ -177,7 +177,7 @@ def _attribute(row: GroupChange) -> Message | str:
     return ""
 
 
-def _synchronisations(comparison: Comparison) -> Iterator[Finding]:
+def _synchronisations(comparison: ProfileComparison) -> Iterator[Finding]:
     """Operations that wait for the device and that only the new side has."""
     added = [_alone(comparison, k) for k in (0, 1)]
     counts = [[names.count(name) for name in _SYNCS] for _, names in added]
@@ -195,7 +195,7 @@ def _synchronisations(comparison: Comparison) -> Iterator[Finding]:
         yield from _difference(comparison, "DIFF.SYNC.ADDED", idle, title, items, advice=advice)
 
 
-def _idle(comparison: Comparison) -> float:
+def _idle(comparison: ProfileComparison) -> float:
     """How much longer the device has nothing to do, ns per step, but for what longer fetches and copies explain."""
     idle = ("prep", "host_late", "device_side", "unlinked", "tail")
     longer = sum(row.delta for row in comparison.parts if row.part in idle)
@@ -205,14 +205,14 @@ def _idle(comparison: Comparison) -> float:
     return longer
 
 
-def _fetching(side: Side) -> tuple[I64, Intervals]:
+def _fetching(side: MeasuredSide) -> tuple[I64, Intervals]:
     """The slices in which the host fetches a batch, and when that is on the device's clock while nothing is copied."""
     items = _named(side, lambda name: "dataloader" in name.lower())
     spans = union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
     return items, difference(*spans, *_copying(side)[1])
 
 
-def _copying(side: Side) -> tuple[I64, Intervals]:
+def _copying(side: MeasuredSide) -> tuple[I64, Intervals]:
     """The copies of the device, and when they run."""
     device = next((part.slices for part in side.profile.devices if part.slices is not None), None)
     items = _NONE if device is None else np.flatnonzero(device.copy)
@@ -220,7 +220,7 @@ def _copying(side: Side) -> tuple[I64, Intervals]:
 
 
 def _idle_difference(
-    comparison: Comparison, id: str, code: str, spans: Callable[[Side], tuple[I64, Intervals]]
+    comparison: ProfileComparison, id: str, code: str, spans: Callable[[MeasuredSide], tuple[I64, Intervals]]
 ) -> Iterator[Finding]:
     """The device has nothing to do while the slices of ``spans`` run, such as copies."""
     (base_items, base_spans), (new_items, new_spans) = map(spans, comparison.sides)
@@ -229,7 +229,7 @@ def _idle_difference(
     yield from _difference(comparison, id, new - base, title, (base_items, new_items))
 
 
-def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
+def _alone(comparison: ProfileComparison, k: int) -> tuple[list[int], list[str]]:
     """The operations of one side that nothing was matched with: slices and names."""
     operations = comparison.sides[k].operations
     match = (comparison.operations.base, comparison.operations.new)[k]
@@ -239,7 +239,7 @@ def _alone(comparison: Comparison, k: int) -> tuple[list[int], list[str]]:
     return operations.item[at].tolist(), [operations.name[place] for place in at.tolist()]
 
 
-def _lines(comparison: Comparison, cause: Finding | None) -> Iterator[Finding]:
+def _lines(comparison: ProfileComparison, cause: Finding | None) -> Iterator[Finding]:
     """Code lines whose launches come later or earlier; ``cause`` is what may explain them."""
     explained = _EXPLAINED * (cause.delta_ns or 0) if cause else 0.0
     for row in comparison.lines:
@@ -259,7 +259,7 @@ def _lines(comparison: Comparison, cause: Finding | None) -> Iterator[Finding]:
         yield from _difference(comparison, "DIFF.LINE", row.delta, title, items, part_of=part_of)
 
 
-def _collectives(comparison: Comparison) -> Iterator[Finding]:
+def _collectives(comparison: ProfileComparison) -> Iterator[Finding]:
     """Collectives that wait longer for a rank or transfer longer; without waits, all exposed communication together."""
     parts = {row.part: row for row in comparison.parts}
     for row in comparison.collectives if "wait" in parts else ():
@@ -285,7 +285,7 @@ def _collectives(comparison: Comparison) -> Iterator[Finding]:
         yield from _difference(comparison, "DIFF.COMM.EXPOSED", exposed.delta, title, items)
 
 
-def _compilations(comparison: Comparison) -> Iterator[Finding]:
+def _compilations(comparison: ProfileComparison) -> Iterator[Finding]:
     """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
     if not all(map(_records_cann, comparison.sides)):
         return
@@ -302,11 +302,11 @@ def _compilations(comparison: Comparison) -> Iterator[Finding]:
     yield from _difference(comparison, "DIFF.COMPILE", delta, title, (base_items, new_items))
 
 
-def _records_cann(side: Side) -> bool:
+def _records_cann(side: MeasuredSide) -> bool:
     return any(layer.kind == "cann" and layer.lanes for layer in side.trace.layers)
 
 
-def _named(side: Side, rule: Callable[[str], bool]) -> I64:
+def _named(side: MeasuredSide, rule: Callable[[str], bool]) -> I64:
     """The slices of the compared steps whose name fulfils ``rule``."""
     slices = side.trace.slices
     chosen = np.array([rule(name) for name in side.trace.names] + [False])
@@ -319,7 +319,7 @@ def _named(side: Side, rule: Callable[[str], bool]) -> I64:
     return named[inside(begins, ends, slices.start[named])]
 
 
-def _memory(comparison: Comparison) -> Iterator[Finding]:
+def _memory(comparison: ProfileComparison) -> Iterator[Finding]:
     """The most that the framework's allocator held and reserved, where both profiles tell it."""
     for amount in ("allocated", "reserved"):
         curves = [side.profile.memory.curve(amount) for side in comparison.sides]
@@ -338,13 +338,13 @@ def _memory(comparison: Comparison) -> Iterator[Finding]:
         return  # what is reserved follows what is allocated
 
 
-def _frequency(comparison: Comparison) -> Iterator[Finding]:
+def _frequency(comparison: ProfileComparison) -> Iterator[Finding]:
     clocks = [_mean_clock(side) for side in comparison.sides]
     if clocks[0] and clocks[1] and abs(clocks[1] - clocks[0]) >= _FREQUENCY_SHARE * clocks[0]:
         yield _told("DIFF.FREQ", message("diff.frequency", base=clocks[0], new=clocks[1]))
 
 
-def _mean_clock(side: Side) -> float | None:
+def _mean_clock(side: MeasuredSide) -> float | None:
     """The mean recorded clock of the cores in the compared steps, MHz; None where none is recorded."""
     counters = side.trace.counters
     values: list[float] = []
@@ -357,14 +357,14 @@ def _mean_clock(side: Side) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _configuration(comparison: Comparison) -> Iterator[Finding]:
+def _configuration(comparison: ProfileComparison) -> Iterator[Finding]:
     config = comparison.comparability.config
     if config:
         keys: Sequence[str] = [setting.key for setting in config]
         yield _told("DIFF.CONFIG", message("diff.config", count=len(keys), keys=", ".join(keys)))
 
 
-def _step(comparison: Comparison) -> Iterator[Finding]:
+def _step(comparison: ProfileComparison) -> Iterator[Finding]:
     judged = comparison.step
     if judged.verdict in ("slower", "faster"):
         windows = [side.sample.medoid for side in comparison.sides]

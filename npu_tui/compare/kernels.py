@@ -46,7 +46,7 @@ class Identity(NamedTuple):
         return Identity(self.type)
 
 
-class Kernels(Struct, frozen=True):
+class ComparedKernels(Struct, frozen=True):
     """The compute kernels of the compared steps; (n,) each, by start.
 
     ``identity`` indexes ``identities``, ``step`` the compared steps, ``operation`` is the launching slice, -1 unknown.
@@ -65,7 +65,7 @@ class Kernels(Struct, frozen=True):
         """Whether more than the type is known of any kernel."""
         return any(identity != identity.bare for identity in self.identities)
 
-    def by_operation(self, names: Sequence[str | None]) -> Kernels:
+    def by_operation(self, names: Sequence[str | None]) -> ComparedKernels:
         """The same kernels called by ``names`` (n,), what launched each; None: by its own type."""
         codes: dict[Identity, int] = {}
         launched = zip(names, self.identity.tolist(), strict=True)
@@ -73,11 +73,11 @@ class Kernels(Struct, frozen=True):
         code = [codes.setdefault(identity, len(codes)) for identity in identities]
         return replace(self, identities=list(codes), identity=np.array(code, np.int64))
 
-    def by_type(self) -> Kernels:
+    def by_type(self) -> ComparedKernels:
         """The same kernels with nothing but their type known."""
         return self.called([identity.bare for identity in self.identities])
 
-    def called(self, identities: Sequence[Identity]) -> Kernels:
+    def called(self, identities: Sequence[Identity]) -> ComparedKernels:
         """The same kernels under other ``identities``, one for each of the present ones; equal ones become one."""
         codes: dict[Identity, int] = {}
         of = np.array([codes.setdefault(identity, len(codes)) for identity in identities] or [0], np.int64)
@@ -130,8 +130,8 @@ class GroupChange(Struct, frozen=True):
 
 
 def group_changes(
-    base: Kernels,
-    new: Kernels,
+    base: ComparedKernels,
+    new: ComparedKernels,
     operations: Sequence[tuple[int, int]] = (),
     replaced: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
     judged_from: int = 0,
@@ -200,7 +200,7 @@ _Names = tuple[Identity, ...]
 class _Sides:
     """Both sides; ``members`` are the positions of the calls of each group, ascending."""
 
-    def __init__(self, base: Kernels, new: Kernels) -> None:
+    def __init__(self, base: ComparedKernels, new: ComparedKernels) -> None:
         self.kernels = (base, new)
         self.members = _members(base), _members(new)
 
@@ -287,14 +287,14 @@ class _Sides:
         return _one_to_one(votes)
 
 
-def _members(side: Kernels) -> dict[Identity, I64]:
+def _members(side: ComparedKernels) -> dict[Identity, I64]:
     few = len(side.identities) < 1 << 16  # NumPy sorts numbers of 16 bits by their digits, several times as fast
     order = np.argsort(side.identity.astype(np.uint16) if few else side.identity, kind="stable")
     of = np.split(order, np.cumsum(np.bincount(side.identity, minlength=len(side.identities)))[:-1])
     return {name: members for name, members in zip(side.identities, of, strict=False) if len(members)}
 
 
-def _by_operation(side: Kernels, wanted: I64) -> dict[int, list[int]]:
+def _by_operation(side: ComparedKernels, wanted: I64) -> dict[int, list[int]]:
     """The identities that each of the launching slices ``wanted`` launched, in order."""
     launched: dict[int, list[int]] = {}
     known = np.flatnonzero(np.isin(side.operation, wanted))

@@ -13,7 +13,7 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.comparability import Circumstances
-from npu_tui.compare.kernels import Identity, Kernels
+from npu_tui.compare.kernels import ComparedKernels, Identity
 from npu_tui.compare.lines import LineCost
 from npu_tui.compare.operations import Operations, operations
 from npu_tui.compare.steps import (
@@ -44,7 +44,7 @@ _MOST_SHAPES = 20_000
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 
-class Side:
+class MeasuredSide:
     """One profile of a comparison; ``steps`` are those the user chose, None for all but the first and outliers.
 
     With ``outliers`` these are compared as well; of engine steps only as many of each kind as ``shared`` says.
@@ -81,13 +81,13 @@ class Side:
         steps = sample(windows, outliers=self._outliers)
         return steps if self._shared is None else alike(steps, self._shared)
 
-    def with_outliers(self) -> Side:
+    def with_outliers(self) -> MeasuredSide:
         """The same with the steps that are far longer than the others."""
-        return self if self._chosen is not None else Side(self.profile, outliers=True)
+        return self if self._chosen is not None else MeasuredSide(self.profile, outliers=True)
 
-    def with_shared(self, shared: Works) -> Side:
+    def with_shared(self, shared: Works) -> MeasuredSide:
         """The same with as many steps of each kind as ``shared`` says."""
-        return self if self._chosen is not None else Side(self.profile, outliers=self._outliers, shared=shared)
+        return self if self._chosen is not None else MeasuredSide(self.profile, outliers=self._outliers, shared=shared)
 
     @property
     def windows(self) -> list[StepWindow]:
@@ -183,7 +183,7 @@ class Side:
         return None if all(dim is None for dim in dims) else [str(dim) for dim in dims]
 
     @once
-    def kernels(self) -> Kernels:
+    def kernels(self) -> ComparedKernels:
         """The compute kernels that start in a compared step."""
         table, begins, ends = self.profile.kernel_table, self._begins, self._ends
         if self.windows[-1].name is None:
@@ -194,7 +194,7 @@ class Side:
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(table.start[rows], kind="stable")]
         item = table.item[rows]
-        return Kernels(
+        return ComparedKernels(
             item,
             table.duration[rows],
             *_identities(table, rows),

@@ -21,7 +21,7 @@ from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.owner import Doing, Owner
 from npu_tui.analysis.path import PathKind
 from npu_tui.compare.lines import shared_names
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.load.errors import InputError
 from npu_tui.rules.told_path import owner_name, run_path, short_call
 from npu_tui.trace.arrays import summed
@@ -78,7 +78,9 @@ class Untold(Struct, frozen=True):
     reason: Message
 
 
-def owner_changes(base: Side, new: Side, renamed: Mapping[str, str], delta: float) -> list[OwnerChange] | Untold:
+def owner_changes(
+    base: MeasuredSide, new: MeasuredSide, renamed: Mapping[str, str], delta: float
+) -> list[OwnerChange] | Untold:
     """The owners of both sides, the largest difference first; ``delta`` is that of the mean step, ns."""
     owned = []
     for name, side, names in (("base", base, renamed), ("new", new, {})):
@@ -115,7 +117,7 @@ _Key = tuple[Hashable, ...]
 """What says that two owners are the same; the last of it, a line, thread, group or stream, may differ."""
 
 
-def _owned(side: Side, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Message:
+def _owned(side: MeasuredSide, renamed: Mapping[str, str]) -> dict[_Key, OwnerSide] | Message:
     """The owners of the compared steps of ``side``, or why they are not told."""
     profile = side.profile.whole
     if profile.clock_jump is not None:

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from npu_tui.analysis.alignment import matched
 from npu_tui.compare.collectives import Exchanged, collective_changes
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import differences, place_at, places_of
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.operations import OperationMatch, matched_times
 from npu_tui.compare.steps import StepWindow
 from npu_tui.profile.scene import make_scene
 from npu_tui.rules.model import Evidence, Finding, SideName
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.once import once
-from npu_tui.view.scene import ALONE, CHANGED, FindingMark, Pair, Scene, Warp
+from npu_tui.view.scene import ALONE, CHANGED, ComparedPair, FindingMark, Scene, Warp
 
 _DIFFERENT = ("slower", "faster", "changed", "replaced")
 _PLACES_OF = ("DIFF.COMM.LATE_RANK", "DIFF.COMM.BANDWIDTH", "DIFF.LINE")
@@ -27,7 +27,7 @@ _PLACES_OF = ("DIFF.COMM.LATE_RANK", "DIFF.COMM.BANDWIDTH", "DIFF.LINE")
 class DrawnSteps:
     """One step of each side of ``comparison``; unless ``windows`` are given, those nearest to the median."""
 
-    def __init__(self, comparison: Comparison, windows: tuple[StepWindow, StepWindow] | None = None) -> None:
+    def __init__(self, comparison: ProfileComparison, windows: tuple[StepWindow, StepWindow] | None = None) -> None:
         self.comparison = comparison
         base, new = comparison.sides
         self.windows = windows or (base.sample.medoid, new.sample.medoid)
@@ -41,10 +41,10 @@ class DrawnSteps:
         return self.comparison.match(base, new)
 
     @property
-    def _sides(self) -> list[tuple[Side, StepWindow]]:
+    def _sides(self) -> list[tuple[MeasuredSide, StepWindow]]:
         return list(zip(self.comparison.sides, self.windows, strict=True))
 
-    def pair(self, changes: list[Finding]) -> Pair:
+    def pair(self, changes: list[Finding]) -> ComparedPair:
         """What drawing both steps needs; the slices of the differences ``changes`` are marked."""
         twins = self._twins()
         marks = self._marks(twins, changes)
@@ -55,7 +55,7 @@ class DrawnSteps:
             self._operations,
         )
         windows = ((window.start, window.end), (other.start, other.end))
-        return Pair(windows, twins, marks, Warp(*times))
+        return ComparedPair(windows, twins, marks, Warp(*times))
 
     def _twins(self) -> tuple[I32, I32]:
         """For every slice of both traces its counterpart, -1 where there is none; (slices,) each."""
@@ -159,10 +159,10 @@ class BothPlaces(Struct, frozen=True):
     new: Evidence | None
 
 
-class Picture:
+class ComparisonPicture:
     """``comparison`` with the pair of steps that is drawn."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: ProfileComparison) -> None:
         self.comparison = comparison
         self.drawn = DrawnSteps(comparison)
         self.at: int | None = None
@@ -174,7 +174,7 @@ class Picture:
         return differences(self.comparison)
 
     @once
-    def pair(self) -> Pair:
+    def pair(self) -> ComparedPair:
         """What the scene shows; it stays the same object when other steps are drawn."""
         return self.drawn.pair(self.changes)
 
@@ -269,7 +269,7 @@ class Picture:
         return same
 
 
-def compared_scene(picture: Picture) -> Scene:
+def compared_scene(picture: ComparisonPicture) -> Scene:
     """The scene of ``picture``: the starts of the drawn steps lie on one another, the changes are marked above."""
     scene = make_scene([side.profile for side in picture.comparison.sides])
     scene.compare(picture.pair)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from npu_tui.analysis.service_cost import fitted, work_of
 from npu_tui.analysis.service_timeline import Metric
 from npu_tui.analysis.statistics import Verdict
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 from npu_tui.rules.service_verdict import JudgedService
 from npu_tui.trace.arrays import F64
 
@@ -64,7 +64,7 @@ def unlike_in(base: LoadRow, new: LoadRow) -> list[str]:
     return [name for name, *sides in pairs if None in sides or abs(sides[1] - sides[0]) > ALIKE * max(sides)]
 
 
-def latencies(sides: tuple[JudgedService, JudgedService]) -> Sheet:
+def latencies(sides: tuple[JudgedService, JudgedService]) -> TableSheet:
     """How the percentiles of TTFT, TPOT and the time to the end of the answer changed."""
     base, new = ([*side.found.latencies.metrics, side.found.latencies.end_to_end] for side in sides)
     rows = [
@@ -86,7 +86,7 @@ LATENCIES = table(
 )
 
 
-def latency_parts(sides: tuple[JudgedService, JudgedService]) -> Sheet:
+def latency_parts(sides: tuple[JudgedService, JudgedService]) -> TableSheet:
     """How the means of what TTFT and TPOT are made of changed."""
     rows = []
     for base, new in _metrics(sides):

@@ -10,14 +10,14 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.snapshot import nameless, owners, placed
 from npu_tui.compare.lines import LineCost, line_changes
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.snapshot import DeviceMemory, MemorySnapshot
 
 Kind = Literal["line", "no_stack", "before"]
 
 
-class Pair(Struct, frozen=True):
+class OwnerPair(Struct, frozen=True):
     """One owner on both sides: its line, None without one, and its ``blocks``, positions in ``lives``.
 
     ``no_stack`` are the blocks without one, ``before`` those older than the history, without a stack.
@@ -28,15 +28,15 @@ class Pair(Struct, frozen=True):
     blocks: tuple[I64, I64]
 
 
-def pairs(base: tuple[MemorySnapshot, DeviceMemory], new: tuple[MemorySnapshot, DeviceMemory]) -> list[Pair]:
+def pairs(base: tuple[MemorySnapshot, DeviceMemory], new: tuple[MemorySnapshot, DeviceMemory]) -> list[OwnerPair]:
     """The owners of both sides, paired as lines of code are, by the sizes that they allocate."""
-    found: list[Pair] = []
+    found: list[OwnerPair] = []
     for change in line_changes(_lines(*base), _lines(*new)):
         one, other = change.base or _NOBODY, change.new or _NOBODY
         kind: Kind = "no_stack" if change.code is None else "line"
-        found.append(Pair(kind, (one.code, other.code), (one.items, other.items)))
+        found.append(OwnerPair(kind, (one.code, other.code), (one.items, other.items)))
     older = [np.flatnonzero(nameless(device)) for _, device in (base, new)]
-    return [*found, Pair("before", (None, None), (older[0], older[1]))]
+    return [*found, OwnerPair("before", (None, None), (older[0], older[1]))]
 
 
 _NOBODY = LineCost(None, 0, 0)
@@ -62,7 +62,7 @@ _OWN: dict[str, Column] = {
 }
 
 
-def held(found: list[Pair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> Sheet:
+def held(found: list[OwnerPair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> TableSheet:
     """Who of ``found`` holds anything at the peak, or ``at_end``, on either side, the largest difference first."""
     alive = [device.lives.alive(len(device.events) if at_end else device.peak[0]) for device in devices]
     rows = []

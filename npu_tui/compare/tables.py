@@ -16,13 +16,13 @@ from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.path_tables import place_row
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, listed, row_type, table, us
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, listed, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
-    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.comparison import ProfileComparison
     from npu_tui.compare.kernels import GroupSide as GroupTimes
 
 _OWN: dict[str, Column] = {
@@ -56,7 +56,7 @@ GroupSide = row_type(
 )
 
 
-def parts(comparison: Comparison) -> Sheet:
+def parts(comparison: ProfileComparison) -> TableSheet:
     """Every class of the wall time; those that no trace of communication tells come last, unknown."""
     rows: list[tuple[Any, ...]] = [(row.part, row.base, row.new, row.delta, row.exact) for row in comparison.parts]
     known = {row[0] for row in rows}
@@ -75,7 +75,7 @@ PARTS = table(
 )
 
 
-def groups(comparison: Comparison) -> Sheet:
+def groups(comparison: ProfileComparison) -> TableSheet:
     """Kernels of one kind on both sides."""
     return listed(
         comparison.groups,
@@ -108,7 +108,7 @@ GROUPS = table(
 )
 
 
-def lines(comparison: Comparison) -> Sheet:
+def lines(comparison: ProfileComparison) -> TableSheet:
     """Code lines by the lost time of their launches."""
     return listed(
         comparison.lines,
@@ -135,7 +135,7 @@ LINES = table(
 )
 
 
-def owners(comparison: Comparison) -> Sheet:
+def owners(comparison: ProfileComparison) -> TableSheet:
     """Whose the steps are; none where a side does not tell."""
     rows = comparison.owners
     return listed(
@@ -165,7 +165,7 @@ OWNERS = table(
 )
 
 
-def collectives(comparison: Comparison) -> Sheet:
+def collectives(comparison: ProfileComparison) -> TableSheet:
     """The collectives at the same place of the step."""
 
     def times(name: str) -> Callable[[Any], Any]:
@@ -218,7 +218,7 @@ EvidenceRow = row_type(
 )
 
 
-def changes(comparison: Comparison, found: Sequence[Finding]) -> Sheet:
+def changes(comparison: ProfileComparison, found: Sequence[Finding]) -> TableSheet:
     """The changes that were ``found``."""
     lanes = {name: side.trace.lanes for name, side in zip(("base", "new"), comparison.sides, strict=True)}
 
@@ -250,7 +250,7 @@ CHANGES = table(
 )  # fmt: skip
 
 
-def profile_findings(comparison: Comparison) -> Sheet:
+def profile_findings(comparison: ProfileComparison) -> TableSheet:
     """The findings above info that only one side has, of the rules that could be applied to both.
 
     Empty where a file is gone or has changed, as rules read files again.

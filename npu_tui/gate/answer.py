@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from npu_tui.gate.checks import Check, Kind, Status
+from npu_tui.gate.checks import GateCheck, Kind, Status
 from npu_tui.gate.measures import METRICS
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.envelope import PATH, NotChecked, PathSource, Root
@@ -17,15 +17,15 @@ from npu_tui.strings import say
 from npu_tui.trace.text import memory_text, printable
 
 
-class Answer(Struct, frozen=True):
+class GateAnswer(Struct, frozen=True):
     """All checks of one profile. ``lenient``: what could not be measured does not fail."""
 
     path: str
-    checks: list[Check]
+    checks: list[GateCheck]
     notes: list[str]
     lenient: bool = False
 
-    def fails(self, check: Check) -> bool:
+    def fails(self, check: GateCheck) -> bool:
         """Whether ``check`` makes the gate fail."""
         return check.status == "fail" or (check.status == "not_measured" and not self.lenient)
 
@@ -70,7 +70,7 @@ class Checked(Root, frozen=True, kw_only=True):
     not_checked: list[NotChecked]
 
 
-def checked(answer: Answer) -> Checked:
+def checked(answer: GateAnswer) -> Checked:
     """``answer`` for JSON."""
     return Checked(
         source=PathSource(printable(answer.path)),
@@ -85,7 +85,7 @@ def checked(answer: Answer) -> Checked:
     )
 
 
-def _row(answer: Answer, check: Check) -> CheckRow:
+def _row(answer: GateAnswer, check: GateCheck) -> CheckRow:
     told: dict[str, Any] = {name: getattr(check, name, None) for name in CheckRow.__struct_fields__}
     told |= {
         "id": printable(check.id), "text": printable(check.text), "fails": answer.fails(check),
@@ -96,13 +96,13 @@ def _row(answer: Answer, check: Check) -> CheckRow:
     return CheckRow(**told)
 
 
-def answer_statement(answer: Answer) -> Statement:
+def answer_statement(answer: GateAnswer) -> Statement:
     """What is said of ``answer``."""
     told = answer_document(answer)
     return Statement(checked(answer), [printable(told.title)], lambda form: told, ALL)
 
 
-def answer_document(answer: Answer) -> Document:
+def answer_document(answer: GateAnswer) -> Document:
     """The verdict, then what failed, what was not measured, and what passed."""
     failed = sum(map(answer.fails, answer.checks))
     key = "gate.failed" if not answer.passed else "gate.passed" if answer.checks else "gate.unchecked"
@@ -118,7 +118,7 @@ def answer_document(answer: Answer) -> Document:
     return Document(verdict, blocks)
 
 
-def _compared(check: Check) -> str:
+def _compared(check: GateCheck) -> str:
     name = say("gate.against.step") if check.id == "step" else say(f"compare.part.{check.id}")
     if check.value_us is None or check.base_us is None:
         return say("gate.finding.without", id=name, why=check.text)
@@ -139,7 +139,7 @@ def _name(measure: str) -> str:
     return say(f"gate.of_kind.{percentile}", kind=kind) if colon else say(f"gate.measure.{measure}")
 
 
-def _line(check: Check) -> str:
+def _line(check: GateCheck) -> str:
     if check.kind in ("finding", "trace"):
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
@@ -180,7 +180,7 @@ def _line(check: Check) -> str:
     )
 
 
-def _memory(check: Check, name: str, value: int, most: int) -> str:
+def _memory(check: GateCheck, name: str, value: int, most: int) -> str:
     over = value - most
     distance = say("gate.memory.above" if over > 0 else "gate.below", over=memory_text(abs(over)))
     key, shares = "gate.memory", {}

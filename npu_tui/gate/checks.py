@@ -9,7 +9,7 @@ from msgspec import Struct, to_builtins
 
 from npu_tui.analysis.evidence import Evidence
 from npu_tui.analysis.statistics import Judgement
-from npu_tui.compare.comparison import Comparison, PartChange
+from npu_tui.compare.comparison import PartChange, ProfileComparison
 from npu_tui.compare.steps import PARTS
 from npu_tui.gate.measures import (
     BASELINE_MEASURES,
@@ -39,7 +39,7 @@ Status = Literal["pass", "fail", "not_measured"]
 _PASSES: dict[bool, Status] = {True: "pass", False: "fail"}
 
 
-class Check(Struct, frozen=True):
+class GateCheck(Struct, frozen=True):
     """One answer. Times are µs, shares are of the device time, of memory of what is reserved.
 
     What does not apply or is not known is None.
@@ -74,7 +74,7 @@ class Check(Struct, frozen=True):
         return round(self.value_us / self.base_us - 1, 6) if self.base_us and self.value_us is not None else None
 
 
-def trace_checks(incomplete: Iterable[Mapping[Evidence, Message]], every: bool) -> list[Check]:
+def trace_checks(incomplete: Iterable[Mapping[Evidence, Message]], every: bool) -> list[GateCheck]:
     """Not measured, whatever its figures say: each profile whose file ends too early.
 
     With ``every`` each one that has lost anything: a baseline of it would be none. None for what is there in full.
@@ -85,10 +85,10 @@ def trace_checks(incomplete: Iterable[Mapping[Evidence, Message]], every: bool) 
         for why in list(lost.values())[:1]
         if every or any(why.code == "evidence.cut_off" for why in lost.values())
     ]
-    return [Check("trace", "trace", "not_measured", text=words(why)) for why in missing]
+    return [GateCheck("trace", "trace", "not_measured", text=words(why)) for why in missing]
 
 
-def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
+def limit_checks(measured: Measures, limits: list[Limit]) -> list[GateCheck]:
     """One check for each limit; a limit is kept where the value is not above it."""
     checks = []
     for limit in limits:
@@ -102,10 +102,10 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[Check]:
             if colon and not why:
                 there = sorted({name.partition(":")[0] for name in measured.times if ":" in name} - {*METRICS})
                 why = say("gate.no_kind", kind=kind, there=there) if there else say("gate.no_engine")
-            checks.append(Check("limit", limit.measure, "not_measured", value, text=why))
+            checks.append(GateCheck("limit", limit.measure, "not_measured", value, text=why))
             continue
         status = _PASSES[value <= most + _ROUNDING_US]
-        checks.append(Check("limit", limit.measure, status, value, most, share, limit.share))
+        checks.append(GateCheck("limit", limit.measure, status, value, most, share, limit.share))
     return checks
 
 
@@ -115,7 +115,7 @@ _ROUNDING_US = 0.0005
 
 def measure_checks(
     profile: Profile, subject: Subject, limits: Mapping[str, float], lost: Message | None
-) -> tuple[list[Check], list[str]]:
+) -> tuple[list[GateCheck], list[str]]:
     """One check for each of ``limits`` on a measure of ``subject``, and what to know about the answers.
 
     Bytes or a share (0..1) are allowed. Where too much is ``lost`` nothing is measured.
@@ -129,11 +129,11 @@ def measure_checks(
         unknown = lost or measured.unknown or (measured.may_be_more if kept else "")
         notes += [words(measured.note)] if measured.note else []
         if unknown:
-            checks.append(Check("limit", name, "not_measured", text=words(unknown)))
+            checks.append(GateCheck("limit", name, "not_measured", text=words(unknown)))
             continue
         allowed_share, allowed_bytes = (None, int(most)) if whole is None else (most, int(most * whole))
         checks.append(
-            Check(
+            GateCheck(
                 "limit", name, _PASSES[kept], share=share, allowed_share=allowed_share, text=words(measured.where),
                 value_bytes=value, allowed_bytes=allowed_bytes,
             )
@@ -144,17 +144,17 @@ def measure_checks(
 _ROUNDING_SHARE = 1e-9
 
 
-def foreign_checks(measures: Collection[str], subject: Subject) -> list[Check]:
+def foreign_checks(measures: Collection[str], subject: Subject) -> list[GateCheck]:
     """A check for each of ``measures``, which are not those of ``subject``."""
     return [
-        Check("limit", name, "not_measured", text=say(other.of_others))
+        GateCheck("limit", name, "not_measured", text=say(other.of_others))
         for name in measures
         for other in subjects()
         if other is not subject and name in other.measures
     ]
 
 
-def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[str, float]) -> list[Check]:
+def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[str, float]) -> list[GateCheck]:
     """One check for each measure the baseline knows; ``tolerances`` go before those of its file."""
     checks = []
     noise = NOISE * (base["measures_us"]["device"] or 0.0)
@@ -165,12 +165,14 @@ def baseline_checks(measured: Measures, base: dict[str, Any], tolerances: dict[s
         tolerance = tolerances.get(name, base["tolerances"].get(name, TOLERANCE))
         if now is None:
             why = measured.reasons.get(name, "")
-            checks.append(Check("baseline", name, "not_measured", None, base_us=before, tolerance=tolerance, text=why))
+            checks.append(
+                GateCheck("baseline", name, "not_measured", None, base_us=before, tolerance=tolerance, text=why)
+            )
             continue
         most = before + max(before * tolerance, noise)
         status = _PASSES[now <= most + _ROUNDING_US]
         most = round(most, 3)
-        checks.append(Check("baseline", name, status, now, most, base_us=before, tolerance=tolerance))
+        checks.append(GateCheck("baseline", name, status, now, most, base_us=before, tolerance=tolerance))
     return checks
 
 
@@ -181,7 +183,7 @@ def finding_checks(
     only: Collection[str],
     ignore: Collection[str],
     incomplete: Mapping[Evidence, Message] = NOTHING_LOST,
-) -> list[Check]:
+) -> list[GateCheck]:
     """One check for each finding of ``report`` that counts: those at ``fail_on`` or graver fail, without it none does.
 
     A finding of ``only`` that could not be looked for counts as not measured, and so do all of a ``subject`` that was
@@ -192,7 +194,9 @@ def finding_checks(
     for finding in report.findings:
         if finding.id not in ignore and (not only or finding.id in only):
             severity, status = finding.severity, _PASSES[finding.severity not in failing]
-            checks.append(Check("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title))
+            checks.append(
+                GateCheck("finding", finding.id, status, finding.gain_us, severity=severity, text=finding.title)
+            )
     unknown = {row.id: row.reason for row in report.not_checked}
     why = None
     if subject.no_times:
@@ -204,13 +208,13 @@ def finding_checks(
     elif incomplete:
         why = words(next(incomplete[kind] for kind in ("slices", "links", "files") if kind in incomplete))
     if why is not None:
-        checks.append(Check("finding", _ALL, "not_measured", text=why))
+        checks.append(GateCheck("finding", _ALL, "not_measured", text=why))
     for wanted in sorted(set(only) - set(ignore) - {check.id for check in checks}):
         owner = next((other for other in subjects() if any(kind.id == wanted for kind in other.findings())), subject)
         if owner is not subject and (foreign := owner.of_others or subject.not_here):
             unknown[wanted] = say(foreign)
         status = "not_measured" if wanted in unknown else "pass"
-        checks.append(Check("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
+        checks.append(GateCheck("finding", wanted, status, text=unknown.get(wanted, say("gate.finding.absent"))))
     return checks if fail_on else []
 
 
@@ -248,7 +252,7 @@ def job_notes(job: Job) -> list[str]:
 _NAMED = 8
 
 
-def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> list[Check]:
+def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> list[GateCheck]:
     """A check for each of ``limits`` by measure; one that nothing was measured for does not pass.
 
     Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
@@ -257,11 +261,11 @@ def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> 
     checks = [_worst(job, measure, share, time) for measure, (share, time) in limits.items()]
     if lost:
         why = words(max(lost, key=lambda loss: loss.share).why)
-        checks = [Check("limit", measure, "not_measured", text=why) for measure in limits]
+        checks = [GateCheck("limit", measure, "not_measured", text=why) for measure in limits]
     return checks
 
 
-def _worst(job: Job, measure: str, share: float | None, time: float | None) -> Check:
+def _worst(job: Job, measure: str, share: float | None, time: float | None) -> GateCheck:
     """The check of the role that fails it the most; that of the job where it has no several."""
     checks = [_checked(part, measure, share, time) for part in job.parts]
     measured = [check for check in checks if check.status != "not_measured"]
@@ -270,20 +274,20 @@ def _worst(job: Job, measure: str, share: float | None, time: float | None) -> C
     )
 
 
-def _checked(job: Job, measure: str, share: float | None, time: float | None) -> Check:
+def _checked(job: Job, measure: str, share: float | None, time: float | None) -> GateCheck:
     length = job.length / 1e3
     if not job.blamed or not length:
-        return Check("limit", measure, "not_measured", text=say("gate.job.nothing"))
+        return GateCheck("limit", measure, "not_measured", text=say("gate.job.nothing"))
     if measure == "own_excess" and all(
         arrival.own is None for collective in job.blamed for arrival in collective.arrivals
     ):
-        return Check("limit", measure, "not_measured", text=say("gate.job.no_peers"))
+        return GateCheck("limit", measure, "not_measured", text=say("gate.job.no_peers"))
     value, rank = max(((sums.cost if measure == "rank_wait" else sums.own) / 1e3, sums.rank) for sums in job.sums)
     most = time if share is None else share * length
     status = _PASSES[most is not None and value <= most]
     text = say("gate.job.rank", rank=rank)
     text = text if job.role is None else say("job.of_role", role=job.role, what=text)
-    return Check("limit", measure, status, round(value, 3), most, value / length, share, text=text)
+    return GateCheck("limit", measure, status, round(value, 3), most, value / length, share, text=text)
 
 
 AGAINST_MEASURES = ("step", "computing", *(part for part in PARTS if part != "computing"))
@@ -296,11 +300,11 @@ _ROUNDING = 0.5
 
 
 def against_checks(
-    comparison: Comparison,
+    comparison: ProfileComparison,
     tolerances: Mapping[str, float],
     fail_on: Collection[str] = VERDICTS,
     incomplete: Iterable[Mapping[Evidence, Message]] = (),
-) -> list[Check]:
+) -> list[GateCheck]:
     """One check for the step and its computing time, and one for each part of it that ``tolerances`` name.
 
     What is unsure has not been measured; with ``fail_on`` without it, it passes. ``incomplete`` is what either side has
@@ -318,14 +322,16 @@ def against_checks(
     return checks
 
 
-def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDICTS) -> list[Check]:
+def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDICTS) -> list[GateCheck]:
     """One check each for the step of a job, its computing time, and the work of the rank that became slowest.
 
     Where ranks or steps are not there on one side, what does not fail has not been measured.
     """
     lenient, tolerance = "unsure" not in fail_on, compared.tolerance.computing
     if not compared.is_comparable:
-        return [Check("compared", name, "not_measured", text=say("gate.against.unknown")) for name in (*JUDGED, "work")]
+        return [
+            GateCheck("compared", name, "not_measured", text=say("gate.against.unknown")) for name in (*JUDGED, "work")
+        ]
     checks = _judged(compared, lenient)
     order = ("same", "faster", "unsure", "slower")
     work = max(compared.ranks, key=lambda row: (order.index(row.verdict), row.delta("work")), default=None)
@@ -334,17 +340,17 @@ def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDI
         told = say("gate.against.of_rank", rank=work.rank, verdict=say(f"gate.against.work.{work.verdict}"))
         base, new = _us(work.base["work"]), _us(work.new["work"])
         status, most = known.get(work.verdict, "pass"), _us(work.base["work"] * (1 + tolerance))
-        checks.append(Check("compared", "work", status, new, most, base_us=base, tolerance=tolerance, text=told))
+        checks.append(GateCheck("compared", "work", status, new, most, base_us=base, tolerance=tolerance, text=told))
     for why in compared.losses[:1]:
         checks = [check if check.status == "fail" else _unseen(check, why) for check in checks]
     return checks
 
 
-def _unseen(check: Check, why: Message) -> Check:
-    return Check(check.kind, check.id, "not_measured", tolerance=check.tolerance, text=words(why))
+def _unseen(check: GateCheck, why: Message) -> GateCheck:
+    return GateCheck(check.kind, check.id, "not_measured", tolerance=check.tolerance, text=words(why))
 
 
-def _judged(compared: Comparison | JobComparison, lenient: bool) -> list[Check]:
+def _judged(compared: ProfileComparison | JobComparison, lenient: bool) -> list[GateCheck]:
     """The checks of the step and of its computing time."""
     checks = []
     for name in JUDGED:
@@ -357,18 +363,18 @@ def _judged(compared: Comparison | JobComparison, lenient: bool) -> list[Check]:
         status = known.get(judgement.verdict, "pass" if lenient else "not_measured")
         base, tolerance = judgement.before, getattr(compared.tolerance, name)
         new, most, text = _us(judgement.after), _us(base * (1 + tolerance)), say(f"gate.against.{judgement.verdict}")
-        checks.append(Check("compared", name, status, new, most, base_us=_us(base), tolerance=tolerance, text=text))
+        checks.append(GateCheck("compared", name, status, new, most, base_us=_us(base), tolerance=tolerance, text=text))
     return checks
 
 
-def _part(name: str, row: PartChange | None, tolerance: float) -> Check:
+def _part(name: str, row: PartChange | None, tolerance: float) -> GateCheck:
     if row is None:
-        return Check("compared", name, "not_measured", tolerance=tolerance, text=say("gate.against.unknown"))
+        return GateCheck("compared", name, "not_measured", tolerance=tolerance, text=say("gate.against.unknown"))
     most = row.base * (1 + tolerance)
     status = _PASSES[row.new <= most + _ROUNDING]
     verdict = "slower" if status == "fail" else "faster" if row.new < row.base * (1 - tolerance) else "same"
     base, text = _us(row.base), say(f"gate.against.{verdict}")
-    return Check("compared", name, status, _us(row.new), _us(most), base_us=base, tolerance=tolerance, text=text)
+    return GateCheck("compared", name, status, _us(row.new), _us(most), base_us=base, tolerance=tolerance, text=text)
 
 
 def _us(ns: float) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 
 from npu_tui.analysis.changes import MOST, course, expected
 from npu_tui.analysis.statistics import FEWEST, Tolerance
-from npu_tui.gate.checks import Check, Status
-from npu_tui.jobs.history import Log, Run
+from npu_tui.gate.checks import GateCheck, Status
+from npu_tui.jobs.history import Log, LoggedRun
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message
 
@@ -20,8 +20,13 @@ _FIELDS = {
 
 
 def log_checks(
-    log: Log, run: Run, last: int, tolerances: Mapping[str, float], lost: Message | None, allowed_loss: float = 0.0
-) -> tuple[list[Check], list[str]]:
+    log: Log,
+    run: LoggedRun,
+    last: int,
+    tolerances: Mapping[str, float],
+    lost: Message | None,
+    allowed_loss: float = 0.0,
+) -> tuple[list[GateCheck], list[str]]:
     """The checks of ``run`` against the ``last`` runs of ``log`` that were recorded like it, and what to say of them.
 
     The runs before a change of the level do not count, nor do the last ones where they are off it, too few to tell: a
@@ -38,7 +43,7 @@ def log_checks(
     limits = {"step": Tolerance().step, "computing": Tolerance().computing} | {
         name: tolerance for name, tolerance in tolerances.items() if name in _FIELDS
     }
-    checks: list[Check] = []
+    checks: list[GateCheck] = []
     notes: list[str] = []
     for kind in run.steps_of or [None]:  # a run without a step is not measured
         known = [other for other in others if other.time(kind)][-MOST:]
@@ -59,13 +64,13 @@ def log_checks(
             if why is None and usual is None:
                 why = say("gate.log.few", count=len(level), fewest=FEWEST)
             if why is not None or usual is None or value is None:
-                checks.append(Check("log", id_, "not_measured", value, tolerance=tolerance, text=why or ""))
+                checks.append(GateCheck("log", id_, "not_measured", value, tolerance=tolerance, text=why or ""))
                 continue
             most = usual.centre + max(tolerance * usual.centre, usual.reach)
             share = most / usual.centre - 1 if usual.centre else tolerance
             status: Status = "pass" if value <= most else "fail"
             base = round(usual.centre, 3)
-            checks.append(Check("log", id_, status, value, round(most, 3), base_us=base, tolerance=share))
+            checks.append(GateCheck("log", id_, status, value, round(most, 3), base_us=base, tolerance=share))
             if name == "step":
                 reach = usual.reach / usual.centre
                 notes.append(say("gate.log.level", count=len(usual.runs), first=level[0].label, reach=reach))

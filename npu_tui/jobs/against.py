@@ -29,7 +29,7 @@ from npu_tui.jobs.job import Job, members
 from npu_tui.jobs.losses import job_losses
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.pairing import Pairing, Stage, paired, stages_of
-from npu_tui.jobs.step_times import TIMES, StepTimes, compared, level, mean, spans, step_times, transfers_by_place
+from npu_tui.jobs.step_times import TIMES, RankStepTimes, compared, level, mean, spans, step_times, transfers_by_place
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
@@ -51,7 +51,7 @@ _NAMED = 8
 """Ranks that a sentence names."""
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class RoleChange(Struct, frozen=True, kw_only=True):
     """What became of some ranks of ``role`` and ``stage``: their ``TIMES`` in the base and in the new job, ns a step.
 
     ``verdict`` is about their work.
@@ -68,13 +68,13 @@ class Change(Struct, frozen=True, kw_only=True):
         return self.new[name] - self.base[name]
 
 
-class StageChange(Change, frozen=True, kw_only=True):
+class StageChange(RoleChange, frozen=True, kw_only=True):
     """The mean of the ranks of a stage, ``counts`` of the base and of the new job."""
 
     counts: tuple[int, int]
 
 
-class RankChange(Change, frozen=True, kw_only=True):
+class RankChange(RoleChange, frozen=True, kw_only=True):
     """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage.
 
     What its work changed by is known within ``error`` (95 %), ns, None where no steps tell the noise.
@@ -109,11 +109,11 @@ class JobComparison:
         return members(self.jobs[0]), members(self.jobs[1])
 
     @once
-    def _sides(self) -> list[tuple[StepTimes, list[str]]]:
+    def _sides(self) -> list[tuple[RankStepTimes, list[str]]]:
         return compared(map(step_times, self.jobs))
 
     @property
-    def times(self) -> tuple[StepTimes, StepTimes]:
+    def times(self) -> tuple[RankStepTimes, RankStepTimes]:
         """The steps that are compared, of all ranks of both jobs."""
         return self._sides[0][0], self._sides[1][0]
 

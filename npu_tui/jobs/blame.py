@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.limits import LONG_NS
-from npu_tui.jobs.clock import Clock
-from npu_tui.jobs.columns import I64, Bools, Columns, Grouped, place_in_run, run_begins
-from npu_tui.jobs.meetings import Meeting, Meetings
+from npu_tui.jobs.clock import RankClock
+from npu_tui.jobs.columns import I64, Bools, Grouped, RowColumns, place_in_run, run_begins
+from npu_tui.jobs.meetings import Meeting, RankMeetings
 from npu_tui.jobs.model import Busy, CallTable, RankProfile
 from npu_tui.jobs.peers import views
 
@@ -44,7 +44,7 @@ class Arrival(Struct, frozen=True):
     at_most: bool = False
 
 
-class Blamed(Struct, frozen=True):
+class BlamedCollective(Struct, frozen=True):
     """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
 
     They are None and 0 where the clocks are not exact enough to say so. ``exposed`` is the part of ``cost`` that the
@@ -62,7 +62,7 @@ class Blamed(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blame(Columns[Blamed]):
+class Blame(RowColumns[BlamedCollective]):
     """Every collective on the common clock, by time, as columns; an item is made when it is asked for.
 
     ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
@@ -72,7 +72,7 @@ class Blame(Columns[Blamed]):
     ``transfer``, ``spread``; (m,) each.
     """
 
-    met: Meetings
+    met: RankMeetings
     ranks: tuple[int, ...]
     meeting: I64
     first: I64
@@ -140,7 +140,7 @@ class Blame(Columns[Blamed]):
             **{name: getattr(self, name)[kept] for name in _OF_COLLECTIVES},
         )
 
-    def row_at(self, place: int) -> Blamed:
+    def row_at(self, place: int) -> BlamedCollective:
         """The collective at ``place``."""
         came = slice(int(self.first[place]), int(self.first[place + 1]))
         come, middle = int(self.come[place]), int(self.middle[place])
@@ -154,7 +154,7 @@ class Blame(Columns[Blamed]):
             )
         )  # fmt: skip
         last = int(self.last[place])
-        return Blamed(
+        return BlamedCollective(
             self.met[int(self.meeting[place])],
             arrivals,
             int(self.transfer[place]),
@@ -165,7 +165,7 @@ class Blame(Columns[Blamed]):
         )
 
 
-def common_times(time: I64, rank: I64, clocks: Sequence[Clock]) -> I64:
+def common_times(time: I64, rank: I64, clocks: Sequence[RankClock]) -> I64:
     """``time`` of each ``rank`` (a place in ``clocks``) on the clock of its reference, ns since 1970."""
     offset = np.array([clock.offset for clock in clocks], np.int64)
     drift = np.array([clock.drift for clock in clocks])
@@ -183,7 +183,9 @@ class _Outside(Struct, frozen=True, eq=False):
     at_most: Bools
 
 
-def blame(ranks: Sequence[RankProfile], met: Meetings, clocks: Sequence[Clock], own_work: tuple[I64, Bools]) -> Blame:
+def blame(
+    ranks: Sequence[RankProfile], met: RankMeetings, clocks: Sequence[RankClock], own_work: tuple[I64, Bools]
+) -> Blame:
     """Every collective by its last arrival. ``own_work`` is what ``excess`` found for the table of ``met``."""
     table, count = met.table, len(ranks)
     start = common_times(table.start[met.call], met.rank, clocks)
@@ -241,7 +243,7 @@ def _since_before(own_work: tuple[I64, Bools], first: I64, rank: I64, call: I64)
     return since, is_known
 
 
-def _priced(blamed: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None]) -> Blame:
+def _priced(blamed: Blame, clocks: Sequence[RankClock], busy: Sequence[Busy | None]) -> Blame:
     """``blamed`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
     count = len(blamed)
     if not count:
@@ -272,7 +274,7 @@ def _priced(blamed: Blame, clocks: Sequence[Clock], busy: Sequence[Busy | None])
     )
 
 
-def before_recorded(blamed: Blame, ranks: Sequence[RankProfile], clocks: Sequence[Clock]) -> Bools:
+def before_recorded(blamed: Blame, ranks: Sequence[RankProfile], clocks: Sequence[RankClock]) -> Bools:
     """Which collectives waited mostly for a rank whose recording had not begun; (m,)."""
     known = np.array([profile.recorded is not None for profile in ranks] + [False])
     began = np.array([profile.recorded or 0 for profile in ranks] + [0], np.int64)
@@ -314,7 +316,7 @@ def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
     return gap, has
 
 
-def _outside(ranks: Sequence[RankProfile], met: Meetings, start: I64) -> _Outside:
+def _outside(ranks: Sequence[RankProfile], met: RankMeetings, start: I64) -> _Outside:
     """When ranks without files came on the common clock, and whether they may have come earlier.
 
     Of what several ranks saw the surest counts: an exact time before a bound, then the earliest.

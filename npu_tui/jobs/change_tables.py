@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.jobs.step_times import TIMES
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 from npu_tui.strings import words
 
 if TYPE_CHECKING:  # a comparison is not needed to name its tables
-    from npu_tui.jobs.against import Change, JobComparison
+    from npu_tui.jobs.against import JobComparison, RoleChange
     from npu_tui.rules.model import Finding
 
 _NAMES = (*TIMES, "part")
@@ -33,7 +33,7 @@ _OWN: dict[str, Column] = {
 }
 
 
-def parts(compared: JobComparison) -> Sheet:
+def parts(compared: JobComparison) -> TableSheet:
     """What the mean rank spends a step on; the differences sum to that of the step."""
     rows = [(name, us(base), us(new), us(new - base)) for name, base, new in compared.parts]
     return from_tuples(rows, "part part_base part_new part_delta", _OWN)
@@ -46,7 +46,7 @@ PARTS = table(
 )  # fmt: skip
 
 
-def _sheet(rows: Sequence[Change], names: str, cells: Sequence[tuple[Any, ...]]) -> Sheet:
+def _sheet(rows: Sequence[RoleChange], names: str, cells: Sequence[tuple[Any, ...]]) -> TableSheet:
     """``rows`` with their own ``cells`` of the columns ``names``, and all of ``TIMES`` on both sides."""
     known = [
         (
@@ -65,7 +65,7 @@ _TOLD = ("computing", "free", "exposed", "wait", "transfer", "bubble")
 _COLUMNS = "work_base work_new work_delta computing_delta free_delta exposed_delta step_delta=total_delta verdict"
 
 
-def stages(compared: JobComparison) -> Sheet:
+def stages(compared: JobComparison) -> TableSheet:
     """The means of the ranks of every stage."""
     return _sheet(compared.stages, "base_ranks new_ranks", [row.counts for row in compared.stages])
 
@@ -85,7 +85,7 @@ STAGES = table(
 )
 
 
-def ranks(compared: JobComparison) -> Sheet:
+def ranks(compared: JobComparison) -> TableSheet:
     """Every pair of ranks."""
     own = [(row.rank, row.base_rank, row.alone) for row in compared.ranks]
     return _sheet(compared.ranks, "rank base_rank alone", own)
@@ -108,7 +108,7 @@ RANKS = table(
 )
 
 
-def links(compared: JobComparison) -> Sheet:
+def links(compared: JobComparison) -> TableSheet:
     """The speed of every transport."""
     return from_tuples(compared.bandwidths, "transport base_gb_s new_gb_s", _OWN)
 
@@ -119,7 +119,7 @@ LINKS = table(
 )  # fmt: skip
 
 
-def changes(compared: JobComparison, found: Sequence[Finding]) -> Sheet:
+def changes(compared: JobComparison, found: Sequence[Finding]) -> TableSheet:
     """What changed: ``found``, the most first."""
     rows = [
         (row.id, row.severity, words(row.title), words(row.detail), list(row.ranks), us(row.delta_ns), us(row.error_ns))

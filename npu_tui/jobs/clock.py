@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.limits import SOME
-from npu_tui.jobs.columns import F64, I64, Codes, run_begins
-from npu_tui.jobs.drift import Agreement, Events, agreement, drifts
-from npu_tui.jobs.meetings import Meetings
+from npu_tui.jobs.columns import F64, I64, TextCodes, run_begins
+from npu_tui.jobs.drift import Agreement, SharedEvents, agreement, drifts
+from npu_tui.jobs.meetings import RankMeetings
 from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.peers import views
 from npu_tui.jobs.rank_files import call_name
@@ -25,7 +25,7 @@ _MOST_HOPS = 256
 """Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
 
 
-class Pairs(Struct, frozen=True, eq=False):
+class ClockPairs(Struct, frozen=True, eq=False):
     """Something began on ``source`` and cannot have ended on ``target`` before: places and times of both; (n,) each."""
 
     source: I64
@@ -49,7 +49,7 @@ class Bounds(Struct, frozen=True, eq=False):
     edges: I64
 
     @staticmethod
-    def of(met: Meetings, notified: Pairs, messages: Pairs, zero: I64, drift: F64) -> Bounds:
+    def of(met: RankMeetings, notified: ClockPairs, messages: ClockPairs, zero: I64, drift: F64) -> Bounds:
         """Times count from ``zero`` of their rank, and are those of a clock that runs evenly; (ranks,)."""
 
         def straight(time: I64, rank: I64) -> F64:
@@ -73,7 +73,7 @@ class Bounds(Struct, frozen=True, eq=False):
         )
 
 
-def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
+def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> ClockPairs:
     """The k-th wait for a record ends after the k-th record starts, within one collective and id.
 
     A message is called otherwise on each of its ranks, so that of messages the id alone counts.
@@ -81,7 +81,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     some = [(index[profile.rank], profile.notifies) for profile in ranks if len(profile.notifies)]
     if not some:
         return _no_pairs()
-    codes = Codes()
+    codes = TextCodes()
     name = np.concatenate([codes.of(rows.name) for _, rows in some])
     of_messages = np.array([is_message(call_name(text)[0]) for text in codes.texts], np.bool_)
     name[of_messages[name]] = len(codes)
@@ -104,7 +104,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> Pairs:
     number = np.arange(len(first)) - np.repeat(np.cumsum(waiting[even]) - waiting[even], waiting[even])
     began = picked[first + number]
     ended = picked[first + number + np.repeat(waiting[even], waiting[even])]
-    return Pairs(source[began], target[began], time[began], time[ended])
+    return ClockPairs(source[began], target[began], time[began], time[ended])
 
 
 def _places(ranks: I64, index: dict[int, int]) -> I64:
@@ -115,7 +115,7 @@ def _places(ranks: I64, index: dict[int, int]) -> I64:
     return np.where(known[at] == ranks, places[at], -1)
 
 
-def message_bounds(met: Meetings) -> Pairs:
+def message_bounds(met: RankMeetings) -> ClockPairs:
     """Nobody has received before the sender began."""
     sends = np.array([is_send(kind) for _, kind, _ in met.table.kinds], np.bool_)
     at = met.first[:-1][~met.barrier]
@@ -126,15 +126,15 @@ def message_bounds(met: Meetings) -> Pairs:
     sender, receiver = np.where(by_first, first, second), np.where(by_first, second, first)
     sender, receiver = sender[by_first != by_second], receiver[by_first != by_second]
     table = met.table
-    return Pairs(table.rank[sender], table.rank[receiver], table.start[sender], table.end[receiver])
+    return ClockPairs(table.rank[sender], table.rank[receiver], table.start[sender], table.end[receiver])
 
 
-def _no_pairs() -> Pairs:
+def _no_pairs() -> ClockPairs:
     nothing = np.zeros(0, np.int64)
-    return Pairs(nothing, nothing, nothing, nothing)
+    return ClockPairs(nothing, nothing, nothing, nothing)
 
 
-def islands(count: int, row: I64, rank: I64, notified: Pairs) -> I64:
+def islands(count: int, row: I64, rank: I64, notified: ClockPairs) -> I64:
     """Which ranks the ``row`` of each ``rank`` (n,) or notifies tie: the number of the island of each, (ranks,).
 
     Islands are numbered by their lowest rank.
@@ -197,7 +197,7 @@ _NARROW = 5_000
 """ns: an interval this narrow needs no estimate within it."""
 
 
-class Clock(Struct, frozen=True):
+class RankClock(Struct, frozen=True):
     """How far the device clock of ``rank`` is ahead of the reference rank's, ns: ``offset`` at ``at``, and its drift.
 
     ``low`` and ``high`` are certain bounds (None where nothing bounds it), ``error`` is the ± of ``offset``: half the
@@ -227,7 +227,7 @@ class Clock(Struct, frozen=True):
         return time - self.offset - round(self.drift * (time - self.at))
 
 
-def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
+def clocks(ranks: Sequence[RankProfile], met: RankMeetings) -> list[RankClock]:
     """The clock of every rank, in their order; the first one is the reference."""
     if not ranks:
         return []
@@ -253,14 +253,14 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
         if number == reference:
             first: Method = "reference" if number == 0 else "none"
             clocks_of.append(
-                Clock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=reference_rank)
+                RankClock(profile.rank, first, 0, 0, 0, 0.0, at=at, edges=int(edges[number]), reference=reference_rank)
             )
             continue
         method, point, error = _point(
             number, float(low[number]), float(high[number]), bool(bounded[number]), by_ends, by_third, number in exact
         )
         clocks_of.append(
-            Clock(
+            RankClock(
                 profile.rank,
                 method if reference == 0 else "none",
                 base + round(point),
@@ -276,7 +276,7 @@ def clocks(ranks: Sequence[RankProfile], met: Meetings) -> list[Clock]:
     return clocks_of
 
 
-def _by_ends(ends: Events, references: I64, low: F64, high: F64) -> Agreement:
+def _by_ends(ends: SharedEvents, references: I64, low: F64, high: F64) -> Agreement:
     """The clocks that the common ``ends`` tell, (ranks,).
 
     Ranks that meet the reference in messages alone, such as a stage of a pipeline, agree with the one of them that
@@ -316,7 +316,7 @@ def _point(
     return method, point, error
 
 
-def _zeros(met: Meetings, count: int) -> I64:
+def _zeros(met: RankMeetings, count: int) -> I64:
     """A time of every rank that others relate to: the end of its first collective, ns since 1970.
 
     Clocks that are hours or decades apart keep their nanoseconds when times count from there.
@@ -328,7 +328,7 @@ def _zeros(met: Meetings, count: int) -> I64:
     return zero
 
 
-def _common_ends(met: Meetings, zero: I64) -> Events:
+def _common_ends(met: RankMeetings, zero: I64) -> SharedEvents:
     """The ends of all barriers, each on its own clock from ``zero`` on."""
     of_barrier = met.barrier[met.row]
     rank = met.rank[of_barrier]
@@ -336,10 +336,10 @@ def _common_ends(met: Meetings, zero: I64) -> Events:
     group = np.array([groups.setdefault(name, len(groups)) for name, _, _ in met.table.kinds], np.int64)
     call = met.call[of_barrier]
     time = (met.table.end[call] - zero[rank]).astype(np.float64)
-    return Events(met.row[of_barrier], rank, time, group[met.table.kind[call]])
+    return SharedEvents(met.row[of_barrier], rank, time, group[met.table.kind[call]])
 
 
-def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Events:
+def _third_ranks(ranks: Sequence[RankProfile], met: RankMeetings, zero: I64) -> SharedEvents:
     """When ranks came that several others waited for: one event per collective and rank that came."""
     seen = views(met, [profile.seen for profile in ranks])
     entry, peer, after = (column[(seen.entry >= 0) & ~seen.at_most] for column in (seen.entry, seen.peer, seen.after))
@@ -352,4 +352,4 @@ def _third_ranks(ranks: Sequence[RankProfile], met: Meetings, zero: I64) -> Even
     place, call = met.rank[entry], met.call[entry]
     time = met.table.start[call] + after[order] - zero[place]
     number = np.repeat(np.arange(len(sizes)), sizes)
-    return Events(number, place, time.astype(np.float64), np.zeros(len(number), np.int64))
+    return SharedEvents(number, place, time.astype(np.float64), np.zeros(len(number), np.int64))

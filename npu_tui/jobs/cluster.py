@@ -11,8 +11,8 @@ from npu_tui.jobs.model import (
     CLUSTER,
     NO_ORDINAL,
     NO_PAIR,
-    Calls,
     LinkUse,
+    RankCalls,
     RankProfile,
     is_message,
     pair_of,
@@ -85,7 +85,7 @@ def _links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkUse]]:
             )
 
 
-def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> Calls:
+def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> RankCalls:
     """The collectives of ``rank``; a message is between it and the one rank that ``peers`` tells of.
 
     Where ``peers`` tells of any message, one without ends is left out: two ranks that send to others do not meet.
@@ -101,4 +101,4 @@ def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> Calls:
         ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
         pairs.append(pair_of(*ends[0]) if len(ends) == 1 else NO_PAIR)
     names = [call.name for call in kept]
-    return Calls.sorted(names, kinds, ordinals, [call.start for call in kept], [call.end for call in kept], pairs)
+    return RankCalls.sorted(names, kinds, ordinals, [call.start for call in kept], [call.end for call in kept], pairs)

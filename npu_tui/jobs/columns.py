@@ -19,7 +19,7 @@ U64 = npt.NDArray[np.uint64]
 Row = TypeVar("Row")
 
 
-class Columns(Sequence[Row]):
+class RowColumns(Sequence[Row]):
     """A table that is a sequence of its rows; a row becomes an object when it is asked for."""
 
     __slots__ = ()
@@ -41,7 +41,7 @@ class Columns(Sequence[Row]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Names(Columns[str]):
+class Names(RowColumns[str]):
     """Texts of which ``code`` (n,) indexes ``texts``; many ranks may share those, and a text may stand there twice."""
 
     texts: tuple[str, ...]
@@ -63,7 +63,7 @@ class Names(Columns[str]):
         return map(self.texts.__getitem__, self.code.tolist())
 
 
-class Codes:
+class TextCodes:
     """Numbers from 0 on for texts, the same for all ``Names`` that are asked for."""
 
     def __init__(self) -> None:

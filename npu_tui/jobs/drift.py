@@ -38,7 +38,7 @@ _CERTAINTY = 3.0
 """The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise."""
 
 
-class Events(Struct, frozen=True, eq=False):
+class SharedEvents(Struct, frozen=True, eq=False):
     """Who saw which event when: ``row`` is the event, ``rank`` a place among the ranks, ``time`` ns; (n,) each.
 
     Events of one ``group`` are seen by the same ranks in the same way, and so equally well.
@@ -49,13 +49,13 @@ class Events(Struct, frozen=True, eq=False):
     time: F64
     group: I64
 
-    def of(self, kept: Bools) -> Events:
+    def of(self, kept: Bools) -> SharedEvents:
         """Those that are ``kept``."""
-        return Events(self.row[kept], self.rank[kept], self.time[kept], self.group[kept])
+        return SharedEvents(self.row[kept], self.rank[kept], self.time[kept], self.group[kept])
 
-    def straightened(self, drift: F64) -> Events:
+    def straightened(self, drift: F64) -> SharedEvents:
         """As clocks without ``drift`` (ranks,) would show them."""
-        return Events(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
+        return SharedEvents(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
 
 
 class Agreement(Struct, frozen=True, eq=False):
@@ -70,7 +70,7 @@ class Agreement(Struct, frozen=True, eq=False):
     sights: I64
 
 
-def agreement(events: Events, references: I64) -> Agreement:
+def agreement(events: SharedEvents, references: I64) -> Agreement:
     """The clocks under which ``events`` agree best, (ranks,).
 
     ``references`` (ranks,) names for every rank the one whose clock is 0; a rank is tied if events lead to that. The ±
@@ -96,7 +96,7 @@ def agreement(events: Events, references: I64) -> Agreement:
     return Agreement(offset, _errors(events, apart, references), tied, np.bincount(events.rank, minlength=count))
 
 
-def _errors(events: Events, apart: F64, references: I64) -> F64:
+def _errors(events: SharedEvents, apart: F64, references: I64) -> F64:
     """The ± of every clock, (ranks,): what is left where it meets the next one, and so on to its reference.
 
     Of the ways through groups the surest counts; on each the ± of both ends of every meeting add up.
@@ -118,7 +118,7 @@ def _errors(events: Events, apart: F64, references: I64) -> F64:
         error = reached
 
 
-def drifts(events: Events, count: int, references: I64) -> F64:
+def drifts(events: SharedEvents, count: int, references: I64) -> F64:
     """How fast each clock runs against its reference's, as a share, (ranks,): from window to window.
 
     0 where the events span too little, and where what is found lies within what the windows tell.
@@ -140,7 +140,7 @@ def drifts(events: Events, count: int, references: I64) -> F64:
     return np.where(steady, slopes, 0.0)
 
 
-def _windows(events: Events) -> tuple[I64, int]:
+def _windows(events: SharedEvents) -> tuple[I64, int]:
     """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
     if not len(events.row):
         return np.zeros(0, np.int64), 0
@@ -151,7 +151,7 @@ def _windows(events: Events) -> tuple[I64, int]:
     return np.minimum(((events.time - begun) / span * parts).astype(np.int64), parts - 1), parts
 
 
-def _offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[F64, F64]:
+def _offsets(events: SharedEvents, window: I64, parts: int, references: I64) -> tuple[F64, F64]:
     """The middle of every window, (parts,), and in it the clock of every rank, (parts, ranks); NaN for few sights."""
     middle, offsets = np.full(parts, np.nan), np.full((parts, len(references)), np.nan)
     for part in range(parts):
@@ -165,7 +165,7 @@ def _offsets(events: Events, window: I64, parts: int, references: I64) -> tuple[
     return middle, offsets
 
 
-def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
+def _linked(events: SharedEvents, references: I64) -> tuple[F64, Bools]:
     """A first clock for every rank that common events lead to from its reference, and which those are."""
     offset = np.zeros(len(references))
     tied = references == np.arange(len(references))
@@ -183,7 +183,7 @@ def _linked(events: Events, references: I64) -> tuple[F64, Bools]:
         tied |= new
 
 
-def _settled(events: Events, offset: F64, references: I64, by_row: Grouped) -> F64:
+def _settled(events: SharedEvents, offset: F64, references: I64, by_row: Grouped) -> F64:
     """``offset`` moved until no clock leaves the medians of its events; ``by_row`` groups the sights by event."""
     by_rank = Grouped(events.rank, len(references))
     for _ in range(_ROUNDS if len(events.row) else 0):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_tui.analysis.experts import layer_sums
 from npu_tui.jobs.expert_loads import layer_loads
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.job import Job
@@ -25,7 +25,7 @@ _OWN: dict[str, Column] = {
 }
 
 
-def expert_layers(job: Job) -> Sheet:
+def expert_layers(job: Job) -> TableSheet:
     """Every MoE layer in which ranks exchange tokens, by its number."""
     steps = max(len(job.steps), 1) * 1e3
     rows = [
@@ -59,7 +59,7 @@ EXPERT_LAYERS = table(
 )
 
 
-def expert_ranks(job: Job) -> Sheet:
+def expert_ranks(job: Job) -> TableSheet:
     """Every rank in every MoE layer of it, by layer, the one with most work first."""
     steps = max(len(job.steps), 1) * 1e3
     rows: list[tuple[Any, ...]] = []

@@ -15,7 +15,7 @@ from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
-from npu_tui.jobs.pipeline_cases import Run, pairs_in_time, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_cases import PipelineRun, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, runs_of, severity_of
@@ -271,13 +271,13 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
     yield priced("RANK.STAGE", codes, ranks, gains[stage], held, evidence, **args)
 
 
-def _against_others(run: Run, stage: int) -> float:
+def _against_others(run: PipelineRun, stage: int) -> float:
     """How much longer the passes of a stage take than those of the others, up to their last kernels."""
     own, time = run.plan.stage == stage, run.time - run.tail
     return float(time[own].sum() * (run.plan.stages - 1) / max(time[~own].sum(), 1))
 
 
-def _on_device(run: Run, at: int, since: int) -> Evidence:
+def _on_device(run: PipelineRun, at: int, since: int) -> Evidence:
     """From ``since`` to the end of pass ``at``, or to its start where that is later; on the clock of its device."""
     stage = int(run.plan.stage[at])
     until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])

@@ -49,7 +49,7 @@ _SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
 """Metrics whose values in a step are added up; of the others the greatest counts."""
 
 
-class Column(Struct, frozen=True):
+class HeatColumn(Struct, frozen=True):
     """A step, a collective or a stretch of time: ``label`` names it, ``collectives`` are numbers in ``Job.blamed``."""
 
     label: str
@@ -66,7 +66,7 @@ class Heat(Struct, frozen=True):
     metric: Metric
     axis: Axis
     ranks: tuple[int, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[HeatColumn, ...]
     values: F64
     step: float
 
@@ -160,10 +160,10 @@ class HeatSource:
             np.maximum.at(values, cells, metric_values[known])
         return Heat(metric, axis, self.ranks, tuple(columns), values, self.step_length)
 
-    def _columns(self, axis: Axis, chosen: Sequence[int]) -> tuple[list[Column], dict[int, int]]:
+    def _columns(self, axis: Axis, chosen: Sequence[int]) -> tuple[list[HeatColumn], dict[int, int]]:
         """The columns that the collectives ``chosen`` fall into, and the one of each."""
         if axis == "collective":
-            columns = [Column(str(place), self._steps[number], (number,)) for place, number in enumerate(chosen)]
+            columns = [HeatColumn(str(place), self._steps[number], (number,)) for place, number in enumerate(chosen)]
             return columns, {number: place for place, number in enumerate(chosen)}
         if axis == "step":
             keys = [self._steps[number] for number in chosen]
@@ -183,7 +183,7 @@ class HeatSource:
         for number, place in zip(chosen, at, strict=True):
             held[place].append(number)
         columns = [
-            Column(label, self._steps[collectives[0]] if collectives else "", tuple(collectives))
+            HeatColumn(label, self._steps[collectives[0]] if collectives else "", tuple(collectives))
             for label, collectives in zip(labels, held, strict=True)
         ]
         return columns, dict(zip(chosen, at, strict=True))
@@ -194,7 +194,7 @@ class HeatSource:
         if balance is None:
             return self._dumped()
         columns = [
-            Column(str(layer), "", tuple(np.unique(balance.row[balance.layer == layer]).tolist()))
+            HeatColumn(str(layer), "", tuple(np.unique(balance.row[balance.layer == layer]).tolist()))
             for layer in balance.layers
         ]
         values = np.full((len(self.ranks), len(columns)), np.nan)
@@ -209,7 +209,7 @@ class HeatSource:
             there = [number for number, rank in enumerate(loads.ranks) if rank in self.ranks]
             rows = [self.ranks.index(loads.ranks[number]) for number in there]
             values[rows] = (loads.of_rank / np.maximum(loads.of_rank.mean(axis=1), 1)[:, None] - 1).T[there]
-        columns = tuple(Column(str(layer), "", ()) for layer in range(values.shape[1]))
+        columns = tuple(HeatColumn(str(layer), "", ()) for layer in range(values.shape[1]))
         return Heat("experts", "layer", self.ranks, columns, values, _DUMPED)
 
     def _changed(self) -> Heat:
@@ -223,8 +223,8 @@ class HeatSource:
             columns = [self._step_column(step) for step in self._compared.times[1].steps]
         return Heat("change", "step", self.ranks, tuple(columns), values, self.step_length)
 
-    def _step_column(self, step: str) -> Column:
-        return Column(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step))
+    def _step_column(self, step: str) -> HeatColumn:
+        return HeatColumn(step, step, tuple(n for n, step_of in enumerate(self._steps) if step_of == step))
 
     def _told_by_steps(self, metric: Metric) -> Heat:
         """How much more each rank has in a step than the rank with the least."""

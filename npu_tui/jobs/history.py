@@ -47,7 +47,7 @@ _CALLS = ("annotations", "graphs", "rhythm")
 Per = Literal["step", "engine_step", "run"]
 
 
-class Times(Struct, frozen=True, kw_only=True):
+class RunTimes(Struct, frozen=True, kw_only=True):
     """Medians of ``steps`` steps without warm-up, µs; None is unknown. The parts need not add up."""
 
     PARTS: ClassVar[tuple[str, ...]] = ("computing_us", "exposed_us", "free_us", "lost_us")
@@ -60,13 +60,13 @@ class Times(Struct, frozen=True, kw_only=True):
     lost_us: float | None = None
 
 
-class OfKind(Times, frozen=True, kw_only=True):
+class OfKind(RunTimes, frozen=True, kw_only=True):
     """The steps of one ``kind``: of an engine, such as decode, or of one role of a job."""
 
     kind: str
 
 
-class Run(Times, frozen=True, kw_only=True):
+class LoggedRun(RunTimes, frozen=True, kw_only=True):
     """One run as its file has it. ``id`` tells the profile that was measured; ``when`` orders the runs (ISO 8601).
 
     ``per`` is what its times are of: the steps of training; those of an engine; or all of the run, which then counts as
@@ -107,7 +107,7 @@ class Log(Struct, frozen=True):
     """The ``runs`` of a folder by time; ``problems`` tell of its other files, of which ``damaged`` cost a run each."""
 
     path: str
-    runs: list[Run]
+    runs: list[LoggedRun]
     problems: list[Message]
     damaged: int
 
@@ -118,7 +118,7 @@ def read_log(folder: Path) -> Log:
         files = [file for file in paths_in(folder) if not file.name.startswith(".")]
     except OSError as error:
         raise InputError(message("log.none", path=str(folder), why=error.strerror or str(error))) from error
-    runs: dict[tuple[str, str], tuple[str, Run]] = {}
+    runs: dict[tuple[str, str], tuple[str, LoggedRun]] = {}
     problems: list[Message] = []
     foreign = copies = damaged = 0
     for file in files:
@@ -126,7 +126,7 @@ def read_log(folder: Path) -> Log:
             foreign += 1
             continue
         try:
-            run = _checked(msgspec.json.decode(read_regular(file, _LARGEST), type=Run))
+            run = _checked(msgspec.json.decode(read_regular(file, _LARGEST), type=LoggedRun))
         except (OSError, ValueError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             problems.append(message("log.damaged", file=printable(file.name), why=printable(why or "")))
@@ -143,12 +143,12 @@ def read_log(folder: Path) -> Log:
     return Log(str(folder), [run for _, run in ordered], problems, damaged)
 
 
-def _checked(run: Run) -> Run:
+def _checked(run: LoggedRun) -> LoggedRun:
     """``run`` as it may be shown. Raises ``ValueError`` where it cannot be one."""
     if len(run.kinds) > _MOST_KINDS:
         raise ValueError(f"{len(run.kinds)} kinds")
     for times in (run, *run.kinds):
-        for name in ("step_us", *Times.PARTS):
+        for name in ("step_us", *RunTimes.PARTS):
             value = getattr(times, name)
             if value and not _LEAST_US <= value <= _MOST_US:
                 raise ValueError(f"{value} us")
@@ -169,18 +169,18 @@ def _time(when: str) -> datetime:
     return time
 
 
-def file_name(run: Run, token: str) -> str:
+def file_name(run: LoggedRun, token: str) -> str:
     """What the file of ``run`` is called; ``token`` tells it apart from what others write at the same time."""
     stamp = re.sub(r"[^0-9]", "", run.when)[:14]
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")[:40]
     return f"{'-'.join(filter(None, (stamp, label, token)))}{ENDING}"
 
 
-def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> Run:
+def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> LoggedRun:
     """What ``profile`` is in a log; without ``linked`` its lost time is not known."""
     kinds = _engine_times(profile) if profile.engine.basis in _CALLS else []
     per: Per = "engine_step"
-    times = Times()
+    times = RunTimes()
     if not kinds:
         per, times = _step_times(profile)
     if not linked:
@@ -188,7 +188,7 @@ def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> Run:
     setup = {} if profile.companions is None else _versions(profile.companions.profiler_info)
     if profile.setup.chip:
         setup["chip"] = printable(profile.setup.chip)
-    return Run(
+    return LoggedRun(
         id=_id([profile.trace.start_ns, profile.trace.end, times, kinds]), label=printable(label), when=when,
         path=printable(profile.path), per=per, ranks=1, level=profile.profiler_level, setup=setup, kinds=kinds,
         **asdict(times),
@@ -204,7 +204,7 @@ def _median(values: Sequence[float | None]) -> float | None:
     return round(statistics.median(known), 3) if known and len(known) == len(values) else None
 
 
-def _step_times(profile: Profile) -> tuple[Per, Times]:
+def _step_times(profile: Profile) -> tuple[Per, RunTimes]:
     rows = STEPS.records(profile, together=True)
     lost = _lost(profile)
     named = [(row, lost.get(row.step)) for row in rows if row.name is not None and row.duration_us is not None]
@@ -213,10 +213,12 @@ def _step_times(profile: Profile) -> tuple[Per, Times]:
         values = [sheet.values(name) for name in ("total", "computing", "not_overlapped", "free")]
         step, computing, exposed, free = (us(sum(each)) if each and None not in each else None for each in values)
         lost_us = us(sum(float(part.lost.sum()) for part in profile.dispatch)) if profile.dispatch else None
-        times = Times(steps=1, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free, lost_us=lost_us)
+        times = RunTimes(
+            steps=1, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free, lost_us=lost_us
+        )
         return "run", times
     later = named[warm_up_steps(np.array([row.duration_us * 1000 for row, _ in named], np.int64)) :]
-    return "step", Times(
+    return "step", RunTimes(
         steps=len(later),
         step_us=_median([row.duration_us for row, _ in later]),
         computing_us=_median([row.computing_us for row, _ in later]),
@@ -272,7 +274,7 @@ def _engine_times(profile: Profile) -> list[OfKind]:
     return found
 
 
-def run_of_job(job: Job, label: str, when: str) -> Run:
+def run_of_job(job: Job, label: str, when: str) -> LoggedRun:
     """What ``job`` is in a log: the median of the medians of its ranks, by role where it has several.
 
     Lost time is not known. Versions are those of its first rank.
@@ -286,15 +288,15 @@ def run_of_job(job: Job, label: str, when: str) -> Run:
     with suppress(InputError, OSError):  # summaries of ranks have none
         info = companions_of(find_source(job.ranks[0].path)).profiler_info
     levels = {profile.level for profile in job.ranks}
-    return Run(
+    return LoggedRun(
         id=_id([[profile.begun for profile in job.ranks], times]), label=printable(label), when=when,
         path=printable(str(job.path)), per="step", ranks=len(job.ranks),
         level=levels.pop() if len(levels) == 1 else None, setup=_versions(info), kinds=kinds,
-        **asdict(Times() if kinds else times[job.ranks[0].role]),
+        **asdict(RunTimes() if kinds else times[job.ranks[0].role]),
     )  # fmt: skip
 
 
-def _rank_times(ranks: Sequence[RankProfile]) -> Times:
+def _rank_times(ranks: Sequence[RankProfile]) -> RunTimes:
     sums: dict[str, list[float]] = {}
     count = 0
     for profile in ranks:
@@ -303,7 +305,7 @@ def _rank_times(ranks: Sequence[RankProfile]) -> Times:
         for name in ("total", "computing", "exposed", "free") if steps else ():
             sums.setdefault(name, []).append(statistics.median(getattr(step, name) for step in steps) / 1000)
     step, computing, exposed, free = (_median(sums.get(name, [])) for name in ("total", "computing", "exposed", "free"))
-    return Times(steps=count, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free)
+    return RunTimes(steps=count, step_us=step, computing_us=computing, exposed_us=exposed, free_us=free)
 
 
 def _versions(info: Mapping[str, object]) -> dict[str, str]:

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.jobs.blame import Blame, before_recorded, blame, excess
-from npu_tui.jobs.clock import Clock, clocks
+from npu_tui.jobs.clock import RankClock, clocks
 from npu_tui.jobs.columns import Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.finding import LEAST
 from npu_tui.jobs.links import Link, judged_links, placed_links
-from npu_tui.jobs.meetings import Meetings, Unpaired, meetings, untold_messages
+from npu_tui.jobs.meetings import RankMeetings, Unpaired, meetings, untold_messages
 from npu_tui.jobs.model import (
     CLUSTER,
     EXPERTS,
@@ -63,7 +63,7 @@ _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
 """Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
 
 
-class Host(Struct, frozen=True):
+class BootedHost(Struct, frozen=True):
     """Ranks whose host booted at the same time; ``boot`` is None where a profile does not tell.
 
     Where it tells neither that nor a name, the host is not ``known``: others may have run on the same one.
@@ -277,7 +277,7 @@ class Job:
         return chains
 
     @once
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[BootedHost]:
         """The hosts by their lowest rank."""
         hosts: list[tuple[RankProfile, list[int]]] = []
         near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
@@ -293,7 +293,7 @@ class Job:
             else:
                 hosts[host][1].append(profile.rank)
         return [
-            Host(
+            BootedHost(
                 first.host_name or f"host{number}",
                 tuple(ranks),
                 first.boot,
@@ -303,7 +303,7 @@ class Job:
         ]
 
     @once
-    def host_of(self) -> dict[int, Host]:
+    def host_of(self) -> dict[int, BootedHost]:
         """The host of every rank."""
         return {rank: host for host in self.hosts for rank in host.ranks}
 
@@ -313,11 +313,11 @@ class Job:
         return call_table(self.ranks)
 
     @once
-    def _met(self) -> tuple[Meetings, list[Unpaired]]:
+    def _met(self) -> tuple[RankMeetings, list[Unpaired]]:
         return meetings(self.calls)
 
     @property
-    def meetings(self) -> Meetings:
+    def meetings(self) -> RankMeetings:
         """The collectives that several ranks recorded."""
         return self._met[0]
 
@@ -365,7 +365,7 @@ class Job:
         return named
 
     @once
-    def clocks(self) -> list[Clock]:
+    def clocks(self) -> list[RankClock]:
         """The clock of every rank, against the lowest one's."""
         return clocks(self.ranks, self.meetings)
 

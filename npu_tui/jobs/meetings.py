@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.columns import I64, Bools, Columns, place_in_run, run_begins
+from npu_tui.jobs.columns import I64, Bools, RowColumns, place_in_run, run_begins
 from npu_tui.jobs.model import (
     NO_ORDINAL,
     NO_PAIR,
-    Call,
     CallTable,
+    RecordedCall,
     is_barrier,
     is_message,
     is_pair,
@@ -29,7 +29,7 @@ class Meeting(Struct, frozen=True):
     type: str
     step: str
     ordinal: int
-    calls: Mapping[int, Call]
+    calls: Mapping[int, RecordedCall]
 
 
 class Unpaired(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Unpaired(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Meetings(Columns[Meeting]):
+class RankMeetings(RowColumns[Meeting]):
     """The collectives that at least two ranks recorded, by their first start.
 
     ``kind`` indexes those of the table, ``ordinal`` counts within them, ``barrier`` says that nobody left before all
@@ -88,7 +88,7 @@ class Meetings(Columns[Meeting]):
         return np.minimum.reduceat(self.length, self.first[:-1])
 
 
-def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
+def meetings(table: CallTable) -> tuple[RankMeetings, list[Unpaired]]:
     """The collectives of ``table``, and what could not be paired.
 
     Calls are paired by type, group and their place within the step; where ranks made different numbers of them, by the
@@ -139,7 +139,7 @@ def meetings(table: CallTable) -> tuple[Meetings, list[Unpaired]]:
     picked = np.repeat(begins[by_time], sizes[by_time]) + within
     kind_of = kind[begins[by_time]]
     messages = np.array([is_send(name) for _, name, *_ in names], np.bool_)
-    return Meetings(
+    return RankMeetings(
         table,
         table.kind[call[begins[by_time]]] if len(by_time) else kind_of,
         _place_in_kind(kind_of),

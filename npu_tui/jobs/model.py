@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 from msgspec.structs import replace as with_fields
 
-from npu_tui.analysis.experts import ExpertPass, Pace
-from npu_tui.jobs.columns import I64, U64, Bools, Columns, Names
+from npu_tui.analysis.experts import ExpertPass, KernelPace
+from npu_tui.jobs.columns import I64, U64, Bools, Names, RowColumns
 from npu_tui.rules.model import FindingClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import decimal_number
@@ -62,7 +62,7 @@ def pair_of(place: int, other: int) -> int:
     return low * _PLACES + high if low >= 0 and high < _PLACES else NO_PAIR
 
 
-class Call(Struct, frozen=True):
+class RecordedCall(Struct, frozen=True):
     """A collective as one rank recorded it: ``start`` and ``end`` in ns since 1970, by the clock of its device.
 
     ``ordinal`` is that of the profiler within the group, None where the name has none; ``group`` tells groups of a job
@@ -80,7 +80,7 @@ class Call(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calls(Columns[Call]):
+class RankCalls(RowColumns[RecordedCall]):
     """The calls of one rank by their start, as columns of (n,) each: ``kind`` is an index into ``kinds``.
 
     A kind is (group, type, step); ``ordinal`` is ``NO_ORDINAL`` where the name has none, ``pair`` ``NO_PAIR`` where it
@@ -96,12 +96,12 @@ class Calls(Columns[Call]):
     pair: I64
 
     @staticmethod
-    def of(rows: Iterable[Call]) -> Calls:
+    def of(rows: Iterable[RecordedCall]) -> RankCalls:
         """``rows`` as columns; themselves where they are."""
-        if isinstance(rows, Calls):
+        if isinstance(rows, RankCalls):
             return rows
         rows = list(rows)
-        return Calls.sorted(
+        return RankCalls.sorted(
             [row.name for row in rows],
             [(row.group, row.type, row.step) for row in rows],
             [NO_ORDINAL if row.ordinal is None else row.ordinal for row in rows],
@@ -118,7 +118,7 @@ class Calls(Columns[Call]):
         starts: Sequence[int] | I64,
         ends: Sequence[int] | I64,
         pairs: Sequence[int] | None = None,
-    ) -> Calls:
+    ) -> RankCalls:
         """Columns in any order, brought into that of the starts; without ``pairs`` none of them is known."""
         codes: dict[tuple[str, str, str], int] = {}
         kind = np.array([codes.setdefault(row, len(codes)) for row in kinds], np.int64)
@@ -126,24 +126,24 @@ class Calls(Columns[Call]):
         ordinal, start, end, pair = (np.asarray(column, np.int64) for column in (ordinals, starts, ends, pairs))
         order = np.argsort(start, kind="stable")
         if len(order) and (np.diff(order) == 1).all():
-            return Calls(tuple(codes), tuple(names), kind, ordinal, start, end, pair)
+            return RankCalls(tuple(codes), tuple(names), kind, ordinal, start, end, pair)
         named = tuple(names[place] for place in order.tolist())
-        return Calls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order], pair[order])
+        return RankCalls(tuple(codes), named, kind[order], ordinal[order], start[order], end[order], pair[order])
 
     def __len__(self) -> int:
         return len(self.name)
 
-    def row_at(self, place: int) -> Call:
+    def row_at(self, place: int) -> RecordedCall:
         """The call at ``place``."""
         ordinal = int(self.ordinal[place])
         group, kind, step = self.kinds[self.kind[place]]
         known = None if ordinal == NO_ORDINAL else ordinal
         times = int(self.start[place]), int(self.end[place])
-        return Call(group, kind, self.name[place], step, known, *times, int(self.pair[place]))
+        return RecordedCall(group, kind, self.name[place], step, known, *times, int(self.pair[place]))
 
 
 class Notify(Struct, frozen=True):
-    """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``Call``.
+    """A record for, or a wait for, ``peer`` inside the call ``name``; times as those of ``RecordedCall``.
 
     The k-th wait with ``key`` on one rank ends after the k-th record with it starts on the other. ``peer`` is a rank of
     the job, or, where this rank's own ``place`` in the group is known, a place in it too.
@@ -159,7 +159,7 @@ class Notify(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Notifies(Columns[Notify]):
+class Notifies(RowColumns[Notify]):
     """The notifies of one rank, columns of (n,) with the fields of ``Notify``."""
 
     name: Names
@@ -214,7 +214,7 @@ class Seen(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sightings(Columns[Seen]):
+class Sightings(RowColumns[Seen]):
     """When the peers of one rank came, columns of (n,) with the fields of ``Seen``."""
 
     name: Names
@@ -250,7 +250,7 @@ class Sightings(Columns[Seen]):
         return Sightings(name, peer[kept], self.after[kept], self.at_most[kept], place[kept])
 
 
-_NO_CALLS, _NO_NOTIFIES, _NOTHING_SEEN = Calls.of(()), Notifies.of(()), Sightings.of(())
+_NO_CALLS, _NO_NOTIFIES, _NOTHING_SEEN = RankCalls.of(()), Notifies.of(()), Sightings.of(())
 
 
 class StepTime(Struct, frozen=True):
@@ -284,8 +284,8 @@ class LinkUse(Struct, frozen=True):
     group: str = ""
 
 
-class Work(Struct, frozen=True, eq=False):
-    """What the trace shows of the work before each call of ``Calls``, since the start of the call before; (n,) each.
+class WorkBefore(Struct, frozen=True, eq=False):
+    """What the trace shows of the work before each of ``RankCalls``, since the start of the call before; (n,) each.
 
     ``kernels`` began there and took ``computing`` ns together; the idle device waited ``lost`` ns for launches.
     """
@@ -309,7 +309,7 @@ class Busy(Struct, frozen=True, eq=False):
         return np.asarray(done[last] - np.where(last > 0, np.maximum(ends[last] - time, 0), 0))
 
 
-class Passes(Struct, frozen=True, eq=False):
+class RankPasses(Struct, frozen=True, eq=False):
     """The passes of a rank by start, ns since 1970 by the clock of its device; (n,) each.
 
     The last kernel of each was ``done`` before the end, which is when its message is sent; ``backward`` ones go the
@@ -359,7 +359,7 @@ def _unmeasured(value: object) -> Hashable:
     return value if isinstance(value, str) else None
 
 
-class Line(Struct, frozen=True):
+class WaitedLine(Struct, frozen=True):
     """A line of user code, and how long the device waited for its launches, ns."""
 
     file: str
@@ -444,14 +444,14 @@ class RankProfile(Struct, frozen=True):
     level: int | None = None
     layout: Layout | None = None
     groups: Mapping[str, tuple[int, ...]] = {}
-    calls: Calls = _NO_CALLS
+    calls: RankCalls = _NO_CALLS
     notifies: Notifies = _NO_NOTIFIES
     seen: Sightings = _NOTHING_SEEN
     steps: tuple[StepTime, ...] = ()
     links: tuple[LinkUse, ...] = ()
     problems: tuple[Message, ...] = ()
-    work: Work | None = None
-    lines: tuple[Line, ...] = ()
+    work: WorkBefore | None = None
+    lines: tuple[WaitedLine, ...] = ()
     findings: tuple[RankFinding, ...] = ()
     busy: Busy | None = None
     begun: int | None = None
@@ -464,9 +464,9 @@ class RankProfile(Struct, frozen=True):
     stints: tuple[Stint, ...] = ()
     folders: tuple[tuple[str, Path], ...] = ()
     device: int | None = None
-    passes: Passes | None = None
+    passes: RankPasses | None = None
     experts: tuple[ExpertPass, ...] = ()
-    paces: tuple[Pace, ...] = ()
+    paces: tuple[KernelPace, ...] = ()
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""
@@ -478,7 +478,7 @@ class RankProfile(Struct, frozen=True):
         return self.kind not in ("companions", CLUSTER, EXPERTS)
 
     def __post_init__(self) -> None:
-        force_setattr(self, "calls", Calls.of(self.calls))
+        force_setattr(self, "calls", RankCalls.of(self.calls))
         force_setattr(self, "notifies", Notifies.of(self.notifies))
         force_setattr(self, "seen", Sightings.of(self.seen))
 
@@ -491,7 +491,7 @@ class CallTable(Struct, frozen=True, eq=False):
     """
 
     ranks: tuple[int, ...]
-    calls: tuple[Calls, ...]
+    calls: tuple[RankCalls, ...]
     kinds: tuple[tuple[str, str, str], ...]
     first: I64
     rank: I64
@@ -502,7 +502,7 @@ class CallTable(Struct, frozen=True, eq=False):
     pair: I64
     exact: bool = False
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> RecordedCall:
         """Row ``number`` as an object."""
         place = int(self.rank[number])
         return self.calls[place][number - int(self.first[place])]

@@ -16,7 +16,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import SOME
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.jobs.columns import I64, Bools, run_begins
-from npu_tui.jobs.model import Calls, Passes, is_message, is_pair, is_receive, is_send
+from npu_tui.jobs.model import RankCalls, RankPasses, is_message, is_pair, is_receive, is_send
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import FORWARD_BACKWARD, HOST_TO_DEVICE, Trace
 
@@ -24,7 +24,7 @@ _NEITHER, _FORWARD, _BACKWARD = 0, 1, 2
 _GRAD = ("Grad", "Backward")
 
 
-def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Passes | None:
+def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -> RankPasses | None:
     """The passes of a rank that makes ``calls``; None where it sends and receives nothing, or no kernel tells.
 
     ``launched`` is when the host launched each call, ns of the trace, -1 where that is not known.
@@ -55,7 +55,7 @@ def passes_of(profile: Profile, calls: Calls, launched: I64 | None = None) -> Pa
         calls.start if launched is None else np.where(launched < 0, calls.start, launched + profile.trace.start_ns)
     )
     others = np.sort(calls.start[~(sends | receives)])
-    found: list[Passes] = []
+    found: list[RankPasses] = []
     for cuts in ways:
         stretch: I64 = np.isin(np.arange(len(start)), cuts).cumsum(dtype=np.int64)
         # Operations tell nothing of what runs without gradients, such as forward passes that are computed again later.
@@ -147,7 +147,7 @@ def _without_again(kinds: I64, sizes: I64) -> I64:
     return again
 
 
-def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, asked: I64) -> Passes:
+def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, asked: I64) -> RankPasses:
     """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
 
     A gap of the host before a message that was ``asked`` for late is part of the pass; one without any, of the forward
@@ -162,4 +162,4 @@ def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, aske
     calls_next = (called[at] >= end) & (called[at] <= after)
     follows = ~calls_next & ~backward & np.append(backward[1:], False)
     until = np.where(calls_next & (asked[at] >= end), called[at], np.where(follows, after, end))
-    return Passes(begin, until, end, backward)
+    return RankPasses(begin, until, end, backward)

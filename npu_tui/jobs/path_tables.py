@@ -14,7 +14,7 @@ import numpy as np
 from npu_tui.analysis.path import PathKind
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.path_tables import OWN, owner_columns
-from npu_tui.profile.table import Sheet, attributes, columns, from_tuples, numbers, table, us
+from npu_tui.profile.table import TableSheet, attributes, columns, from_tuples, numbers, table, us
 from npu_tui.strings import words
 
 if TYPE_CHECKING:  # as in the other tables of a job
@@ -44,7 +44,7 @@ def _finding_of(owner: JobOwner, findings: Sequence[RankFinding]) -> str | None:
     return next((row.id for row in findings if owner.gain is not None and row.explains(owner.text, line)), None)
 
 
-def owners(job: Job, path: JobPath | None = None) -> Sheet:
+def owners(job: Job, path: JobPath | None = None) -> TableSheet:
     """Whose the ``path`` of ``job`` is, most time first."""
     told = _path_of(job, path)
     rows, known = told.owners, {profile.rank: profile.findings for profile in job.ranks}
@@ -60,7 +60,7 @@ def owners(job: Job, path: JobPath | None = None) -> Sheet:
         per=lambda owner: told.unit,
         count=lambda owner: told.count,
     )
-    return Sheet(len(rows), {"number": numbers(np.arange(1, len(rows) + 1)), **about, **figures})
+    return TableSheet(len(rows), {"number": numbers(np.arange(1, len(rows) + 1)), **about, **figures})
 
 
 JOB_OWNERS = _table(
@@ -80,7 +80,7 @@ JOB_OWNERS = _table(
 )
 
 
-def rank_shares(job: Job, path: JobPath | None = None) -> Sheet:
+def rank_shares(job: Job, path: JobPath | None = None) -> TableSheet:
     """How long each rank holds the ``path`` of ``job``, most time first."""
     told = _path_of(job, path)
     rows = [(share.rank, us(share.on_path), share.on_path / told.length, share.recorded) for share in told.ranks]
@@ -96,7 +96,7 @@ RANK_SHARES = _table(
 )
 
 
-def stretches(job: Job, path: JobPath | None = None) -> Sheet:
+def stretches(job: Job, path: JobPath | None = None) -> TableSheet:
     """Every stretch of the ``path`` of ``job``: each begins where the one before ends."""
     rows = [
         (

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.jobs.columns import I64, Bools, Codes, Names
-from npu_tui.jobs.meetings import Meetings
+from npu_tui.jobs.columns import I64, Bools, Names, TextCodes
+from npu_tui.jobs.meetings import RankMeetings
 from npu_tui.jobs.model import Notifies, RankProfile, Seen, Sightings
 
 
@@ -31,10 +31,10 @@ class Views(Struct, frozen=True, eq=False):
     at_most: Bools
 
 
-def views(met: Meetings, seen: Sequence[Sequence[Seen]]) -> Views:
+def views(met: RankMeetings, seen: Sequence[Sequence[Seen]]) -> Views:
     """What ``seen`` (one for every rank of the table) says in the meetings ``met``."""
     some = [(rank, Sightings.of(rows)) for rank, rows in enumerate(seen) if len(rows)]
-    codes, table = Codes(), met.table
+    codes, table = TextCodes(), met.table
     # Every name needs its code before any is looked up, as ``entry_of`` has a place for each.
     seen_names = [codes.of(rows.name) for _, rows in some]
     call_names = [codes.of(Names.of(table.calls[rank].name)) for rank, _ in some]
@@ -117,7 +117,7 @@ def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
 
 def _by_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_PlacedPeers]:
     """Those of ``ranks`` that name peers by places; ``groups`` gets a code for every group."""
-    found, codes = [], Codes()
+    found, codes = [], TextCodes()
     for profile in ranks:
         if not ((profile.notifies.place >= 0).any() or (profile.seen.place >= 0).any()):
             continue

@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from npu_tui.analysis.schedules import Plan, plan_of, planned
 from npu_tui.jobs.blame import common_times
-from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import F64, I64, Bools, run_begins
-from npu_tui.jobs.meetings import Meetings
+from npu_tui.jobs.meetings import RankMeetings
 from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
-from npu_tui.jobs.pipeline_cases import Case, Change, Run, evened
+from npu_tui.jobs.pipeline_cases import Change, PipelineCases, PipelineRun, evened
 from npu_tui.trace.message import Message, message
 
 PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")
@@ -31,7 +31,7 @@ PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")
 class Pipelines:
     """The ``runs`` of all pipelines of a job by step; ``untold`` says what is no pipeline, and why."""
 
-    def __init__(self, runs: Sequence[Run], untold: Sequence[Message] = ()) -> None:
+    def __init__(self, runs: Sequence[PipelineRun], untold: Sequence[Message] = ()) -> None:
         self.runs = list(runs)
         self.untold = list(untold)
         self._cases: dict[int, tuple[Plan, list[int]]] = {}
@@ -39,13 +39,13 @@ class Pipelines:
             self._cases.setdefault(id(run.plan), (run.plan, []))[1].append(number)
         self.parts = self._parts()
 
-    def _each(self, lengths: Callable[[Case], F64]) -> F64:
+    def _each(self, lengths: Callable[[PipelineCases], F64]) -> F64:
         """What ``lengths`` of a case gives for every run, (runs,)."""
         found = np.zeros(len(self.runs))
         for plan, places in self._cases.values():
             runs = tuple(self.runs[place] for place in places)
             time, moved = (np.stack([getattr(run, name) for run in runs]).astype(float) for name in ("time", "moved"))
-            found[places] = lengths(Case(runs, plan, time, moved, np.zeros(len(runs))))
+            found[places] = lengths(PipelineCases(runs, plan, time, moved, np.zeros(len(runs))))
         return found
 
     def _parts(self) -> I64:
@@ -68,7 +68,7 @@ class Pipelines:
     def gains(self, *changes: Change) -> F64:
         """What each run gains with ``changes`` one after another, ns, (runs,)."""
 
-        def lengths(case: Case) -> F64:
+        def lengths(case: PipelineCases) -> F64:
             for change in changes:
                 case = change(case)
             return case.length
@@ -95,7 +95,7 @@ class Pipelines:
         return sum(max(n for (_, of), n in most.items() if of == step) for step in {run.step for run in self.runs})
 
     @property
-    def longest(self) -> list[Run]:
+    def longest(self) -> list[PipelineRun]:
         """The longest step of any pipeline; empty without one."""
         return [max(self.runs, key=lambda run: run.length)] if self.runs else []
 
@@ -124,8 +124,8 @@ class Staged(Struct, frozen=True):
     """What of a job its pipelines are read from; ``stage`` tells that of a rank, None where it is not known."""
 
     ranks: Sequence[RankProfile]
-    met: Meetings
-    clocks: Sequence[Clock]
+    met: RankMeetings
+    clocks: Sequence[RankClock]
     stage: Callable[[int], int | None]
     layout: Layout | None
     steps: Sequence[str]
@@ -137,7 +137,7 @@ def pipelines_of(job: Staged) -> Pipelines:
     if not told:
         return Pipelines([], _without(job))
     wires = _Wires(job)
-    runs: list[Run] = []
+    runs: list[PipelineRun] = []
     untold = _without(job)
     for chain in _chains(job, wires):
         named = [job.ranks[place].rank for place in chain]
@@ -267,7 +267,7 @@ def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
     return _Recorded("".join(np.where(back, "B", "F").tolist()), common, _common(job, place, end), tail, start - common)
 
 
-def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], Message | None]:
+def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[PipelineRun], Message | None]:
     """The steps of one pipeline, and why it cannot be divided into them, or into passes of micro batches."""
     stages = [_recorded(job, place, place == chain[-1]) for place in chain]
     ranks = tuple(job.ranks[place].rank for place in chain)
@@ -281,7 +281,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
         return [], message("job.pipeline.uneven", ranks=list(ranks), counts=told[:8])
     wraps = None if len(chain) == 2 else (chain[-1], chain[0]) in wires.between
     error = max((job.clocks[place].error for place in chain if job.clocks[place].is_tied), default=0.0)
-    runs: list[Run] = []
+    runs: list[PipelineRun] = []
     at = odd = 0
     for size in _steps(stages[0].letters):
         low, at = at, at + 2 * size
@@ -297,7 +297,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Run], 
         moved, fetched = _moved(plan, start, end, chain, wires)
         apart = np.array([stage.apart[low] for stage in stages], np.int64)
         step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
-        runs.append(Run(ranks, step, plan, start, end, moved, fetched, tail, apart))
+        runs.append(PipelineRun(ranks, step, plan, start, end, moved, fetched, tail, apart))
     if not odd:
         return runs, None
     return runs, message("job.pipeline.order", ranks=list(ranks), odd=odd, all=odd + len(runs))

@@ -12,7 +12,7 @@ from npu_tui.analysis.schedules import Plan, planned
 from npu_tui.jobs.columns import F64, I64, Bools
 
 
-class Run(Struct, frozen=True, eq=False):
+class PipelineRun(Struct, frozen=True, eq=False):
     """One step of the pipeline of ``ranks``, by stage; ns on the clock of the job since 1970, (passes of ``plan``,).
 
     ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
@@ -56,13 +56,13 @@ class Run(Struct, frozen=True, eq=False):
         return list(np.flatnonzero(told).tolist())
 
 
-class Case(Struct, frozen=True, eq=False):
+class PipelineCases(Struct, frozen=True, eq=False):
     """Some ``runs`` of one plan, as recorded or changed: times (cases, n) and transfers (cases, 2, n), ns.
 
     ``beside`` (cases,) is what the replay leaves out where only means of passes are known.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[PipelineRun, ...]
     plan: Plan
     time: F64
     moved: F64
@@ -74,11 +74,11 @@ class Case(Struct, frozen=True, eq=False):
         return np.asarray(self.plan.length(self.time, self.moved) + self.beside)
 
 
-Change = Callable[[Case], Case]
+Change = Callable[[PipelineCases], PipelineCases]
 """What is different in a what-if."""
 
 
-def stages_even(case: Case) -> Case:
+def stages_even(case: PipelineCases) -> PipelineCases:
     """All stages share their work evenly."""
     by_stage = np.maximum(case.plan.means(case.time), 1)
     return replace(case, time=case.time * evened(case.plan, by_stage) / by_stage)
@@ -87,7 +87,7 @@ def stages_even(case: Case) -> Case:
 def stage_as_others(stage: int) -> Change:
     """The passes of ``stage`` take as long as those of the other stages."""
 
-    def change(case: Case) -> Case:
+    def change(case: PipelineCases) -> PipelineCases:
         plan, time, kind = case.plan, case.time.copy(), case.plan.kind
         for one in np.unique(kind).tolist():
             mine, others = ((kind == one) & ((plan.stage == stage) == own) for own in (True, False))
@@ -101,7 +101,7 @@ def stage_as_others(stage: int) -> Change:
 def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
     """Messages of ``pairs`` of ranks, from and to, come ``usual`` ns after their pass was done, or before."""
 
-    def change(case: Case) -> Case:
+    def change(case: PipelineCases) -> PipelineCases:
         time, moved = case.time.copy(), case.moved.copy()
         for row, run in enumerate(case.runs):
             for at in (at for pair in pairs for at in run.between(*pair)):
@@ -117,14 +117,14 @@ def pairs_in_time(pairs: Sequence[tuple[int, int]], usual: float) -> Change:
 def micro_batches(micro: int) -> Change:
     """Another number of micro batches of the same size, for which ``Pipelines.orders`` is true; by means of passes."""
 
-    def change(case: Case) -> Case:
+    def change(case: PipelineCases) -> PipelineCases:
         plan, other = case.plan, planned(case.plan.schedule, case.plan.stages, micro, case.plan.chunks)
         assert other is not None
         cell = (plan.kind + 2 * plan.stage).tolist()
         at = [cell.index(one) for one in (other.kind + 2 * other.stage).tolist()]
         time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
         beside = case.length - plan.length(time, moved)
-        return Case(case.runs, other, time[:, at], moved[..., at], beside)
+        return PipelineCases(case.runs, other, time[:, at], moved[..., at], beside)
 
     return change
 

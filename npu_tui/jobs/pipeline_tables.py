@@ -13,7 +13,7 @@ import numpy as np
 from npu_tui.analysis.schedules import KINDS, Schedule
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_cases import stage_as_others
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # as in the other tables of a job
     from npu_tui.jobs.job import Job
@@ -33,7 +33,7 @@ _OWN: dict[str, Column] = {
 _table = partial(table, own=_OWN, subject="part")
 
 
-def pipelines(job: Job) -> Sheet:
+def pipelines(job: Job) -> TableSheet:
     """Every step of every pipeline: ``PARTS`` add up to its length, all but the first to the mean bubble of a stage."""
     rows = []
     for run, parts in zip(job.pipelines.runs, job.pipelines.parts.tolist(), strict=True):
@@ -64,7 +64,7 @@ PIPELINES = _table(
 )
 
 
-def stages(job: Job) -> Sheet:
+def stages(job: Job) -> TableSheet:
     """Every stage over all steps: its mean passes, how long it ran none in a step, and what it would gain as others."""
     runs, rows = job.pipelines, []
     total, count = runs.total(), max(runs.count, 1)
@@ -99,7 +99,7 @@ STAGES = _table(
 )
 
 
-def passes(job: Job, longest: bool = False) -> Sheet:
+def passes(job: Job, longest: bool = False) -> TableSheet:
     """Every pass of all runs, or of the ``longest`` ones, by stage and in its order.
 
     ``waited`` is how long the stage ran none before it.

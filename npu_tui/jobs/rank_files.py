@@ -13,7 +13,17 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from npu_tui.jobs.model import NO_ORDINAL, NO_PAIR, Calls, Layout, LinkUse, RankProfile, StepTime, is_message, pair_of
+from npu_tui.jobs.model import (
+    NO_ORDINAL,
+    NO_PAIR,
+    Layout,
+    LinkUse,
+    RankCalls,
+    RankProfile,
+    StepTime,
+    is_message,
+    pair_of,
+)
 from npu_tui.load.communication import COMMUNICATION, MATRIX, scaled
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
@@ -29,14 +39,14 @@ _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "data_pa
 _LOCAL = "LOCAL"
 
 
-class _Group(msgspec.Struct):
+class _NamedGroup(msgspec.Struct):
     name: str = msgspec.field(name="group_name", default="")
     ranks: msgspec.Raw = msgspec.field(name="global_ranks", default=msgspec.Raw(b"[]"))
 
 
 class _Metadata(msgspec.Struct):
     args: dict[str, Any] | None = msgspec.field(name="distributed_args", default=None)
-    groups: dict[str, _Group] | None = msgspec.field(name="parallel_group_info", default=None)
+    groups: dict[str, _NamedGroup] | None = msgspec.field(name="parallel_group_info", default=None)
     role: str | None = None
 
 
@@ -94,7 +104,7 @@ def _note(state: State, name: str, rank: int, problems: list[Message]) -> None:
         problems.append(message(f"job.{state}", rank=rank, file=name))
 
 
-def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Calls:
+def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> RankCalls:
     """The collectives of communication.json; ``peers`` tells whom each message went to."""
     spans = communication_spans(companions)
     _note(spans.state, COMMUNICATION, rank, problems)
@@ -106,7 +116,7 @@ def _calls(companions: Companions, rank: int, problems: list[Message], peers: Pe
         names.append(_shared(name))
         between = peers.get((step, group, name), ()) if peers else ()
         pairs.append(next(iter(between)) if len(between) == 1 else NO_PAIR)
-    return Calls.sorted(names, kinds, ordinals, spans.start, spans.end, pairs)
+    return RankCalls.sorted(names, kinds, ordinals, spans.start, spans.end, pairs)
 
 
 Peers = dict[tuple[str, str, str], set[int]]

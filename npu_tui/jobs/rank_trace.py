@@ -25,18 +25,18 @@ from npu_tui.jobs.model import (
     KINETO,
     NO_PAIR,
     Busy,
-    Call,
-    Calls,
-    Line,
     LinkUse,
     Notifies,
     Notify,
+    RankCalls,
     RankFinding,
     RankProfile,
+    RecordedCall,
     Seen,
     Sightings,
     StepTime,
-    Work,
+    WaitedLine,
+    WorkBefore,
     is_message,
     pair_of,
 )
@@ -96,7 +96,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
     if not recorded:
         return of_rank
     notifies = notifies_of(measured, profile.rank)
-    calls, items = Calls.of(_with_pairs(recorded, notifies)), _judged(measured).item
+    calls, items = RankCalls.of(_with_pairs(recorded, notifies)), _judged(measured).item
     items = items[np.argsort(measured.trace.slices.start[items], kind="stable")]
     of_rank = replace(
         of_rank,
@@ -130,7 +130,7 @@ def with_passes(profile: RankProfile, source: Source) -> RankProfile:
     if any(is_message(kind) for _, kind, _ in profile.calls.kinds):
         profile = replace(profile, passes=passes_of(measured, profile.calls))
     if exchanges := list(_exchanges_of(measured, profile.groups)):
-        profile = replace(profile, calls=Calls.of([*profile.calls, *exchanges]))
+        profile = replace(profile, calls=RankCalls.of([*profile.calls, *exchanges]))
     return _with_experts(profile, measured)
 
 
@@ -202,7 +202,7 @@ def _since_1970(profile: Profile) -> Iterator[ExpertPass]:
         yield replace(row, **{name: time + begun for name, time in known.items() if time >= 0})
 
 
-def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> Iterator[Call]:
+def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> Iterator[RecordedCall]:
     """The kernels that exchange tokens (MC2) as calls: no rank leaves one before all have come."""
     kernels, begun = profile.all_kernels, profile.tables.start_ns
     places = exchanging(kernels)
@@ -216,10 +216,10 @@ def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> It
             step = kernels.details["step"].at(at) or ""
         kind, end = f"MoeDistribute{word}", start + int(kernels.duration[at])
         name = f"{kind} {list(group)}"
-        yield Call(f"experts {list(group)}", kind, f"{name} {number}", step, None, begun + start, begun + end)
+        yield RecordedCall(f"experts {list(group)}", kind, f"{name} {number}", step, None, begun + start, begun + end)
 
 
-def _with_pairs(calls: list[Call], notifies: list[Notify]) -> list[Call]:
+def _with_pairs(calls: list[RecordedCall], notifies: list[Notify]) -> list[RecordedCall]:
     """``calls`` with the two places that each message is between, where its notifies tell one peer."""
     pairs: dict[str, set[int]] = defaultdict(set)
     for notify in notifies:
@@ -250,7 +250,7 @@ def fewer(notifies: list[Notify]) -> list[Notify]:
     return kept
 
 
-def _busy_in(profile: Profile, device: DeviceSlices, calls: Calls) -> Busy:
+def _busy_in(profile: Profile, device: DeviceSlices, calls: RankCalls) -> Busy:
     """When the device computed inside ``calls``."""
     slices, begun = profile.trace.slices, profile.trace.start_ns
     compute = np.flatnonzero(device.compute)
@@ -259,7 +259,7 @@ def _busy_in(profile: Profile, device: DeviceSlices, calls: Calls) -> Busy:
     return Busy(start + begun, end + begun)
 
 
-def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Calls) -> Work:
+def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: RankCalls) -> WorkBefore:
     """What the device that makes ``calls`` did from start to start.
 
     A rank that waits in a collective goes on computing, which a slow one does before it comes.
@@ -276,7 +276,7 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ca
         waited = np.rint(part.launches.lost).astype(np.int64)
         lost = _between(low, high, trace.slices.start[target].astype(np.int64), waited)
     kernels = _between(low, high, start, np.ones(len(start), np.int64))
-    return Work(kernels, _between(low, high, start, durations), lost)
+    return WorkBefore(kernels, _between(low, high, start, durations), lost)
 
 
 def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
@@ -287,13 +287,15 @@ def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
     return np.asarray(np.where(last > first, sums[last] - sums[np.minimum(first, last)], 0))
 
 
-def _lines_of(profile: Profile) -> tuple[Line, ...]:
+def _lines_of(profile: Profile) -> tuple[WaitedLine, ...]:
     """The lines of code whose launches came latest."""
     losses = [loss for device in profile.devices if device.launches is not None
               for loss, _ in losing_launches(profile.trace, device.launches)[:_MOST_LINES]]  # fmt: skip
     losses.sort(key=lambda loss: -loss.lost)
     return tuple(
-        Line(loss.code.file, loss.code.line, round(loss.lost)) for loss in losses[:_MOST_LINES] if loss.code is not None
+        WaitedLine(loss.code.file, loss.code.line, round(loss.lost))
+        for loss in losses[:_MOST_LINES]
+        if loss.code is not None
     )
 
 
@@ -315,7 +317,7 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
     return tuple(sorted(findings, key=lambda finding: -finding.gain)[:PLACES])
 
 
-def calls_of(profile: Profile) -> list[Call]:
+def calls_of(profile: Profile) -> list[RecordedCall]:
     """Every collective of the trace, ns since 1970.
 
     It is of the step that launched it, or, where no link tells, in whose window on the device it starts; before the
@@ -341,7 +343,7 @@ def calls_of(profile: Profile) -> list[Call]:
     for name, (kind, group, ordinal, pair), (start, end, launched) in zip(names, known, times, strict=True):
         step = next((number for number, low, high in hosts if low <= launched < high), "")
         step = step or next((number for number, low, high in windows if low <= start < high), "")
-        calls.append(Call(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end, pair))
+        calls.append(RecordedCall(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end, pair))
     return calls
 
 
@@ -419,7 +421,7 @@ def _notify_id(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < _NO_NOTIFY else None
 
 
-def seen_of(calls: list[Call], notifies: list[Notify]) -> list[Seen]:
+def seen_of(calls: list[RecordedCall], notifies: list[Notify]) -> list[Seen]:
     """When the peers of each collective came: the first wait for each ends then, or they had come before."""
     start = {call.name: call.start for call in calls}
     first: dict[tuple[str, int], Notify] = {}

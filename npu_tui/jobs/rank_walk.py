@@ -13,9 +13,9 @@ from npu_tui.analysis.path import Path, Paths, Reach
 from npu_tui.analysis.replay import Replay
 from npu_tui.analysis.replay_device import COLLECTIVE, DeviceTasks
 from npu_tui.jobs.blame import common_times
-from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import I64
-from npu_tui.jobs.model import Calls, RankProfile
+from npu_tui.jobs.model import RankCalls, RankProfile
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.find import Source, find_source, find_sources
@@ -40,7 +40,7 @@ class RankWalk:
     -1 for none, (tasks,); ``task_of`` the task of each call, (calls,).
     """
 
-    def __init__(self, place: int, profile: RankProfile, clock: Clock, facts: Facts, replay: Replay) -> None:
+    def __init__(self, place: int, profile: RankProfile, clock: RankClock, facts: Facts, replay: Replay) -> None:
         self.place, self.rank, self.facts = place, profile.rank, facts
         self._clock, self._replay = clock, replay
         self._paths = Paths(replay)
@@ -99,7 +99,7 @@ class RankWalk:
 
 
 def rank_walk(
-    place: int, profile: RankProfile, clock: Clock, step: int | None = None, survey: Survey | None = None
+    place: int, profile: RankProfile, clock: RankClock, step: int | None = None, survey: Survey | None = None
 ) -> RankWalk | Message:
     """The rank ``profile``, or why its run cannot be walked; a ``step`` is the one that is asked for."""
     if not profile.has_trace:
@@ -133,7 +133,7 @@ def _source_of(profile: RankProfile, survey: Survey) -> Source:
         return own[0]
 
 
-def _tasks_of(calls: Calls, tasks: DeviceTasks, facts: Facts) -> I64:
+def _tasks_of(calls: RankCalls, tasks: DeviceTasks, facts: Facts) -> I64:
     """The task that each of ``calls`` is, -1 for none: that of its type which starts at its time; (calls,)."""
     trace = facts.trace
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE)

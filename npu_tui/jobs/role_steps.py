@@ -10,16 +10,26 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs.columns import I64
-from npu_tui.jobs.model import SAME_BOOT, Busy, Calls, Notifies, RankProfile, Sightings, StepTime, Work, step_order
+from npu_tui.jobs.model import (
+    SAME_BOOT,
+    Busy,
+    Notifies,
+    RankCalls,
+    RankProfile,
+    Sightings,
+    StepTime,
+    WorkBefore,
+    step_order,
+)
 
 _ROWS = ("steps", "stints", "links", "problems", "lines", "findings")
 """What a rank has of every step."""
-_Columns = TypeVar("_Columns", Work, Busy)
+_Columns = TypeVar("_Columns", WorkBefore, Busy)
 
 
 def apart(profile: RankProfile) -> RankProfile:
     """``profile`` without what it recorded of its peers, whose ranks are other ones in another role."""
-    nothing = {"calls": Calls.of(()), "notifies": Notifies.of(()), "seen": Sightings.of(())}
+    nothing = {"calls": RankCalls.of(()), "notifies": Notifies.of(()), "seen": Sightings.of(())}
     return replace(profile, **nothing, work=None, busy=None, links=(), groups={}, layout=None)
 
 
@@ -85,12 +95,12 @@ def _in_step(profile: RankProfile) -> RankProfile:
     return replace(profile, calls=calls, steps=times, stints=stints)
 
 
-def _of_kinds(calls: Calls, kinds: tuple[tuple[str, str, str], ...]) -> Calls:
+def _of_kinds(calls: RankCalls, kinds: tuple[tuple[str, str, str], ...]) -> RankCalls:
     """``calls`` of other kinds, several of which may now be the same one."""
     codes: dict[tuple[str, str, str], int] = {}
     code = np.array([codes.setdefault(kind, len(codes)) for kind in kinds], np.int64)
     kind = code[calls.kind] if len(calls) else calls.kind
-    return Calls(tuple(codes), calls.name, kind, calls.ordinal, calls.start, calls.end, calls.pair)
+    return RankCalls(tuple(codes), calls.name, kind, calls.ordinal, calls.start, calls.end, calls.pair)
 
 
 def _joined(profiles: list[RankProfile]) -> RankProfile:
@@ -104,11 +114,11 @@ def _joined(profiles: list[RankProfile]) -> RankProfile:
     order = np.argsort([call.start for call in calls], kind="stable")
     return replace(
         first,
-        calls=Calls.of(calls),
+        calls=RankCalls.of(calls),
         notifies=Notifies.of([row for profile in profiles for row in profile.notifies]),
         seen=Sightings.of(seen),
         **{name: tuple(row for profile in profiles for row in getattr(profile, name)) for name in _ROWS},
-        work=_put_together(Work, [profile.work for profile in profiles], order),
+        work=_put_together(WorkBefore, [profile.work for profile in profiles], order),
         busy=_put_together(Busy, [profile.busy for profile in profiles]),
         folders=tuple((profile.in_step, profile.path) for profile in profiles),
     )

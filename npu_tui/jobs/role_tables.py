@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.jobs.roles import last_of
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table, us
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.job import Job
@@ -25,7 +25,7 @@ _OWN: dict[str, Column] = {
 _table, _sheet = partial(table, own=_OWN, subject="job"), partial(from_tuples, own=_OWN)
 
 
-def roles(job: Job) -> Sheet:
+def roles(job: Job) -> TableSheet:
     """Every role in the order in which they begin; ``waits`` are those on idle cards, for other ranks in all."""
     rows: list[Sequence[Any]] = []
     known = job.roles
@@ -56,7 +56,7 @@ ROLES = _table(
 )
 
 
-def role_steps(job: Job) -> Sheet:
+def role_steps(job: Job) -> TableSheet:
     """Every role in every step: when it begins, when the median rank ends, and which one is the last."""
     rows: list[Sequence[Any]] = []
     known = job.roles
@@ -81,7 +81,7 @@ ROLE_STEPS = _table(
 )
 
 
-def stints(job: Job) -> Sheet:
+def stints(job: Job) -> TableSheet:
     """Every stint by its start."""
     spans = job.roles.spans if job.roles else []
     first = spans[0].start if spans else 0

@@ -15,7 +15,7 @@ from msgspec import Struct
 from npu_tui.analysis.graph import Graph
 from npu_tui.analysis.limits import FAR_LONGER, LITTLE, LONG_NS, NOTABLE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
-from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import RankProfile, Stint, step_order
 from npu_tui.load.roles import replica_of
@@ -88,7 +88,7 @@ class RoleSum(Struct, frozen=True):
     after: float
 
 
-Part = tuple[Sequence[RankProfile], Sequence[Clock]]
+Part = tuple[Sequence[RankProfile], Sequence[RankClock]]
 """The ranks of a role, and the clock of each of them."""
 
 

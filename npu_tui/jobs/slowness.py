@@ -23,7 +23,7 @@ from npu_tui.analysis.limits import (
 )
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import I64, Bools
-from npu_tui.jobs.model import Line, RankProfile
+from npu_tui.jobs.model import RankProfile, WaitedLine
 from npu_tui.trace.message import Message, message
 
 _REPLAYED = 16
@@ -407,7 +407,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
     return texts
 
 
-def _lines(mine: Sequence[Line], others: Sequence[Sequence[Line]], excess: int) -> list[Message]:
+def _lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
     """The lines of code that make the device wait longer than on the median peer."""
     tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
     rows = []

@@ -22,7 +22,7 @@ that computing does not hide: the ``wait`` for others and the ``transfer`` after
 of it waits for another stage; the ``total`` is work and exposed."""
 
 
-class StepTimes(Struct, frozen=True, eq=False):
+class RankStepTimes(Struct, frozen=True, eq=False):
     """Each of ``TIMES`` of every rank in each of ``steps``, (ranks, steps) ns; NaN is unknown."""
 
     steps: list[str]
@@ -31,13 +31,13 @@ class StepTimes(Struct, frozen=True, eq=False):
     def __getitem__(self, name: str) -> F64:
         return self.times[name]
 
-    def of(self, kept: Bools) -> StepTimes:
+    def of(self, kept: Bools) -> RankStepTimes:
         """Only the steps that are ``kept``."""
         steps = [step for step, is_kept in zip(self.steps, kept.tolist(), strict=True) if is_kept]
-        return StepTimes(steps, {name: times[:, kept] for name, times in self.times.items()})
+        return RankStepTimes(steps, {name: times[:, kept] for name, times in self.times.items()})
 
 
-def step_times(job: Job) -> StepTimes:
+def step_times(job: Job) -> RankStepTimes:
     """The times of all ranks of ``job``."""
     ranks = [profile for _, profile in members(job)]
     steps = sorted({step.step for profile in ranks for step in profile.steps}, key=step_order)
@@ -50,7 +50,7 @@ def step_times(job: Job) -> StepTimes:
     computing, free, exposed, bubbles = told
     work, transfer = computing + free, np.minimum(np.concatenate([_transfers(part, at) for part in job.parts]), exposed)
     rows = computing, free, work, exposed, exposed - transfer, transfer, bubbles, work + exposed
-    return StepTimes(steps, dict(zip(TIMES, rows, strict=True)))
+    return RankStepTimes(steps, dict(zip(TIMES, rows, strict=True)))
 
 
 def _transfers(job: Job, at: dict[str, int]) -> F64:
@@ -103,7 +103,7 @@ def mean(times: F64) -> F64:
     return np.where(count > 0, np.where(there, times, 0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
-def compared(both: Iterable[StepTimes]) -> list[tuple[StepTimes, list[str]]]:
+def compared(both: Iterable[RankStepTimes]) -> list[tuple[RankStepTimes, list[str]]]:
     """The steps of each job that are compared, and those that are not: the first one, and far longer ones than usual.
 
     Long steps that one job has several more of are kept: they are what differs.

@@ -33,7 +33,7 @@ _RETRIES = 3
 State = Literal["new", "there", "broken"]
 
 
-class Outcome(Struct, frozen=True):
+class RankOutcome(Struct, frozen=True):
     """What became of one rank; ``why`` it is broken, ``bytes`` of its summary."""
 
     opened: str
@@ -48,7 +48,7 @@ def sources_of(paths: Sequence[Path], shard: tuple[int, int] = (0, 1)) -> list[S
     return [sources[opened] for opened in sorted(sources)][shard[0] :: shard[1]]
 
 
-def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
+def summarize_rank(source: Source, folder: Path, traces: bool) -> RankOutcome:
     """Write the summary of ``source`` into ``folder`` unless it is there. Raises ``OSError``."""
     place = hashlib.blake2b(str(source.opened).encode(errors="surrogateescape"), digest_size=4).hexdigest()
     rank = UNKNOWN if source.rank is None else source.rank
@@ -56,8 +56,8 @@ def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
     path = folder / f"{start}{content_key(source, traces)}{SUFFIX}"
     broken = folder / f"{start}broken{SUFFIX}"
     if path.exists():
-        return Outcome(str(source.opened), "there", path.stat().st_size)
-    outcome = Outcome(str(source.opened), "new")
+        return RankOutcome(str(source.opened), "there", path.stat().st_size)
+    outcome = RankOutcome(str(source.opened), "new")
     try:
         with walled(source.opened):
             rank_profile = read_rank(source, traces)
@@ -65,12 +65,12 @@ def summarize_rank(source: Source, folder: Path, traces: bool) -> Outcome:
         written = path
     except InputError as error:
         write_broken(rank, source.opened, source.kind, error, broken)
-        outcome, written = Outcome(str(source.opened), "broken", why=error.message), broken
+        outcome, written = RankOutcome(str(source.opened), "broken", why=error.message), broken
     for older in folder.glob(f"{start}*"):  # of another state of the profile, or left by a process that was ended
         if older != written:
             with contextlib.suppress(FileNotFoundError):
                 older.unlink()
-    return Outcome(outcome.opened, outcome.state, written.stat().st_size, outcome.why)
+    return RankOutcome(outcome.opened, outcome.state, written.stat().st_size, outcome.why)
 
 
 def content_key(source: Source, traces: bool) -> str:
@@ -89,13 +89,13 @@ def content_key(source: Source, traces: bool) -> str:
     return digest.hexdigest()
 
 
-def in_process(sources: Sequence[Source], folder: Path, traces: bool) -> Iterator[Outcome]:
+def in_process(sources: Sequence[Source], folder: Path, traces: bool) -> Iterator[RankOutcome]:
     """One rank after the other. Raises ``OSError``."""
     for source in sources:
         yield summarize_rank(source, folder, traces)
 
 
-def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: int) -> Iterator[Outcome]:
+def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: int) -> Iterator[RankOutcome]:
     """In ``jobs`` processes, in the order in which they finish. Raises ``OSError``."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -119,10 +119,12 @@ def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: in
             try:
                 yield pool.submit(summarize_rank, source, folder, traces).result()
             except BrokenProcessPool:
-                yield Outcome(str(source.opened), "broken", why=message("job.worker_ended", path=str(source.opened)))
+                yield RankOutcome(
+                    str(source.opened), "broken", why=message("job.worker_ended", path=str(source.opened))
+                )
 
 
-def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[Outcome]:
+def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[RankOutcome]:
     """By the workers of the Dask scheduler at ``address``, or of the scheduler file that it names.
 
     They must see the same files under the same names. What a worker that ends had not finished, another one does; where
@@ -150,6 +152,6 @@ def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str)
         yield from map(_unfinished, left.values())
 
 
-def _unfinished(source: Source) -> Outcome:
+def _unfinished(source: Source) -> RankOutcome:
     """Of a rank whose workers have ended."""
-    return Outcome(str(source.opened), "broken", why=message("job.no_worker", path=str(source.opened)))
+    return RankOutcome(str(source.opened), "broken", why=message("job.no_worker", path=str(source.opened)))

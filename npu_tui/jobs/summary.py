@@ -37,7 +37,7 @@ _FARTHEST_NS = 1 << 61
 """Further from the epoch no time lies; differences of such times are still whole numbers of 64 bits."""
 
 
-class _Group(msgspec.Struct):
+class _PackedGroup(msgspec.Struct):
     """A group whose ranks are evenly spaced is three numbers, however large it is; others are ``listed``."""
 
     name: str
@@ -52,7 +52,7 @@ class _Summary(msgspec.Struct):
 
     format: int
     profile: RankProfile
-    groups: list[_Group] = []
+    groups: list[_PackedGroup] = []
     broken: Message | None = None
 
 
@@ -104,10 +104,10 @@ def _utf8(text: str) -> str:
     return text.encode(errors="replace").decode()  # a path may be no UTF-8
 
 
-def _packed_group(name: str, ranks: tuple[int, ...]) -> _Group:
+def _packed_group(name: str, ranks: tuple[int, ...]) -> _PackedGroup:
     stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     even = all(rank == ranks[0] + place * stride for place, rank in enumerate(ranks))
-    return _Group(name, ranks[0] if ranks else 0, stride, len(ranks), () if even else ranks)
+    return _PackedGroup(name, ranks[0] if ranks else 0, stride, len(ranks), () if even else ranks)
 
 
 def _plain(value: Any) -> Any:
@@ -197,7 +197,7 @@ def _unpacked(value: Any) -> Any:
     return [_unpacked(item) for item in value] if isinstance(value, list) else value
 
 
-def _ranks_of(group: _Group, groups: dict[tuple[Any, ...], tuple[int, ...]]) -> tuple[int, ...]:
+def _ranks_of(group: _PackedGroup, groups: dict[tuple[Any, ...], tuple[int, ...]]) -> tuple[int, ...]:
     """The ranks of ``group``; equal ones of several ranks become one object in ``groups``."""
     last = group.first + group.count * group.stride
     _check(0 <= group.count <= _MOST_RANKS and _are_plain((group.first, group.stride, last, group.listed)))

@@ -14,11 +14,11 @@ import numpy as np
 
 from npu_tui.jobs.columns import I64
 from npu_tui.profile.table import (
+    CodedLabels,
     Column,
-    Labels,
+    NestedRows,
     Numbers,
-    Rows,
-    Sheet,
+    TableSheet,
     coded,
     columns,
     from_tuples,
@@ -34,7 +34,7 @@ from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
     from npu_tui.jobs.blame import Blame
-    from npu_tui.jobs.clock import Clock
+    from npu_tui.jobs.clock import RankClock
     from npu_tui.jobs.job import Job
     from npu_tui.rules.model import Finding
 
@@ -75,7 +75,7 @@ EvidenceRow = row_type(
 )
 
 
-def ranks(job: Job, absent: Sequence[int] = ()) -> Sheet:
+def ranks(job: Job, absent: Sequence[int] = ()) -> TableSheet:
     """Every rank over all its steps; the ``absent`` ones, without files, have what the others tell of them."""
     shape, clock_of = job.shapes, {clock.rank: clock for clock in job.clocks}
     tells = any(row.exposed is not None for row in job.sums)
@@ -157,7 +157,7 @@ RANKS = _table(
 )
 
 
-def hosts(job: Job) -> Sheet:
+def hosts(job: Job) -> TableSheet:
     """Every known host with the slowest of its ranks, the one with the most work above its peers."""
     sums = {row.rank: row for row in job.sums}
     error = {clock.rank: us(clock.error) or 0.0 for clock in job.clocks if clock.is_tied}
@@ -189,7 +189,7 @@ HOSTS = _table(
 )
 
 
-def groups(job: Job) -> Sheet:
+def groups(job: Job) -> TableSheet:
     """Every group with how many collectives it had, and how long its last ranks made the others wait."""
     costs: dict[str, list[int]] = defaultdict(list)
     blamed = job.blamed
@@ -217,7 +217,7 @@ GROUPS = _table(
 )
 
 
-def clocks(job: Job) -> Sheet:
+def clocks(job: Job) -> TableSheet:
     """Every rank's device clock minus the lowest rank's."""
     return _sheet(
         [_clock(job, clock) for clock in job.clocks if job.has_profiles],
@@ -225,7 +225,7 @@ def clocks(job: Job) -> Sheet:
     )
 
 
-def _clock(job: Job, clock: Clock) -> Sequence[Any]:
+def _clock(job: Job, clock: RankClock) -> Sequence[Any]:
     offset, error = (us(clock.offset), us(clock.error)) if clock.is_tied else (None, None)
     return (
         clock.rank, job.role, offset, us(clock.low), us(clock.high), error, clock.method, round(clock.drift * 1e6, 3),
@@ -246,14 +246,14 @@ CLOCKS = _table(
 )
 
 
-def heat(job: Job) -> Sheet:
+def heat(job: Job) -> TableSheet:
     """Every rank in every step."""
     table, ranks = job.by_step, np.array([profile.rank for profile in job.ranks], np.int64)
     # A step is a text in JSON, and ordered as one: 10 before 2.
     order = np.array(sorted(range(len(table.steps)), key=table.steps.__getitem__), np.int64)
     places, columns = np.nonzero(table.there[:, order])
     steps = order[columns]
-    return Sheet(
+    return TableSheet(
         len(places),
         {
             "rank": numbers(ranks[places]),
@@ -275,7 +275,7 @@ HEAT = _table(
 )
 
 
-def collectives(job: Job) -> Sheet:
+def collectives(job: Job) -> TableSheet:
     """The collectives of several ranks by time; ``second`` is how long the last rank came after the second last."""
     blamed = job.blamed
     if not len(blamed):
@@ -284,7 +284,7 @@ def collectives(job: Job) -> Sheet:
     group, name, step = ([kind_of[k] for kind_of in job.calls.kinds] for k in range(3))
     times = {"second": blamed.cost, "transfer": blamed.transfer, "end_spread": blamed.spread}
     count = blamed.first[1:] - blamed.first[:-1]
-    return Sheet(
+    return TableSheet(
         len(blamed),
         {
             "role": _role(job, len(blamed)),
@@ -294,7 +294,7 @@ def collectives(job: Job) -> Sheet:
             "ordinal": numbers(blamed.met.ordinal[blamed.meeting]),
             "last_rank": optional([None if last < 0 else blamed.ranks[last] for last in blamed.last.tolist()]),
             **{column: _microseconds(values) for column, values in times.items()},
-            "arrivals": Rows(lambda: _arrivals(blamed)),
+            "arrivals": NestedRows(lambda: _arrivals(blamed)),
             "rank_count": numbers(count),
         },
     )
@@ -311,7 +311,7 @@ def _arrivals(blamed: Blame) -> list[list[Any]]:
     return [rows[low:high] for low, high in zip(blamed.first[:-1].tolist(), blamed.first[1:].tolist(), strict=True)]
 
 
-def _role(job: Job, count: int) -> Labels:
+def _role(job: Job, count: int) -> CodedLabels:
     """The role of ``job`` in so many rows, null where it has none."""
     return coded([job.role or ""], np.full(count, 0 if job.role else -1, np.int64))
 
@@ -334,7 +334,7 @@ COLLECTIVES = _table(
 )
 
 
-def links(job: Job) -> Sheet:
+def links(job: Job) -> TableSheet:
     """From every rank to others, by kind of operation; ``z`` in robust standard deviations."""
     return listed(
         job.links,
@@ -359,7 +359,7 @@ LINKS = _table(
 )
 
 
-def findings(job: Job, findings: Sequence[Finding]) -> Sheet:
+def findings(job: Job, findings: Sequence[Finding]) -> TableSheet:
     """What is wrong with the job: ``findings``, the dearest first."""
     return listed(
         findings,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.jobs.blame import Arrival, Blamed
-from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.blame import Arrival, BlamedCollective
+from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.job import Job
 
 if TYPE_CHECKING:  # the waterfall of a job is drawn without a trace
@@ -51,7 +51,7 @@ _BEFORE = 1.6
 """The work before the collective is shown for this many times the time between the first and the last arrival."""
 
 
-def waterfall(blamed: Blamed, clocks: Sequence[Clock]) -> Waterfall:
+def waterfall(blamed: BlamedCollective, clocks: Sequence[RankClock]) -> Waterfall:
     """The bars of ``blamed`` by the ``clocks`` of the job."""
     error = {clock.rank: clock.error for clock in clocks if clock.is_tied}
     sure = [arrival for arrival in blamed.arrivals if not arrival.at_most] or list(blamed.arrivals)
@@ -92,12 +92,12 @@ _APART = 0.05
 _HOST = ("python", "cann")
 
 
-class Late(Struct, frozen=True):
+class LateRank(Struct, frozen=True):
     """The collective that a rank waited in: the ``rank`` that came last, how long after the second, ns."""
 
     rank: int
     cost: int
-    blamed: Blamed
+    blamed: BlamedCollective
 
 
 class Timelines:
@@ -142,7 +142,7 @@ class Timelines:
         clock, start = self._clock_of.get(self.ranks[number]), self._profiles[number].trace.start_ns
         return start if clock is None else clock.to_common(start)
 
-    def collective(self, trace: int, item: int) -> Blamed | None:
+    def collective(self, trace: int, item: int) -> BlamedCollective | None:
         """The collective of the job that slice ``item`` of trace number ``trace`` is, or lies in; None for no such."""
         profile, rank = self._profiles[trace], self.ranks[trace]
         slices, begun = profile.trace.slices, profile.trace.start_ns
@@ -160,14 +160,14 @@ class Timelines:
                 return blamed
         return None
 
-    def late(self, trace: int, item: int) -> Late | None:
+    def late(self, trace: int, item: int) -> LateRank | None:
         """Who came last to the collective that slice ``item`` of a trace is or lies in; None where that is not sure."""
         blamed = self.collective(trace, item)
         if blamed is None or blamed.last is None:
             return None
-        return Late(blamed.last, blamed.cost, blamed)
+        return LateRank(blamed.last, blamed.cost, blamed)
 
-    def item_of(self, trace: int, blamed: Blamed) -> int | None:
+    def item_of(self, trace: int, blamed: BlamedCollective) -> int | None:
         """The slice of a collective in trace number ``trace``."""
         profile = self._profiles[trace]
         call = blamed.meeting.calls.get(self.ranks[trace])

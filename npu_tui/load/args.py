@@ -23,7 +23,7 @@ from npu_tui.load.open_file import open_file
 from npu_tui.load.unpack import at_hand, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
-from npu_tui.trace.args import Arg, ArgColumn, Matches, always, as_number, column_of, joined
+from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, as_number, column_of, joined
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
@@ -209,7 +209,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
         back[order] = np.arange(len(order))
         return [joined([part[k] for part in parts])[back] for k in range(len(keys))]
 
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
         bounds = np.append(np.searchsorted(ordinals, self.chunks.first_event), len(ordinals))
         needles = [needle for needle in map(_needle, wanted) if needle]
@@ -218,7 +218,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
             if not go_on():
                 return
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
-            yield Matches(places, (number + 1) / len(blocks))
+            yield ScanMatches(places, (number + 1) / len(blocks))
 
     def _columns_of(self, chunks: I64, bounds: I64, positions: I64, keys: tuple[str, ...]) -> list[ArgColumn]:
         """The args ``keys`` of the events at ``positions`` of ``chunks``; ``bounds`` part the events by chunk."""

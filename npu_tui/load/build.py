@@ -35,7 +35,7 @@ from npu_tui.trace.classes import CLASS_OF_CATEGORY, STEP_TRACE, classify, repea
 from npu_tui.trace.engine_names import engine_name
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.message import message
-from npu_tui.trace.model import Counters, EventFile, Health, Lane, Layer, Rows, Series, Slices, Trace, make_rows
+from npu_tui.trace.model import Counters, CounterSeries, EventFile, Health, Lane, Layer, Rows, Slices, Trace, make_rows
 from npu_tui.trace.text import brief
 
 T = TypeVar("T")
@@ -415,7 +415,7 @@ def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int
     declared = list(whole.series)
     rank = sorted(range(len(declared)), key=lambda code: (layer_of[declared[code][0]], code))
     series = [
-        Series(i, layer_of[pid], name, key, instance)
+        CounterSeries(i, layer_of[pid], name, key, instance)
         for i, (pid, name, key, instance) in enumerate(declared[code] for code in rank)
     ]
     new_code = np.empty(len(declared), np.int32)

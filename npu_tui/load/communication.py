@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from npu_tui.load.companion_schema import Document, Reading
+from npu_tui.load.companion_schema import JsonFile, Reading
 from npu_tui.load.documents import Operation, members_of
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.trace.text import LONGEST
@@ -53,7 +53,7 @@ class Transport(Struct):
     packets: dict[str, tuple[Any, Any]] = {}
 
 
-class Collective(Struct):
+class WrittenCollective(Struct):
     """A collective of a step with its times as the writer has them: ``start`` in us since 1970, ``spans`` in ms.
 
     ``spans`` are in the order elapsed, transit, wait, synchronization, idle.
@@ -72,7 +72,7 @@ class Collective(Struct):
         return ROW * (2 + sum(1 + len(transport.packets) for transport in self.transports.values()))
 
 
-def collectives_in(operations: Iterable[Operation]) -> Iterator[Collective]:
+def collectives_in(operations: Iterable[Operation]) -> Iterator[WrittenCollective]:
     """The collectives that are the ``operations`` of a communication.json, but those of which nothing is told."""
     for step, kind, name, group, body in operations:
         times = members_of(body.get("Communication Time Info"))
@@ -88,7 +88,7 @@ def collectives_in(operations: Iterable[Operation]) -> Iterator[Collective]:
             if isinstance(link, dict)
         }
         if times or transports:
-            yield Collective(
+            yield WrittenCollective(
                 (step.removeprefix("step"), kind, name, group),
                 times.get("Start Timestamp(us)"),
                 tuple(times.get(title) for title in _TIMES.values()),
@@ -138,7 +138,7 @@ def matrix_row(
     ]
 
 
-def communication_times(document: Document) -> Reading:
+def communication_times(document: JsonFile) -> Reading:
     """A row per collective: ``start`` (ns since 1970, rounded by its writer to 0.5 us) and its times in ns."""
     columns = {
         **_PLACE,
@@ -160,7 +160,7 @@ def communication_times(document: Document) -> Reading:
     return _reading(COMMUNICATION, document, columns, rows)
 
 
-def communication_bandwidth(document: Document) -> Reading:
+def communication_bandwidth(document: JsonFile) -> Reading:
     """A row per collective and transport (SDMA, RDMA, HCCS, PCIE, SIO): size in MB, time in ns, GB/s."""
     columns = {
         **_PLACE, "transport": str, "size_mb": float, "transit": int, "gb_s": float, "large_packet_ratio": float,
@@ -180,7 +180,7 @@ def communication_bandwidth(document: Document) -> Reading:
     return _reading(COMMUNICATION, document, columns, rows)
 
 
-def communication_packets(document: Document) -> Reading:
+def communication_packets(document: JsonFile) -> Reading:
     """A row per collective, transport and size of packet in MB: how many there were, and their time in ns."""
     columns = {**_PLACE, "transport": str, "packet_mb": float, "count": int, "total": int}
     rows = (
@@ -192,7 +192,7 @@ def communication_packets(document: Document) -> Reading:
     return _reading(COMMUNICATION, document, columns, rows)
 
 
-def communication_matrix(document: Document) -> Reading:
+def communication_matrix(document: JsonFile) -> Reading:
     """A row per operation and pair of ranks of its group: size in MB, time in ns, GB/s."""
     columns = {
         **_PLACE, "source": int, "target": int, "transport": str, "size_mb": float, "transit": int, "gb_s": float,
@@ -201,7 +201,7 @@ def communication_matrix(document: Document) -> Reading:
     return _reading(MATRIX, document, columns, document.value or [])
 
 
-def _reading(name: str, document: Document, columns: dict[str, type], rows: Iterable[tuple[Any, ...]]) -> Reading:
+def _reading(name: str, document: JsonFile, columns: dict[str, type], rows: Iterable[tuple[Any, ...]]) -> Reading:
     import polars as pl
 
     types: dict[type, Any] = {str: pl.String, int: pl.Int64, float: pl.Float64}

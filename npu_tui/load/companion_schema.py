@@ -32,7 +32,7 @@ MISSING = ("", "N/A", "NA", "<NA>", "NaN", "nan", "n/a", "None", "null", "-")
 """What writers put where there is no value."""
 
 
-class Column(Struct, frozen=True):
+class FileColumn(Struct, frozen=True):
     """A column by its ``name`` of ours; ``headings`` are what the writers call it, the usual one first."""
 
     name: str
@@ -50,14 +50,14 @@ class Schema(Struct, frozen=True):
     """
 
     stem: str
-    columns: tuple[Column, ...]
+    columns: tuple[FileColumn, ...]
     key: tuple[str, ...]
     measured: bool = False
     others: tuple[str, ...] = ()
     only: bool = False
     events: bool = False
 
-    def by_heading(self) -> dict[str, Column]:
+    def by_heading(self) -> dict[str, FileColumn]:
         """Every heading of every column, as ``column_name`` writes it."""
         return {column_name(heading): column for column in self.columns for heading in column.headings}
 
@@ -79,7 +79,7 @@ def declared(
     Headings that differ in case or punctuation alone, such as ``Device_id`` and ``Device ID``, are one.
     """
     parts = [line.split(maxsplit=2) for line in columns.strip().splitlines()]
-    known = [Column(name, cast(Kind, kind), tuple(headings.split(" | "))) for name, kind, headings in parts]
+    known = [FileColumn(name, cast(Kind, kind), tuple(headings.split(" | "))) for name, kind, headings in parts]
     events = any(column.kind == "time" for column in known)
     return Schema(stem, tuple(known), tuple(key.split()), measured, others, only, events)
 
@@ -394,7 +394,7 @@ State = Literal["missing", "empty", "cut_off", "unreadable", "read"]
 """No such file; nothing but a header; its end is missing; not to be read at all; whole."""
 
 
-class Document(Struct, frozen=True):
+class JsonFile(Struct, frozen=True):
     """What became of a JSON file: its ``value`` (None without one), of a file that is cut off what stands before it."""
 
     state: State

@@ -25,8 +25,8 @@ from npu_tui.load.communication import (
     scaled,
     start_ns,
 )
-from npu_tui.load.companion_schema import Document, Reading, Schema, State, find_file
-from npu_tui.load.csv_rows import Blocks, parsed_rows
+from npu_tui.load.companion_schema import JsonFile, Reading, Schema, State, find_file
+from npu_tui.load.csv_rows import CsvBlocks, parsed_rows
 from npu_tui.load.csv_table import read_table
 from npu_tui.load.documents import TOTALS, fits, members_of, read_document, read_operations
 from npu_tui.load.errors import InputError
@@ -63,7 +63,7 @@ class Companions(Struct, frozen=True, dict=True):
         read.
         """
         try:
-            blocks = Blocks(self.folder / name)
+            blocks = CsvBlocks(self.folder / name)
             header = [cell.strip() for cell in blocks.header]
             wanted = [header.index(column) if column in header else -1 for column in columns]
             for block in blocks:
@@ -95,11 +95,11 @@ class Companions(Struct, frozen=True, dict=True):
         """The table of ``schema`` in typed columns, read again each time; what is wrong with it is told with it."""
         return read_table(self.folder, schema, self.survey)
 
-    def communication(self) -> Document:
+    def communication(self) -> JsonFile:
         """The collectives of communication.json: ``value`` is a list of ``Collective``."""
         return read_operations(self.folder / COMMUNICATION, collectives_in, lambda collective: collective.size)
 
-    def matrix(self) -> Document:
+    def matrix(self) -> JsonFile:
         """What communication_matrix.json tells of every pair of ranks: ``value`` is a list of ``MatrixRow``."""
         return read_operations(self.folder / MATRIX, matrix_rows_in, lambda _: ROW)
 
@@ -120,22 +120,22 @@ class Companions(Struct, frozen=True, dict=True):
         return self.folder.resolve().parent
 
     @once
-    def _info(self) -> Document:
+    def _info(self) -> JsonFile:
         try:
             name = next(filter(_INFO.fullmatch, self.survey.names(self.above)), None)
         except OSError:
-            return Document("missing")
-        return Document("missing") if name is None else read_document(self.above / name)
+            return JsonFile("missing")
+        return JsonFile("missing") if name is None else read_document(self.above / name)
 
     @once
-    def _metadata(self) -> Document:
+    def _metadata(self) -> JsonFile:
         return read_document(self.above / "profiler_metadata.json")
 
-    def info_document(self) -> Document:
+    def info_document(self) -> JsonFile:
         """``profiler_info_<rank>.json`` one directory up."""
         return self._info
 
-    def metadata_document(self) -> Document:
+    def metadata_document(self) -> JsonFile:
         """``profiler_metadata.json`` one directory up: groups and environment."""
         return self._metadata
 
@@ -244,7 +244,7 @@ _job_times = msgspec.json.Decoder(dict[str, dict[str, dict[str, _JobOperation]]]
 _job_links = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _JobLink]]]])
 
 
-class Spans(Struct):
+class CollectiveSpans(Struct):
     """Collectives by (step, name, group), their starts and ends in ns since 1970; (n,) each.
 
     ``state`` is what became of communication.json.
@@ -256,7 +256,7 @@ class Spans(Struct):
     state: State = "read"
 
 
-def communication_spans(companions: Companions) -> Spans:
+def communication_spans(companions: Companions) -> CollectiveSpans:
     """Every collective with its times, without a table."""
     places: list[tuple[str, str, str]] = []
     steps = companions.decoded(COMMUNICATION, _job_times)
@@ -270,7 +270,7 @@ def communication_spans(companions: Companions) -> Spans:
                 places.append((step, name, group))
                 bounds.append((begin, begin + elapsed))
         start, end = np.array(bounds, np.int64).reshape(-1, 2).T
-        return Spans(places, start, end, document.state)
+        return CollectiveSpans(places, start, end, document.state)
     rows = []
     for step, kinds in steps.items():
         number = step.removeprefix("step")
@@ -289,7 +289,7 @@ def communication_spans(companions: Companions) -> Spans:
         table, places = table[good], [place for place, usable in zip(places, good.tolist(), strict=True) if usable]
     whole = np.floor(table[:, 0])  # a float of us since 1970 holds no ns: the parts are scaled apart
     start = whole.astype(np.int64) * 1_000 + np.rint((table[:, 0] - whole) * 1e3).astype(np.int64)
-    return Spans(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
+    return CollectiveSpans(places, start, start + np.rint(table[:, 1] * 1e6).astype(np.int64))
 
 
 LinkRow = tuple[str, str, int, int, str, float | None, float | None, str]

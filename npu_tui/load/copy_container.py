@@ -30,7 +30,7 @@ from npu_tui.load.args import JsonArgs
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.find import Source
 from npu_tui.load.unpack import Unpacking
-from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies, always
+from npu_tui.trace.args import ArgReader, CommunicationArgs, SizedCopies, always
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.classes import lane_roles
 from npu_tui.trace.folded_rows import DEEP, folded_row, leaf_row
@@ -223,7 +223,7 @@ class _StoredTrace(msgspec.Struct):
     roles: list[RoleKind]
     folded: dict[int, Rows]
     communication: CommunicationArgs | None
-    copies: Copies | None
+    copies: SizedCopies | None
 
 
 _LATER = ("roles", "folded", "communication", "copies")

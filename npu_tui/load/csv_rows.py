@@ -32,7 +32,7 @@ _BLANK = b" \t\r\n\0"
 _FILLED = re.compile(rb"[^ \t\r\n\0]")
 
 
-class Blocks:
+class CsvBlocks:
     """Iterates over the rows of ``path`` as UTF-8, some megabytes at a time; the header is no row.
 
     Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
@@ -164,7 +164,7 @@ def parsed_rows(text: bytes) -> Iterator[list[str]]:
             continue
 
 
-def ahead(blocks: Blocks) -> Iterator[bytes]:
+def ahead(blocks: CsvBlocks) -> Iterator[bytes]:
     """``blocks``, the next of which is read while one is worked on."""
     with ThreadPoolExecutor(1) as reader:
         pieces = iter(blocks)

@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from npu_tui.load.companion_schema import MISSING, Column, Kind, Reading, Schema, State, column_name, find_file, reason
-from npu_tui.load.csv_rows import Blocks, ahead, parsed_rows
+from npu_tui.load.companion_schema import (
+    MISSING,
+    FileColumn,
+    Kind,
+    Reading,
+    Schema,
+    State,
+    column_name,
+    find_file,
+    reason,
+)
+from npu_tui.load.csv_rows import CsvBlocks, ahead, parsed_rows
 from npu_tui.load.doubles import first_rows
 from npu_tui.load.request_lists import REQUESTS, requests_of
 from npu_tui.load.survey import Survey
@@ -53,7 +63,7 @@ def read_table(folder: Path, schema: Schema, survey: Survey | None = None) -> Re
         name = path.name
         if not path.exists():
             return Reading(name, "missing", empty_frame(schema))
-        blocks = Blocks(path)
+        blocks = CsvBlocks(path)
         if blocks.is_blank:  # also where the quotes of the header are not closed
             return Reading(name, "cut_off" if blocks.cut_off else "empty", empty_frame(schema))
         typed = _Typed(schema, blocks.header)
@@ -164,7 +174,7 @@ class _Typed:
         self._frames: list[pl.DataFrame] = []
         self._requests: list[pl.DataFrame] = []
         known = schema.by_heading()
-        self._columns: list[Column] = []
+        self._columns: list[FileColumn] = []
         self._of_schema = {column.name for column in schema.columns}
         taken: set[str] = set()
         self.wanted: list[int] = []
@@ -172,14 +182,14 @@ class _Typed:
         there = set(map(column_name, header))
         for number, heading in enumerate(header):
             name = column_name(heading)
-            column = known.get(name) or Column(name or f"column_{number}", "text", (heading,))
+            column = known.get(name) or FileColumn(name or f"column_{number}", "text", (heading,))
             if schema.only and (name not in known or column.name in taken):
                 continue
             headings = [*map(column_name, column.headings)]
             if schema.only and not there.isdisjoint(headings[: headings.index(name)]):
                 continue  # a more usual heading stands elsewhere
             if column.name in taken or (name not in known and column.name in self._of_schema):
-                column = Column(f"{column.name}_{number}", column.kind, column.headings)
+                column = FileColumn(f"{column.name}_{number}", column.kind, column.headings)
             taken.add(column.name)
             self._columns.append(column)
             self.wanted.append(number)
@@ -277,7 +287,7 @@ class _Typed:
         cells = cells.with_columns(pl.when(~text.is_in(MISSING)).then(text) for text in texts)
         return {name: self._converted(column, cells[name]) for name, column in column_of.items()}
 
-    def _converted(self, column: Column, text: pl.Series) -> pl.Series:
+    def _converted(self, column: FileColumn, text: pl.Series) -> pl.Series:
         import polars as pl
 
         if column.kind == "text":

@@ -21,7 +21,7 @@ from npu_tui.load.database_links import read_counters, read_links
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.database_texts import Connections, Texts
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
@@ -36,7 +36,7 @@ _FIRST_ROWS = 20_000
 """Of each table, for that picture."""
 
 
-def read_database(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_database(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of the database ``source``; raises as ``load_database``."""
     return load_database(source.path, source.rank, watcher)
 

@@ -19,10 +19,10 @@ from msgspec import Struct
 from npu_tui.load.database_columns import COLLECTIVE, ROW, ROW_BITS, TABLES
 from npu_tui.load.database_device import TASK_TYPES
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
-from npu_tui.load.database_rows import ABSENT, Table, Tables, plain
+from npu_tui.load.database_rows import ABSENT, DatabaseTable, Tables, plain
 from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
 from npu_tui.load.errors import InputError
-from npu_tui.trace.args import Arg, ArgColumn, Matches, always, column_of
+from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, column_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile
@@ -47,9 +47,9 @@ class ArgOf(Struct, frozen=True):
     """An arg of the rows of a table: the columns it is made of and how; None where a row has none."""
 
     columns: tuple[str, ...]
-    made: Callable[[Look, Cells], Any]
+    made: Callable[[CellLookup, Cells], Any]
 
-    def value(self, look: Look, cells: Cells) -> Any:
+    def value(self, look: CellLookup, cells: Cells) -> Any:
         """The arg of a row; None also where a cell is of another kind than its column, such as a word for a number."""
         try:
             return self.made(look, cells)
@@ -57,7 +57,7 @@ class ArgOf(Struct, frozen=True):
             return None
 
 
-class Look:
+class CellLookup:
     """Looks up what the cells of ``tables`` point to; each text is read once."""
 
     def __init__(self, tables: Tables) -> None:
@@ -113,11 +113,11 @@ def _named(column: str, enum: str) -> ArgOf:
     return ArgOf((column,), lambda look, cells: look.named(enum, cells.get(key)))
 
 
-def _only(kind: int, column: str, then: Callable[[Look, Cells], Any]) -> ArgOf:
+def _only(kind: int, column: str, then: Callable[[CellLookup, Cells], Any]) -> ArgOf:
     """An arg of the rows of one kind; tables without kinds have it in every row that has the cell."""
     key = plain(column)
 
-    def value(look: Look, cells: Cells) -> Any:
+    def value(look: CellLookup, cells: Cells) -> Any:
         if cells.get(key) is None or cells.get("type", kind) != kind:
             return None
         return then(look, cells)
@@ -128,7 +128,7 @@ def _only(kind: int, column: str, then: Callable[[Look, Cells], Any]) -> ArgOf:
 def _both(wanted: bool) -> ArgOf:
     """Shapes (``wanted``) or types of the inputs: torch_npu 2.1 to 2.5 writes each into the column of the other."""
 
-    def value(look: Look, cells: Cells) -> str | None:
+    def value(look: CellLookup, cells: Cells) -> str | None:
         shapes, types = look.text(cells.get("inputshapes")), look.text(cells.get("inputdtypes"))
         if shapes is None or types is None:
             return shapes if wanted else types
@@ -139,13 +139,13 @@ def _both(wanted: bool) -> ArgOf:
     return ArgOf(("inputShapes", "inputDtypes"), value)
 
 
-def _stack(look: Look, cells: Cells) -> str | None:
+def _stack(look: CellLookup, cells: Cells) -> str | None:
     frames = look.all_cells("PYTORCH_CALLCHAINS", "id", cells["callchainid"])
     frames.sort(key=lambda frame: frame.get("stackdepth") or 0)
     return FRAMES.join(look.text(frame.get("stack")) or "" for frame in frames) or None
 
 
-def _correlation(look: Look, cells: Cells) -> Any:
+def _correlation(look: CellLookup, cells: Cells) -> Any:
     connection = look.cells("CONNECTION_IDS", "id", cells["connectionid"])
     return connection.get("connectionid", cells["connectionid"])
 
@@ -158,14 +158,14 @@ def _of_task(column: str) -> ArgOf:
     )
 
 
-def _bandwidth(look: Look, cells: Cells) -> float | None:
+def _bandwidth(look: CellLookup, cells: Cells) -> float | None:
     """Bytes per nanosecond, as msprof computes it where it does not keep it."""
     task = look.cells("TASK", "globalTaskId", cells.get("globaltaskid"))
     size, lasted = cells.get("size"), (task.get("endns") or 0) - (task.get("startns") or 0)
     return size / lasted if isinstance(size, int) and size >= 0 and lasted > 0 else None
 
 
-def _task_type(look: Look, cells: Cells) -> str | None:
+def _task_type(look: CellLookup, cells: Cells) -> str | None:
     """What the host knows of the task, in the words of a text trace."""
     known = look.text(look.cells("COMPUTE_TASK_INFO", "globalTaskId", cells.get("globaltaskid")).get("tasktype"))
     word = known if known and known != NOT_APPLICABLE else look.text(cells.get("tasktype"))
@@ -173,7 +173,7 @@ def _task_type(look: Look, cells: Cells) -> str | None:
 
 
 def _copied(what: str) -> ArgOf:
-    def value(look: Look, cells: Cells) -> Any:
+    def value(look: CellLookup, cells: Cells) -> Any:
         info = look.cells("MEMCPY_INFO", "globalTaskId", cells.get("globaltaskid"))
         if not info:
             return None
@@ -186,11 +186,11 @@ def _copied(what: str) -> ArgOf:
     return ArgOf(("globalTaskId", "startNs", "endNs"), value)
 
 
-def _call(look: Look, cells: Cells) -> str | None:
+def _call(look: CellLookup, cells: Cells) -> str | None:
     return look.text(cells.get("name"))
 
 
-def _item(look: Look, cells: Cells) -> str | None:
+def _item(look: CellLookup, cells: Cells) -> str | None:
     """What a call is about: the kernel that a node launches, the work of the library of collectives."""
     if cells.get("type") == COLLECTIVE:
         return _call(look, cells)
@@ -264,7 +264,7 @@ ARGS: dict[str, dict[str, ArgOf]] = {
 """The args of the rows of each table, by the names of a text trace."""
 
 
-def columns_of(table: Table, args: dict[str, ArgOf]) -> list[str]:
+def columns_of(table: DatabaseTable, args: dict[str, ArgOf]) -> list[str]:
     """The columns of ``table``, by their plain names, that ``args`` are made of."""
     wanted = dict.fromkeys(plain(column) for arg in args.values() for column in arg.columns)
     return [column for column in wanted if column in table.columns]
@@ -316,7 +316,7 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
         """The same as columns."""
         return [column_of(values) for values in self.many(ordinals, keys)]
 
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which rows match, batch by batch; only args of a name that is asked for are looked at."""
 
         def asked(args: dict[str, ArgOf]) -> dict[str, ArgOf]:
@@ -332,10 +332,10 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
                 for in_batch, args, rows in self._rows(look, batch, asked):
                     matching = (_matches(_values(look, args, cells), wanted) for cells in rows)
                     places += [first + place for place, matches in zip(in_batch, matching, strict=True) if matches]
-                yield Matches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
+                yield ScanMatches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
 
     @contextmanager
-    def _opened(self) -> Iterator[Look]:
+    def _opened(self) -> Iterator[CellLookup]:
         """The database while args are read. Raises ``InputError`` if it is gone or is not the one that was loaded."""
         path = Path(self.file.path)
         try:
@@ -346,7 +346,7 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
             raise self._changed()
         with opened(path) as database:
             try:
-                yield Look(Tables(database))
+                yield CellLookup(Tables(database))
             except UNREADABLE as error:
                 why = str(error) or type(error).__name__
                 raise InputError(message("input.db_row", path=self.path, why=why)) from error
@@ -355,7 +355,7 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
         return InputError(message("input.db_changed", path=self.path))
 
     def _rows(
-        self, look: Look, ordinals: I64, chosen: Callable[[dict[str, ArgOf]], dict[str, ArgOf]]
+        self, look: CellLookup, ordinals: I64, chosen: Callable[[dict[str, ArgOf]], dict[str, ArgOf]]
     ) -> Iterator[tuple[list[int], dict[str, ArgOf], list[Cells]]]:
         """By table the places of its ``ordinals``, those of its args that ``chosen`` wants, and the rows."""
         chunks = self.chunks
@@ -378,7 +378,7 @@ def _chosen(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, ArgOf]:
     return {name: arg for name, arg in args.items() if name in names}
 
 
-def _values(look: Look, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
+def _values(look: CellLookup, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
     values = ((name, arg.value(look, cells)) for name, arg in args.items())
     return {name: value for name, value in values if value is not None}
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.load.database_rows import Rows, Tables, plain
+from npu_tui.load.database_rows import DatabaseRows, Tables, plain
 from npu_tui.load.database_texts import enumeration
 from npu_tui.load.json_columns import SOURCE, TARGET
 from npu_tui.load.json_reader import WholeColumns
@@ -102,7 +102,7 @@ class DatabaseColumns(WholeColumns):
         self._link = 0
         self._pids: dict[tuple[str, int, int], int] = {}
 
-    def events(self, rows: Rows) -> I64:
+    def events(self, rows: DatabaseRows) -> I64:
         """The ordinals of ``rows`` as events; (n,). They are taken in once."""
         number = rows.number
         begins = np.flatnonzero(np.diff(number, prepend=number[:1] - 2) != 1)

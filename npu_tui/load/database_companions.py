@@ -17,13 +17,13 @@ import numpy.typing as npt
 import orjson
 from msgspec.structs import replace
 
-from npu_tui.load.communication import Collective, MatrixRow, Place, Transport, matrix_row, number_of
-from npu_tui.load.companion_schema import STEPS, Document, Reading, Schema, column_name, reason
+from npu_tui.load.communication import MatrixRow, Place, Transport, WrittenCollective, matrix_row, number_of
+from npu_tui.load.companion_schema import STEPS, JsonFile, Reading, Schema, column_name, reason
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
 from npu_tui.load.database_columns import COLLECTIVE
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
-from npu_tui.load.database_rows import ABSENT, Rows, Tables
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
 from npu_tui.load.database_texts import (
     Texts,
     chosen,
@@ -118,14 +118,14 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     return columns | {name: joined(values) for name, values in _measured(tables, texts, known["globalTaskId"]).items()}
 
 
-def _lasting(rows: Rows) -> npt.NDArray[np.bool_]:
+def _lasting(rows: DatabaseRows) -> npt.NDArray[np.bool_]:
     """Which of ``rows`` have a start and an end after it."""
     start, end = rows.time("startNs"), rows.time("endNs")
     lasting: npt.NDArray[np.bool_] = (start != INVALID) & (start <= end)
     return lasting
 
 
-def _kinds(tables: Tables, texts: Texts, ops: Rows) -> dict[str, pl.Series]:
+def _kinds(tables: Tables, texts: Texts, ops: DatabaseRows) -> dict[str, pl.Series]:
     """Type and core of the collectives."""
     import polars as pl
 
@@ -349,33 +349,33 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         reading = table_of_columns(schema, names[0], columns.value or {})
         return replace(reading, state="cut_off") if columns.state == "cut_off" else reading
 
-    def communication(self) -> Document:
+    def communication(self) -> JsonFile:
         """The collectives of ``CommAnalyzerTime`` and ``CommAnalyzerBandwidth``, else those of the file."""
         return self._analyzed(_collectives_of, super().communication())
 
-    def matrix(self) -> Document:
+    def matrix(self) -> JsonFile:
         """The rows of ``CommAnalyzerMatrix``, else those of the file."""
         return self._analyzed(_matrix_rows_of, super().matrix())
 
-    def _analyzed(self, make: Callable[[Tables], list[Any]], file: Document) -> Document:
+    def _analyzed(self, make: Callable[[Tables], list[Any]], file: JsonFile) -> JsonFile:
         """What ``make`` makes of ``analysis.db``, else of the database itself, else the ``file``."""
         analysis, database = (with_tables(path, make) for path in (self.folder / _ANALYSIS, self.path))
         for document in (analysis, database):
             if document.value:
                 return document
         if analysis.state in ("unreadable", "cut_off") and file.state == "missing":
-            return Document(analysis.state, why=f"{_ANALYSIS}: {analysis.why}")
+            return JsonFile(analysis.state, why=f"{_ANALYSIS}: {analysis.why}")
         return file
 
     def decoded(self, name: str, decoder: msgspec.json.Decoder[T]) -> T | None:
         """None: what the databases hold is no file."""
         return None
 
-    def metadata_document(self) -> Document:
+    def metadata_document(self) -> JsonFile:
         """Groups and environment: of ``profiler_metadata.json``, else those that the database keeps."""
         document = super().metadata_document()
         metadata = with_tables(self.path, _metadata).value if document.value is None else None
-        return document if metadata is None else Document("read", metadata)
+        return document if metadata is None else JsonFile("read", metadata)
 
     @once
     def chip(self) -> str | None:
@@ -398,15 +398,15 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         return stems or set()
 
     @once
-    def _steps(self) -> Document:
+    def _steps(self) -> JsonFile:
         """The rows of ``StepTraceTime`` in ``analysis.db`` as texts, by the columns of the schema of steps."""
         return with_tables(self.folder / _ANALYSIS, _step_texts)
 
 
-def with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
+def with_tables(path: Path, make: Callable[[Tables], Any]) -> JsonFile:
     """What ``make`` makes of the tables at ``path``, and whether all of them could be read."""
     if not path.exists():
-        return Document("missing")
+        return JsonFile("missing")
     try:
         with opened(path) as database:
             tables = Tables(database)
@@ -414,10 +414,10 @@ def with_tables(path: Path, make: Callable[[Tables], Any]) -> Document:
             lost = bool(tables.damaged)
     except InputError as error:
         usual = _NO_BYTE if error.message.code == "input.empty" else _NO_DATABASE
-        return Document("unreadable", why=str(error.message.args.get("why", usual)))
+        return JsonFile("unreadable", why=str(error.message.args.get("why", usual)))
     except (OSError, *UNREADABLE) as error:
-        return Document("unreadable", why=reason(error))
-    return Document("cut_off" if lost else "read" if value else "empty", value, why=_LOST if lost else "")
+        return JsonFile("unreadable", why=reason(error))
+    return JsonFile("cut_off" if lost else "read" if value else "empty", value, why=_LOST if lost else "")
 
 
 def plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
@@ -459,18 +459,18 @@ def _by_step(places: Iterable[Place]) -> list[Place]:
     return sorted(order, key=lambda place: (steps[place[0]], kinds[place[1]]))
 
 
-def _collectives_of(tables: Tables) -> list[Collective]:
+def _collectives_of(tables: Tables) -> list[WrittenCollective]:
     """Times and bandwidths of collectives."""
-    collectives: dict[Place, Collective] = {}
+    collectives: dict[Place, WrittenCollective] = {}
     for cells in plain_rows(tables, "CommAnalyzerTime"):
         place = _place_of(cells)
         spans = tuple(cells.get(column) for column in _SPANS)
         _, transit, *waiting, _ = (number_of(span) or 0 for span in spans)
         wait, synchronization = (round(span / (span + transit), 4) if span + transit else 0 for span in waiting)
-        collectives[place] = Collective(place, cells.get("starttimestamp"), spans, wait, synchronization)
+        collectives[place] = WrittenCollective(place, cells.get("starttimestamp"), spans, wait, synchronization)
     for cells in plain_rows(tables, "CommAnalyzerBandwidth"):
         place = _place_of(cells)
-        transports = collectives.setdefault(place, Collective(place)).transports
+        transports = collectives.setdefault(place, WrittenCollective(place)).transports
         transport = transports.setdefault(
             str(cells.get("transporttype")),
             Transport(

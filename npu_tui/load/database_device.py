@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from npu_tui.load.database_columns import DatabaseColumns, Ends
 from npu_tui.load.database_host import valid_connections
-from npu_tui.load.database_rows import ABSENT, Rows, Tables
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
 from npu_tui.load.database_texts import NOT_APPLICABLE, Texts, enumeration, matched, numbered
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I32, I64, Bools
@@ -113,7 +113,7 @@ class _Known(Struct):
         return _Known(self.there[kept], {name: values[kept] for name, values in self.columns.items()}, self.lost)
 
 
-def _known(tables: Tables, name: str, tasks: Rows, *columns: str) -> _Known:
+def _known(tables: Tables, name: str, tasks: DatabaseRows, *columns: str) -> _Known:
     rows = tables.select(name, ("globalTaskId", *columns))
     ids, known = rows["globalTaskId"], tasks["globalTaskId"]
     at = matched(ids, known)
@@ -123,7 +123,7 @@ def _known(tables: Tables, name: str, tasks: Rows, *columns: str) -> _Known:
     return _Known(at >= 0, last, lost)
 
 
-def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
+def _parents(rows: DatabaseRows, connection: I64, is_kernel: Bools) -> Bools:
     """Which tasks only stand for others: FFTS+ tasks whose subtasks, which have a context, are there; (n,)."""
     context = rows["contextId"]
     undivided = (context == NO_CONTEXT) | (context < 0)
@@ -139,7 +139,7 @@ def _parents(rows: Rows, connection: I64, is_kernel: Bools) -> Bools:
     return is_parent
 
 
-def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: Rows, known: list[_Known]) -> I32:
+def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: DatabaseRows, known: list[_Known]) -> I32:
     """The codes of task types in the words of a text trace; (n,)."""
     codes = whole.task_types
 
@@ -165,7 +165,7 @@ def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: Rows
     return task_type
 
 
-def _streams(whole: DatabaseColumns, rows: Rows) -> I32:
+def _streams(whole: DatabaseColumns, rows: DatabaseRows) -> I32:
     """The thread codes of the streams; (n,)."""
     devices, place = numbered(np.maximum(rows["deviceId"], 0))
     thread = np.zeros(len(rows), np.int32)
@@ -182,7 +182,7 @@ _MOST_PLANES = 1 << 12
 """Level 0 writes 4294967295 or 65534 for a plane."""
 
 
-class Collectives(Struct):
+class GroupCollectives(Struct):
     """Collectives of all groups; (n,) each."""
 
     ends: Ends
@@ -191,7 +191,7 @@ class Collectives(Struct):
     connection: I64
 
 
-class _Lanes(Struct):
+class _GroupLanes(Struct):
     """The lanes of groups on their devices: each group has a block of thread numbers, its own lane and its planes."""
 
     whole: DatabaseColumns
@@ -209,7 +209,9 @@ class _Lanes(Struct):
         return self.whole.thread(self.whole.process(self.process, device), tid, f"Plane {plane}")
 
 
-def read_collectives(tables: Tables, texts: Texts, whole: DatabaseColumns, tasks: Tasks | None) -> Collectives | None:
+def read_collectives(
+    tables: Tables, texts: Texts, whole: DatabaseColumns, tasks: Tasks | None
+) -> GroupCollectives | None:
     """Take the collectives and their tasks in; None without any collective."""
     ops, parts = _ops(tables, tasks), _parts(tables, tasks)
     if not len(ops.rows) and not len(parts.rows):
@@ -221,19 +223,19 @@ def read_collectives(tables: Tables, texts: Texts, whole: DatabaseColumns, tasks
     return collectives
 
 
-class _Placed(Struct):
+class _PlacedRows(Struct):
     """Rows with the device they belong to and their times; (n,) each."""
 
-    rows: Rows
+    rows: DatabaseRows
     device: I64
     start: I64
     end: I64
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> _Placed:
-        return _Placed(self.rows.where(kept), self.device[kept], self.start[kept], self.end[kept])
+    def where(self, kept: npt.NDArray[np.bool_]) -> _PlacedRows:
+        return _PlacedRows(self.rows.where(kept), self.device[kept], self.start[kept], self.end[kept])
 
 
-def _ops(tables: Tables, tasks: Tasks | None) -> _Placed:
+def _ops(tables: Tables, tasks: Tasks | None) -> _PlacedRows:
     rows = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
     device = rows["deviceId"]
     if tasks is not None and not tables.has_column("COMMUNICATION_OP", "deviceId"):
@@ -241,23 +243,23 @@ def _ops(tables: Tables, tasks: Tasks | None) -> _Placed:
         at = matched(tasks.all_connection, valid_connections(rows["connectionId"]))
         usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
         device = np.where(at >= 0, tasks.all_device[at], usual)
-    return _Placed(rows, np.maximum(device, 0), rows.time("startNs"), rows.time("endNs"))
+    return _PlacedRows(rows, np.maximum(device, 0), rows.time("startNs"), rows.time("endNs"))
 
 
-def _parts(tables: Tables, tasks: Tasks | None) -> _Placed:
+def _parts(tables: Tables, tasks: Tasks | None) -> _PlacedRows:
     """The tasks of collectives on a plane, with the times of their device tasks."""
     rows = tables.select("COMMUNICATION_TASK_INFO", ("globalTaskId", "taskType", "planeId", "groupName"))
     if tasks is None or not len(rows):
         nothing = np.zeros(0, np.int64)
-        return _Placed(rows.where(nothing), nothing, nothing, nothing)
+        return _PlacedRows(rows.where(nothing), nothing, nothing, nothing)
     plane = rows["planeId"]
     rows = rows.where((plane >= 0) & (plane < _MOST_PLANES))
     at = matched(tasks.all_task_id, rows["globalTaskId"])
     rows, at = rows.where(at >= 0), at[at >= 0]
-    return _Placed(rows, tasks.all_device[at], tasks.all_start[at], tasks.all_end[at])
+    return _PlacedRows(rows, tasks.all_device[at], tasks.all_start[at], tasks.all_end[at])
 
 
-def _lanes(whole: DatabaseColumns, process: str, *placed: _Placed) -> _Lanes:
+def _lanes(whole: DatabaseColumns, process: str, *placed: _PlacedRows) -> _GroupLanes:
     """Groups in the order of their first collective; a block of threads is as long as the group has planes."""
     begun: dict[tuple[int, int], int] = {}
     planes: dict[tuple[int, int], int] = {}
@@ -272,7 +274,7 @@ def _lanes(whole: DatabaseColumns, process: str, *placed: _Placed) -> _Lanes:
             begun[group] = min(begun.get(group, start), start)
             if "planeId" in rows.rows.columns:
                 planes[group] = max(planes.get(group, 1), int(rows.rows["planeId"][of_group].max()) + 1)
-    lanes = _Lanes(whole, process, {}, {})
+    lanes = _GroupLanes(whole, process, {}, {})
     count: dict[int, int] = {}
     free: dict[int, int] = {}
     for group in sorted(begun, key=lambda group: (begun[group], group)):
@@ -283,7 +285,7 @@ def _lanes(whole: DatabaseColumns, process: str, *placed: _Placed) -> _Lanes:
     return lanes
 
 
-def _read_ops(texts: Texts, whole: DatabaseColumns, lanes: _Lanes, ops: _Placed) -> Collectives:
+def _read_ops(texts: Texts, whole: DatabaseColumns, lanes: _GroupLanes, ops: _PlacedRows) -> GroupCollectives:
     rows = ops.rows
     thread = _by_lane(ops, [rows["groupName"]], lanes.group)
     event = whole.events(rows)
@@ -291,17 +293,17 @@ def _read_ops(texts: Texts, whole: DatabaseColumns, lanes: _Lanes, ops: _Placed)
     names = texts.codes(rows["opName"], whole.names)
     category = whole.categories[""]
     whole.slices(event, thread, ops.start, ops.end, names, category, connection=connection)
-    return Collectives(Ends(thread, ops.start), ops.end, ops.device, connection)
+    return GroupCollectives(Ends(thread, ops.start), ops.end, ops.device, connection)
 
 
-def _read_parts(texts: Texts, whole: DatabaseColumns, lanes: _Lanes, parts: _Placed) -> None:
+def _read_parts(texts: Texts, whole: DatabaseColumns, lanes: _GroupLanes, parts: _PlacedRows) -> None:
     rows = parts.rows
     thread = _by_lane(parts, [rows["groupName"], rows["planeId"]], lanes.plane)
     names = texts.codes(rows["taskType"], whole.names)
     whole.slices(whole.events(rows), thread, parts.start, parts.end, names, whole.categories[""])
 
 
-def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I32:
+def _by_lane(placed: _PlacedRows, columns: list[I64], lane: Callable[..., int]) -> I32:
     """The thread codes that ``lane`` gives for a device and the values of ``columns``; (n,)."""
     distinct = [numbered(values) for values in (placed.device, *columns)]
     key = np.zeros(len(placed.device), np.int64)
@@ -321,7 +323,9 @@ def _by_lane(placed: _Placed, columns: list[I64], lane: Callable[..., int]) -> I
 NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
-def read_overlap(tables: Tables, whole: DatabaseColumns, tasks: Tasks | None, collectives: Collectives | None) -> None:
+def read_overlap(
+    tables: Tables, whole: DatabaseColumns, tasks: Tasks | None, collectives: GroupCollectives | None
+) -> None:
     """Take the four lanes of every device in."""
     if not _recorded(tables, whole):
         _computed(whole, tasks, collectives)
@@ -339,7 +343,7 @@ def _recorded(tables: Tables, whole: DatabaseColumns) -> bool:
     return len(rows) > 0
 
 
-def _computed(whole: DatabaseColumns, tasks: Tasks | None, collectives: Collectives | None) -> None:
+def _computed(whole: DatabaseColumns, tasks: Tasks | None, collectives: GroupCollectives | None) -> None:
     """Unions and differences of kernels and collectives, from the first of them to the last."""
     nothing = np.zeros(0, np.int64)
     devices = np.zeros(0, np.int64) if tasks is None else tasks.device

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.database_columns import COLLECTIVE, DatabaseColumns, Ends
-from npu_tui.load.database_rows import ABSENT, Rows, Tables
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
 from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, per_value, stack_codes
 from npu_tui.trace.arrays import I32, I64, Bools
 
@@ -24,7 +24,7 @@ _PYTHON_FILE = ".py("
 _STEP = "ProfilerStep#"
 
 
-class Calls(Struct):
+class HostCalls(Struct):
     """Slices of the host with what links need of them; (n,) each.
 
     ``connection`` is -1 for none; ``kind`` is one of ``OP``, ``QUEUE``, ... or the level of a call of CANN.
@@ -41,12 +41,12 @@ class Calls(Struct):
         return len(self.kind)
 
 
-class Host(Struct):
+class HostRows(Struct):
     """What was found on the host: calls of the framework, of CANN, and marks."""
 
-    framework: list[Calls] = []
-    cann: list[Calls] = []
-    marks: list[Calls] = []
+    framework: list[HostCalls] = []
+    cann: list[HostCalls] = []
+    marks: list[HostCalls] = []
 
 
 def valid_connections(values: I64) -> I64:
@@ -54,9 +54,9 @@ def valid_connections(values: I64) -> I64:
     return np.where((values < 0) | (values == _NO_CONNECTION), ABSENT, values)
 
 
-def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str) -> Host:
+def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str) -> HostRows:
     """Take the slices of the host in; ``python`` is the name of the framework's process."""
-    host = Host()
+    host = HostRows()
     stacks = None
     for name in ("PYTORCH_API", "CANN_API", "API"):
         if name == "API" and host.cann:
@@ -79,7 +79,7 @@ def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections:
     return host
 
 
-def _older_kinds(rows: Rows, texts: Texts, name: str) -> I64:
+def _older_kinds(rows: DatabaseRows, texts: Texts, name: str) -> I64:
     """What each row is in tables that have no column ``type``: their names and stacks tell."""
     if name != "PYTORCH_API":
         return np.full(len(rows), max(_LEVELS), np.int64)
@@ -105,14 +105,14 @@ def _threads(whole: DatabaseColumns, pid_name: str, global_tid: I64, last: I64 |
 
 
 def _framework(
-    rows: Rows,
+    rows: DatabaseRows,
     kind: I64,
     texts: Texts,
     whole: DatabaseColumns,
     connections: Connections,
     stacks: tuple[I64, I32],
     python: str,
-) -> Calls:
+) -> HostCalls:
     queue = kind == QUEUE
     dequeue = np.zeros(len(rows), np.bool_)
     dequeue[queue] = texts.which(rows["name"][queue], lambda word: word.startswith("Dequeue"))
@@ -134,10 +134,10 @@ def _framework(
     name = texts.codes(rows["name"], whole.names)
     whole.slices(event, thread, start, end, name, category, correlation=correlation, stack=stack)
     tid = rows["globalTid"]
-    return Calls(Ends(thread, start), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid)
+    return HostCalls(Ends(thread, start), end, kind, np.where(queue, correlation, rows["connectionId"]), dequeue, tid)
 
 
-def _cann(rows: Rows, kind: I64, texts: Texts, whole: DatabaseColumns, levels: dict[int, str]) -> Calls:
+def _cann(rows: DatabaseRows, kind: I64, texts: Texts, whole: DatabaseColumns, levels: dict[int, str]) -> HostCalls:
     prefixes = {**_LEVELS, COLLECTIVE: "Hccl@" if whole.is_older else "Communication@"}
     name = np.zeros(len(rows), np.int32)
     for level in np.unique(kind).tolist():
@@ -148,10 +148,10 @@ def _cann(rows: Rows, kind: I64, texts: Texts, whole: DatabaseColumns, levels: d
     thread = _threads(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     whole.slices(event, thread, start, end, name, whole.categories[""], connection=connection)
-    return Calls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
+    return HostCalls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
 
 
-def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: Host) -> None:
+def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: HostRows) -> None:
     """Marks and ranges of mstx on the host, with the links to their twins on the device."""
     rows = tables.select("MSTX_EVENTS", ("startNs", "endNs", "message", "globalTid", "connectionId"))
     if not len(rows):
@@ -163,7 +163,7 @@ def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: Host) -> 
     whole.slices(event, thread, start, end, name, whole.categories[""], connection=connection)
     kind = np.full(len(rows), MARK, np.int64)
     nothing = np.zeros(len(rows), np.bool_)
-    host.marks.append(Calls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
+    host.marks.append(HostCalls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
 
 
 def _others(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.database_columns import DatabaseColumns, Ends
-from npu_tui.load.database_device import Collectives, Tasks
-from npu_tui.load.database_host import OP, QUEUE, Calls, Host
-from npu_tui.load.database_rows import Rows, Table, Tables, plain
+from npu_tui.load.database_device import GroupCollectives, Tasks
+from npu_tui.load.database_host import OP, QUEUE, HostCalls, HostRows
+from npu_tui.load.database_rows import DatabaseRows, DatabaseTable, Tables, plain
 from npu_tui.load.database_texts import Connections, Texts, expanded, matched, numbered
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import F64, I64
@@ -24,7 +24,11 @@ MARKS = "MsTx"
 
 
 def read_links(
-    whole: DatabaseColumns, host: Host, connections: Connections, tasks: Tasks | None, collectives: Collectives | None
+    whole: DatabaseColumns,
+    host: HostRows,
+    connections: Connections,
+    tasks: Tasks | None,
+    collectives: GroupCollectives | None,
 ) -> None:
     """Take the links in: task queue, forward to backward, host to device, operation to device."""
     framework = _together(host.framework)
@@ -48,11 +52,11 @@ def read_links(
         _operations(whole, framework, connections, ends, connection, cann, launches)
 
 
-def _together(calls: list[Calls]) -> Calls | None:
+def _together(calls: list[HostCalls]) -> HostCalls | None:
     """All ``calls`` as one; None without any."""
     if len(calls) < 2:
         return calls[0] if calls else None
-    return Calls(
+    return HostCalls(
         Ends(
             np.concatenate([of_table.ends.thread for of_table in calls]),
             np.concatenate([of_table.ends.time for of_table in calls]),
@@ -64,7 +68,7 @@ def _together(calls: list[Calls]) -> Calls | None:
     )
 
 
-def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends, I64] | None:
+def _targets(tasks: Tasks | None, collectives: GroupCollectives | None) -> tuple[Ends, I64] | None:
     """What launches lead to, by time, and the connection ids: linked tasks and collectives as a whole."""
     targets: list[tuple[Ends, I64]] = []
     if tasks is not None:
@@ -85,7 +89,7 @@ def _targets(tasks: Tasks | None, collectives: Collectives | None) -> tuple[Ends
     return ends[order], np.concatenate([connection for _, connection in targets])[order]
 
 
-def _queues(whole: DatabaseColumns, calls: Calls) -> None:
+def _queues(whole: DatabaseColumns, calls: HostCalls) -> None:
     """From each enqueue to the dequeue with the same number."""
     queue = calls.kind == QUEUE
     source, target = np.flatnonzero(queue & ~calls.is_dequeue), np.flatnonzero(queue & calls.is_dequeue)
@@ -95,7 +99,7 @@ def _queues(whole: DatabaseColumns, calls: Calls) -> None:
     whole.links(TASK_QUEUE, number, calls.ends[source[paired]], calls.ends[target[at[paired]]])
 
 
-def _backward(whole: DatabaseColumns, calls: Calls, connections: Connections) -> None:
+def _backward(whole: DatabaseColumns, calls: HostCalls, connections: Connections) -> None:
     """From each forward operation to the backward one on another thread that shares a number with it."""
     place, value = _operation_numbers(calls, connections)
     if not len(place):
@@ -107,7 +111,7 @@ def _backward(whole: DatabaseColumns, calls: Calls, connections: Connections) ->
     whole.links(FORWARD_BACKWARD, np.arange(len(first)), calls.ends[place[first]], calls.ends[place[first + 1]])
 
 
-def _operation_numbers(calls: Calls, connections: Connections) -> tuple[I64, I64]:
+def _operation_numbers(calls: HostCalls, connections: Connections) -> tuple[I64, I64]:
     """All pairs of an operation and a number of it."""
     ops = np.flatnonzero((calls.kind == OP) & (calls.connection >= 0))
     place, value = connections.all_of(calls.connection[ops])
@@ -116,11 +120,11 @@ def _operation_numbers(calls: Calls, connections: Connections) -> tuple[I64, I64
 
 def _operations(
     whole: DatabaseColumns,
-    calls: Calls,
+    calls: HostCalls,
     connections: Connections,
     ends: Ends,
     connection: I64,
-    cann: Calls | None,
+    cann: HostCalls | None,
     launches: tuple[I64, I64],
 ) -> None:
     """From each operation to what it launched, the first slice of each launch.
@@ -143,7 +147,7 @@ def _operations(
     whole.links(ASYNC_NPU, np.arange(len(place)), calls.ends[place], ends[target])
 
 
-def _owners(calls: Calls, tid: I64, time: I64) -> I64:
+def _owners(calls: HostCalls, tid: I64, time: I64) -> I64:
     """The operation that a launch on thread ``tid`` at ``time`` belongs to, -1 for none; (n,).
 
     A launch inside a dequeue belongs to the operation around the enqueue with the same number, any other to the
@@ -164,7 +168,7 @@ def _owners(calls: Calls, tid: I64, time: I64) -> I64:
     return np.where(~queued | (at >= 0), _innermost(calls, ops, tid, time), -1)
 
 
-def _innermost(calls: Calls, among: I64, tid: I64, time: I64) -> I64:
+def _innermost(calls: HostCalls, among: I64, tid: I64, time: I64) -> I64:
     """The innermost of the slices ``among`` that is open at ``time`` on thread ``tid``, -1 without one; (n,)."""
     among = among[calls.ends.time[among] != INVALID]
     if not len(among):
@@ -181,7 +185,7 @@ def _innermost(calls: Calls, among: I64, tid: I64, time: I64) -> I64:
 _KB, _MB, _PERCENT = 1 / 1024, 1 / (1 << 20), 0.01
 
 
-class Curve(Struct, frozen=True):
+class CurveValue(Struct, frozen=True):
     """One value of a row: ``name`` and ``key`` of the curve (with the columns in braces), its columns (summed), and
     what to multiply with.
 
@@ -199,47 +203,48 @@ class SampleTable(Struct, frozen=True):
     """A table of samples: its layer, its curves, the columns that tell rows apart, and those of them that are texts."""
 
     layer: str
-    curves: tuple[Curve, ...]
+    curves: tuple[CurveValue, ...]
     apart: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
 
-def _port(way: str, columns: str) -> tuple[Curve, ...]:
+def _port(way: str, columns: str) -> tuple[CurveValue, ...]:
     """The curves of a network port: ``way`` is Rx or Tx."""
     name = f"Port {{funcId}}/{way}"
     return (
-        Curve(name, f"{way} Bandwidth(MB/s)", (f"{columns}ByteRate",), _MB),
-        Curve(name, f"{way} Packets/s", (f"{columns}PacketRate",)),
-        Curve(name, f"{way} Errors", (f"{columns}Errors",)),
-        Curve(name, f"{way} Dropped", (f"{columns}Dropped",)),
+        CurveValue(name, f"{way} Bandwidth(MB/s)", (f"{columns}ByteRate",), _MB),
+        CurveValue(name, f"{way} Packets/s", (f"{columns}PacketRate",)),
+        CurveValue(name, f"{way} Errors", (f"{columns}Errors",)),
+        CurveValue(name, f"{way} Dropped", (f"{columns}Dropped",)),
     )
 
 
 _NETWORK = (*_port("Rx", "rx"), *_port("Tx", "tx"))
 
 KNOWN: dict[str, SampleTable] = {
-    "AICORE_FREQ": SampleTable("AI Core Freq", (Curve("AI Core Freq", "MHz", ("freq",)),)),
+    "AICORE_FREQ": SampleTable("AI Core Freq", (CurveValue("AI Core Freq", "MHz", ("freq",)),)),
     "NPU_MEM": SampleTable(
         "NPU MEM",
         (
-            Curve("{type}/DDR", "KB", ("ddr",), _KB),
-            Curve("{type}/HBM", "KB", ("hbm",), _KB),
-            Curve("{type}/Memory", "KB", ("ddr", "hbm"), _KB),
+            CurveValue("{type}/DDR", "KB", ("ddr",), _KB),
+            CurveValue("{type}/HBM", "KB", ("hbm",), _KB),
+            CurveValue("{type}/Memory", "KB", ("ddr", "hbm"), _KB),
         ),
         ("type",),
         ("type",),
     ),
     "HBM": SampleTable(
-        "HBM", (Curve("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
+        "HBM", (CurveValue("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
     ),
     "DDR": SampleTable(
-        "DDR", (Curve("DDR/Read", "Read(MB/s)", ("read",), _MB), Curve("DDR/Write", "Write(MB/s)", ("write",), _MB))
+        "DDR",
+        (CurveValue("DDR/Read", "Read(MB/s)", ("read",), _MB), CurveValue("DDR/Write", "Write(MB/s)", ("write",), _MB)),
     ),
     "LLC": SampleTable(
         "LLC",
         (
-            Curve("LLC {llcId} {mode}/Throughput", "Throughput(MB/s)", ("throughput",), _MB),
-            Curve("LLC {llcId} {mode}/Hit Rate", "Hit Rate(%)", ("hitRate",), _PERCENT),
+            CurveValue("LLC {llcId} {mode}/Throughput", "Throughput(MB/s)", ("throughput",), _MB),
+            CurveValue("LLC {llcId} {mode}/Hit Rate", "Hit Rate(%)", ("hitRate",), _PERCENT),
         ),
         ("llcId", "mode"),
         ("mode",),
@@ -247,32 +252,33 @@ KNOWN: dict[str, SampleTable] = {
     "SOC_BANDWIDTH_LEVEL": SampleTable(
         "Stars Soc Info",
         (
-            Curve("Mata Bw Level", "Mata Bw Level", ("mataBwLevel",)),
-            Curve("L2 Buffer Bw Level", "L2 Buffer Bw Level", ("l2BufferBwLevel",)),
+            CurveValue("Mata Bw Level", "Mata Bw Level", ("mataBwLevel",)),
+            CurveValue("L2 Buffer Bw Level", "L2 Buffer Bw Level", ("l2BufferBwLevel",)),
         ),
     ),
     "ACC_PMU": SampleTable(
         "Acc PMU",
         (
-            Curve("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
-            Curve("write_bandwidth", "value", ("writeBwLevel",), instance="acc_id {accId}"),
-            Curve("read_ost", "value", ("readOstLevel",), instance="acc_id {accId}"),
-            Curve("write_ost", "value", ("writeOstLevel",), instance="acc_id {accId}"),
+            CurveValue("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
+            CurveValue("write_bandwidth", "value", ("writeBwLevel",), instance="acc_id {accId}"),
+            CurveValue("read_ost", "value", ("readOstLevel",), instance="acc_id {accId}"),
+            CurveValue("write_ost", "value", ("writeOstLevel",), instance="acc_id {accId}"),
         ),
         ("accId",),
     ),
     "QOS": SampleTable(
-        "QoS", (Curve("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
+        "QoS", (CurveValue("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
     ),
     "HCCS": SampleTable(
-        "HCCS", (Curve("Tx", "Tx(MB/s)", ("txThroughput",), _MB), Curve("Rx", "Rx(MB/s)", ("rxThroughput",), _MB))
+        "HCCS",
+        (CurveValue("Tx", "Tx(MB/s)", ("txThroughput",), _MB), CurveValue("Rx", "Rx(MB/s)", ("rxThroughput",), _MB)),
     ),
     "NIC": SampleTable("NIC", _NETWORK, ("funcId",)),
     "ROCE": SampleTable("RoCE", _NETWORK, ("funcId",)),
-    "CPU_USAGE": SampleTable("CPU Usage", (Curve("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
-    "HOST_MEM_USAGE": SampleTable("Memory Usage", (Curve("Memory Usage", "Usage(%)", ("usage",)),)),
-    "HOST_DISK_USAGE": SampleTable("Disk Usage", (Curve("Disk Usage", "Usage(%)", ("usage",)),)),
-    "HOST_NETWORK_USAGE": SampleTable("Network Usage", (Curve("Network Usage", "Usage(%)", ("usage",)),)),
+    "CPU_USAGE": SampleTable("CPU Usage", (CurveValue("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
+    "HOST_MEM_USAGE": SampleTable("Memory Usage", (CurveValue("Memory Usage", "Usage(%)", ("usage",)),)),
+    "HOST_DISK_USAGE": SampleTable("Disk Usage", (CurveValue("Disk Usage", "Usage(%)", ("usage",)),)),
+    "HOST_NETWORK_USAGE": SampleTable("Network Usage", (CurveValue("Network Usage", "Usage(%)", ("usage",)),)),
 }
 
 _LAYERS = {"PCIE": "PCIe"}
@@ -291,18 +297,18 @@ def read_counters(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
         _read(tables, texts, whole, table, samples or _unknown(table))
 
 
-def _unknown(table: Table) -> SampleTable:
+def _unknown(table: DatabaseTable) -> SampleTable:
     """Every column is a curve, and every column of an id tells curves apart."""
     apart = [
         name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
     ]
     values = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
     suffix = "".join(f" {{{name}}}" for name in apart)
-    curves = tuple(Curve(f"{name}{suffix}", name, (name,)) for name in values)
+    curves = tuple(CurveValue(f"{name}{suffix}", name, (name,)) for name in values)
     return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
 
 
-def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: Table, samples: SampleTable) -> None:
+def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: DatabaseTable, samples: SampleTable) -> None:
     columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
     columns = tuple(column for column in columns if plain(column) in table.columns)
     rows = tables.read(table, (_TIME, "deviceId", *samples.apart), columns)
@@ -321,7 +327,7 @@ def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: Table, sa
                 whole.samples(pid, name, key, instance, time, _value(rows, curve)[places])
 
 
-def _value(rows: Rows, curve: Curve) -> F64:
+def _value(rows: DatabaseRows, curve: CurveValue) -> F64:
     total = sum((rows.real(column) for column in curve.columns[1:]), rows.real(curve.columns[0]))
     return total * curve.factor
 

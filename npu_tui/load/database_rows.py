@@ -39,7 +39,7 @@ _ROW_BYTES = 32
 """About what a row of the profiler's tables takes in the file; two whole databases have 40 and 42."""
 
 
-class Table(Struct, frozen=True):
+class DatabaseTable(Struct, frozen=True):
     """A table by its own ``name``; ``columns`` gives those of the file by their plain names.
 
     ``key`` is the column that is the row number, if there is one.
@@ -50,7 +50,7 @@ class Table(Struct, frozen=True):
     key: str = ""
 
 
-class Rows(Struct):
+class DatabaseRows(Struct):
     """Columns of ``table`` in the order of its rows; ``number`` is the row number of each.
 
     Every array is (n,): int64, or float64 for those asked for as real. An empty cell is ``ABSENT`` or NaN.
@@ -77,10 +77,10 @@ class Rows(Struct):
             return values
         return np.where((values > 0) & (values < _LATEST), values, INVALID)
 
-    def where(self, kept: npt.NDArray[Any]) -> Rows:
+    def where(self, kept: npt.NDArray[Any]) -> DatabaseRows:
         """Those of the rows that ``kept`` picks, as numpy does."""
         columns = {name: values[kept] for name, values in self.columns.items()}
-        return Rows(self.table, self.number[kept], columns)
+        return DatabaseRows(self.table, self.number[kept], columns)
 
 
 def plain(name: str) -> str:
@@ -108,10 +108,10 @@ class Tables:
         listed, self.views = tables_of(self._connection)
         self._listed = frozenset(listed)
         self.names = {plain(name): name for name in reversed(listed)}
-        self._tables: dict[str, Table | None] = {}
+        self._tables: dict[str, DatabaseTable | None] = {}
         self._indexes: dict[tuple[str, str], tuple[I64, I64]] = {}
 
-    def find(self, *names: str) -> Table | None:
+    def find(self, *names: str) -> DatabaseTable | None:
         """The first of the tables ``names`` that is there and has columns."""
         for name in names:
             key = plain(name)
@@ -135,7 +135,7 @@ class Tables:
             return last if isinstance(last, int) and last > 0 else 0
         return 0
 
-    def _described(self, name: str) -> Table | None:
+    def _described(self, name: str) -> DatabaseTable | None:
         try:
             info = self._connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
         except UNREADABLE:
@@ -149,22 +149,22 @@ class Tables:
             as_text(column) for _, column, kind, _, _, place in info if place and as_text(kind).upper() == "INTEGER"
         ]
         alone = len(keys) == 1 and sum(bool(place) for *_, place in info) == 1
-        return Table(name, columns, keys[0] if alone else "") if columns else None
+        return DatabaseTable(name, columns, keys[0] if alone else "") if columns else None
 
-    def select(self, name: str, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
+    def select(self, name: str, whole: Sequence[str], real: Sequence[str] = ()) -> DatabaseRows:
         """What ``read`` gives of the table ``name``; no rows where it is not there."""
         table = self.find(name)
         if table is not None:
             return self.read(table, whole, real)
         columns: dict[str, npt.NDArray[Any]] = {column: np.zeros(0, np.int64) for column in whole}
-        return Rows(name, np.zeros(0, np.int64), columns | {column: np.zeros(0) for column in real})
+        return DatabaseRows(name, np.zeros(0, np.int64), columns | {column: np.zeros(0) for column in real})
 
     def has_column(self, name: str, column: str) -> bool:
         """Whether the table ``name`` is there and has ``column``."""
         table = self.find(name)
         return table is not None and plain(column) in table.columns
 
-    def read(self, table: Table, whole: Sequence[str], real: Sequence[str] = ()) -> Rows:
+    def read(self, table: DatabaseTable, whole: Sequence[str], real: Sequence[str] = ()) -> DatabaseRows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
 
         A damaged table is read as far as SQLite comes, and noted in ``damaged``.
@@ -200,7 +200,7 @@ class Tables:
         for name in (*whole, *real):
             absent = ABSENT if name in whole else np.nan
             columns[name] = next(given) if name in names else np.full(len(number), absent)
-        return Rows(table.name, number, columns)
+        return DatabaseRows(table.name, number, columns)
 
     @contextlib.contextmanager
     def _unchanged(self) -> Iterator[None]:
@@ -212,11 +212,11 @@ class Tables:
             if self._connection.in_transaction:  # an error may have ended it
                 self._connection.execute("ROLLBACK")
 
-    def _note_damage(self, table: Table) -> None:
+    def _note_damage(self, table: DatabaseTable) -> None:
         if table.name not in self.damaged:
             self.damaged.append(table.name)
 
-    def texts(self, table: Table, key: str, value: str) -> dict[int, str]:
+    def texts(self, table: DatabaseTable, key: str, value: str) -> dict[int, str]:
         """The texts in column ``value`` by the number in column ``key``."""
         if not {plain(key), plain(value)} <= table.columns.keys():
             return {}
@@ -231,7 +231,7 @@ class Tables:
         if self.advance is not None:
             self.advance(min(self._done / max(self._total, 1), 1.0))
 
-    def cells(self, table: Table | None, *columns: str) -> Iterator[tuple[Any, ...]]:
+    def cells(self, table: DatabaseTable | None, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The cells row by row, as SQLite has them (texts as bytes, None where there is none); none without a table."""
         if table is None:
             return
@@ -245,7 +245,7 @@ class Tables:
         except UNREADABLE:
             self._note_damage(table)
 
-    def rows(self, table: Table, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
+    def rows(self, table: DatabaseTable, columns: Sequence[str], numbers: Sequence[int]) -> list[dict[str, Any] | None]:
         """The cells of ``columns`` (plain names) in the rows of ``numbers``; None for a row that is not there.
 
         Raises one of ``UNREADABLE`` if they cannot be read.
@@ -260,7 +260,7 @@ class Tables:
                 rows[number] = dict(zip(columns, cells, strict=True))
         return [rows.get(number) for number in numbers]
 
-    def where(self, table: Table, key: str, value: int, most: int = 1) -> list[dict[str, Any]]:
+    def where(self, table: DatabaseTable, key: str, value: int, most: int = 1) -> list[dict[str, Any]]:
         """The first ``most`` rows of ``table`` whose column ``key`` is ``value``, by plain names of columns.
 
         The profiler keeps no index by most numbers, so one is made when the first row is asked for. Raises
@@ -277,7 +277,7 @@ class Tables:
         found = self.rows(table, list(table.columns), numbers)
         return [row for row in found if row is not None]
 
-    def _index(self, table: Table, key: str) -> tuple[I64, I64]:
+    def _index(self, table: DatabaseTable, key: str) -> tuple[I64, I64]:
         """The numbers in column ``key``, ascending, and the rows they stand in."""
         place = (table.name, plain(key))
         if place not in self._indexes:

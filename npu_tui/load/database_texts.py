@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npu_tui.load.companion_schema import MISSING
 from npu_tui.load.database_rows import ABSENT, Tables
-from npu_tui.load.json_columns import Codes
+from npu_tui.load.json_columns import ValueCodes
 from npu_tui.trace.arrays import I32, I64, U64
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Texts:
             return f"#{number}"
         return text
 
-    def codes(self, numbers: I64, into: Codes[str], prefix: str = "") -> I32:
+    def codes(self, numbers: I64, into: ValueCodes[str], prefix: str = "") -> I32:
         """The codes of texts, each after ``prefix``, in the dictionary ``into``; (n,)."""
         return per_value(
             numbers, lambda ids: np.array([into[prefix + self[number]] for number in ids.tolist()], np.int32)
@@ -188,7 +188,7 @@ _SPREAD = 0xBF58476D1CE4E5B9
 """What frames are mixed with; two numbers of 64 bits tell stacks apart."""
 
 
-def stack_codes(tables: Tables, texts: Texts, into: Codes[str]) -> tuple[I64, I32]:
+def stack_codes(tables: Tables, texts: Texts, into: ValueCodes[str]) -> tuple[I64, I32]:
     """The ids of all call stacks and the codes of their texts in ``into``; (stacks,) each.
 
     Equal stacks of many operations have one text, which is put together once.

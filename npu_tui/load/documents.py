@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import orjson
 from msgspec import Struct
 
-from npu_tui.load.companion_schema import Document, reason
+from npu_tui.load.companion_schema import JsonFile, reason
 from npu_tui.trace.side_file import read_regular
 
 T = TypeVar("T")
@@ -56,27 +56,27 @@ def parsed(data: bytes) -> Any:
     return orjson.loads(data)
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> JsonFile:
     """The content of the JSON file ``path``."""
     data = _content(path)
-    return data if isinstance(data, Document) else _document(data)
+    return data if isinstance(data, JsonFile) else _document(data)
 
 
 def read_operations(
     path: Path, rows: Callable[[Iterable[Operation]], Iterator[T]], size: Callable[[T], int]
-) -> Document:
+) -> JsonFile:
     """The ``rows`` of the operations in the JSON file ``path``; ``size`` is how many bytes one takes.
 
     Both files on collectives nest them: ``{"step50": {"collective": {"hcom_allReduce__586_0_1@9": {...}}}}``. Sums over
     operations are left out.
     """
     data = _content(path)
-    if isinstance(data, Document):
+    if isinstance(data, JsonFile):
         return data
     if fits(data):
         document = _document(data)
         listed = None if document.value is None else list(rows(_operations(document.value)))
-        return Document(document.state, listed, document.why)
+        return JsonFile(document.state, listed, document.why)
     kept: list[T] = []
     room, operations = _ROOM + _TIMES * len(data), _OneByOne(data)
     try:
@@ -86,20 +86,20 @@ def read_operations(
             if room < 0:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     except (OSError, ValueError) as error:
-        return Document("unreadable", why=reason(error))
-    return Document("read" if operations.are_whole else "cut_off", kept)
+        return JsonFile("unreadable", why=reason(error))
+    return JsonFile("read" if operations.are_whole else "cut_off", kept)
 
 
-def _content(path: Path) -> bytes | Document:
+def _content(path: Path) -> bytes | JsonFile:
     """The text of a file as UTF-8, or what became of it."""
     try:
         if not path.exists():
-            return Document("missing")
+            return JsonFile("missing")
         data = read_regular(path).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        return Document("unreadable", why=reason(error))
+        return JsonFile("unreadable", why=reason(error))
     if _BLANK.fullmatch(data):
-        return Document("empty")
+        return JsonFile("empty")
     try:
         for _ in () if data.isascii() else codecs.iterdecode(_pieces(data), "utf-8"):
             pass
@@ -112,18 +112,18 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     return (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
 
 
-def _document(data: bytes) -> Document:
+def _document(data: bytes) -> JsonFile:
     try:
         value = parsed(data)
     except OSError as error:
-        return Document("unreadable", why=reason(error))
+        return JsonFile("unreadable", why=reason(error))
     except ValueError as error:
         closed = _closed(data)
         try:
-            return Document("cut_off", orjson.loads(closed)) if closed else Document("unreadable", why=reason(error))
+            return JsonFile("cut_off", orjson.loads(closed)) if closed else JsonFile("unreadable", why=reason(error))
         except ValueError:
-            return Document("unreadable", why=reason(error))
-    return Document("read" if value not in ({}, [], None) else "empty", value)
+            return JsonFile("unreadable", why=reason(error))
+    return JsonFile("read" if value not in ({}, [], None) else "empty", value)
 
 
 def _closed(data: bytes) -> bytes:

@@ -40,7 +40,7 @@ class ExpertDump(Struct, frozen=True, eq=False):
     tokens: F64
 
 
-class Placement(Struct, frozen=True, eq=False):
+class ExpertSlots(Struct, frozen=True, eq=False):
     """Which expert every slot of every device holds, (layers, devices, slots), ``NONE`` for none.
 
     ``layers`` and ``devices`` are their numbers in the file, ascending.
@@ -56,7 +56,7 @@ class ExpertFiles(Struct, frozen=True, eq=False):
     """All that was read; ``problems`` are what could not be, a line a file."""
 
     dumps: list[ExpertDump]
-    placements: list[Placement]
+    placements: list[ExpertSlots]
     problems: list[Message]
 
 
@@ -154,7 +154,7 @@ def _number(cell: str) -> float:
     return value if 0 <= value <= _MOST_TOKENS else np.nan
 
 
-def _placement(path: Path, content: bytes, problems: list[Message]) -> Placement:
+def _placement(path: Path, content: bytes, problems: list[Message]) -> ExpertSlots:
     """The placement in ``content``; a layer or a device that is none is left out. Raises ``ValueError``."""
     document = parsed(content)
     listed = document.get("layer_list") if isinstance(document, dict) else None
@@ -181,7 +181,7 @@ def _placement(path: Path, content: bytes, problems: list[Message]) -> Placement
             table[at, place[device], : len(experts)] = experts
     if left_out:
         problems.append(_problem(path, "left_out", count=len(left_out), first=left_out[0]))
-    return Placement(path, tuple(sorted(slots)), devices, table)
+    return ExpertSlots(path, tuple(sorted(slots)), devices, table)
 
 
 def _numbered(rows: list[Any], id_: str, items: str, left_out: list[str], most: int) -> Iterator[tuple[int, list[Any]]]:

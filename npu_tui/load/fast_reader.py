@@ -16,7 +16,7 @@ from functools import partial
 from msgspec import Struct
 
 from npu_tui.load.fast_scanner import Scanned, Scanner
-from npu_tui.load.json_reader import Advance, Outcome, WholeColumns, boundary_from
+from npu_tui.load.json_reader import Advance, ReadingOutcome, WholeColumns, boundary_from
 from npu_tui.load.open_file import open_file
 from npu_tui.native.library import Library
 
@@ -68,7 +68,7 @@ def read_scanned(
     advance: Advance,
     range_bytes: int = 0,
     threads: int = 0,
-) -> Outcome:
+) -> ReadingOutcome:
     """Take the events of ``path`` from the boundary at ``start`` into ``whole``.
 
     ``advance`` is called several times a second and may raise. Raises ``OSError`` if the file cannot be read.
@@ -76,7 +76,7 @@ def read_scanned(
     count = threads or thread_count(size)
     cuts = range_cuts(start, size, count, range_bytes)
     largest = max(b - a for a, b in itertools.pairwise([*cuts, size])) if size > start else 1
-    taken = _Taken(whole, file, Outcome(end=start))
+    taken = _Taken(whole, file, ReadingOutcome(end=start))
     make = partial(Scanner, library, chunk_size, largest)
     opened = open_file(path)
     if count == 1:
@@ -91,7 +91,7 @@ class _Taken(Struct):
 
     whole: WholeColumns
     file: int
-    outcome: Outcome
+    outcome: ReadingOutcome
 
     def add(self, scanned: Scanned) -> None:
         """Take in the parts of the next range."""

@@ -94,7 +94,7 @@ _SKIPPED = {
 }
 
 
-class Memory:
+class ScannerMemory:
     """What one scanner and the library share: plain numbers (``get``, ``put``) and ``arrays`` by their names.
 
     ``native/layout.py`` says which there are.
@@ -205,7 +205,7 @@ class Scanner:
         self.name = f"scanner {next(_numbers)}"
         self._library = library
         self._chunk_size = chunk_size
-        self._memory = Memory(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)
+        self._memory = ScannerMemory(min(BUFFER, max(range_bytes, 1 << 16)), range_bytes)
         self._memory.put("chunk_size", min(chunk_size, _CHUNK))
         self._tolerant_parts = 0
 
@@ -328,7 +328,7 @@ class Scanner:
 _text_list = msgspec.json.Decoder(list[str]).decode
 
 
-def new_values(memory: Memory, known: dict[str, int]) -> dict[str, list[Any]]:
+def new_values(memory: ScannerMemory, known: dict[str, int]) -> dict[str, list[Any]]:
     """The values of each dictionary after the ``known`` first ones, in the order of their codes."""
     values: dict[str, list[Any]] = {}
     for number, name in enumerate(DICTIONARIES):
@@ -342,7 +342,7 @@ def new_values(memory: Memory, known: dict[str, int]) -> dict[str, list[Any]]:
     return values
 
 
-def _texts(memory: Memory, entities: list[int]) -> list[str]:
+def _texts(memory: ScannerMemory, entities: list[int]) -> list[str]:
     """The texts of ``entities``, which stand in the heap as JSON writes them."""
     heap, offset, length = memory.arrays["heap"], memory.arrays["offset"], memory.arrays["length"]
     if not entities:
@@ -353,7 +353,7 @@ def _texts(memory: Memory, entities: list[int]) -> list[str]:
     ]))  # fmt: skip
 
 
-def _thread(memory: Memory, entity: int) -> tuple[int, int]:
+def _thread(memory: ScannerMemory, entity: int) -> tuple[int, int]:
     """Process and thread: each is two words, a value and its kind. A value that is no number is a text."""
     words = _words(memory, entity)
     process, thread = (
@@ -363,7 +363,7 @@ def _thread(memory: Memory, entity: int) -> tuple[int, int]:
     return process, thread
 
 
-def _series(memory: Memory, entity: int) -> SeriesKey:
+def _series(memory: ScannerMemory, entity: int) -> SeriesKey:
     """A curve, from the words of its entity: the process, name, id and key, then what tells instances apart."""
     process, kind, name, identity, key, *telling = _words(memory, entity)
     texts = _texts(memory, [name, key, *telling[::2], *([identity] if identity >= 0 else [])])
@@ -373,6 +373,6 @@ def _series(memory: Memory, entity: int) -> SeriesKey:
     return pid, label, texts[1], instance_name(texts[2 : 2 + len(values)], values)
 
 
-def _words(memory: Memory, entity: int) -> list[int]:
+def _words(memory: ScannerMemory, entity: int) -> list[int]:
     at, length = int(memory.arrays["offset"][entity]), int(memory.arrays["length"][entity]) >> 3
     return memory.arrays["heap"][at : at + length].view(np.int64).tolist()  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ Files = tuple[Path, ...]
 """The files of one trace, several only for sliced exports of msprof; the first one stands for them."""
 
 
-class Pace(Struct, frozen=True):
+class ReadingPace(Struct, frozen=True):
     """How many bytes of a text are taken in at a time: ``range_bytes`` by a thread, 0 for what suits the file."""
 
     chunk_size: int = CHUNK
@@ -65,7 +65,7 @@ class Format(Struct, frozen=True):
     is_profile: bool = True
     companions: str = ""
 
-    def read(self, source: Source, watcher: Watcher, pace: Pace) -> Trace:
+    def read(self, source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
         """The trace of ``source``. Raises ``InputError``, ``OSError``, ``Cancelled`` if the watcher says to stop."""
         trace: Trace = imported(self.reader)(source, watcher, pace)
         return trace

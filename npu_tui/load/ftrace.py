@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
-from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, Events, scheduling_of
+from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, SchedulerEvents, scheduling_of
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
@@ -57,7 +57,7 @@ _ARGS = {
 
 def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
     """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
-    events, size = Events(), path.stat().st_size
+    events, size = SchedulerEvents(), path.stat().st_size
     for done, lines in _lines(path):
         _add(events, lines)
         watcher.report(done, size, len(events))
@@ -78,7 +78,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield stream.tell(), [rest.decode(errors="replace")]
 
 
-def _add(events: Events, lines: list[str]) -> None:
+def _add(events: SchedulerEvents, lines: list[str]) -> None:
     """Take the events of ``lines`` in."""
     import polars as pl  # its expressions take a time that no hostile line can stretch
 
@@ -123,7 +123,7 @@ def _add(events: Events, lines: list[str]) -> None:
 
 
 def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
-    """The columns of ``Events`` as far as the heads of lines tell, one row a line that is read."""
+    """The columns of ``SchedulerEvents`` as far as the heads of lines tell, one row a line that is read."""
     import polars as pl
 
     current, cpu, seconds = (pl.col(number).cast(pl.Int64) for number in "234")

@@ -15,7 +15,7 @@ import numpy as np
 
 from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import InputError
-from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, Events, scheduling_of
+from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, SchedulerEvents, scheduling_of
 from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.message import message
 from npu_tui.trace.scheduling import NOBODY, Scheduling
@@ -43,7 +43,7 @@ def is_ftrace_database(path: Path) -> bool:
 
 def load_ftrace_database(path: Path) -> Scheduling:
     """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
-    events = Events()
+    events = SchedulerEvents()
     rows: list[tuple[int, ...]] = []
     with opened(path) as database:
         try:
@@ -70,7 +70,7 @@ def _add_wakeups(rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
             rows.append((begin, NOBODY, NOBODY, Event.wake, int(task[2]), NOBODY, NOBODY))
 
 
-def _add_cpus(events: Events, rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
+def _add_cpus(events: SchedulerEvents, rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
     """Take the runs and interrupts of CPUs in: a run is a switch to its thread and one away from it."""
     ran: dict[int, tuple[int, int, int]] = {}  # of each CPU who ran last, until when, in which state it left
     for lane, begin, length, slice_name, cell in cells:

@@ -6,14 +6,14 @@ import numpy as np
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.errors import Watcher
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.ftrace_beside import load_scheduling
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service_spans import TextArgs
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Trace
-from npu_tui.trace.scheduling import FTRACE, IDLE, Spans, State
+from npu_tui.trace.scheduling import FTRACE, IDLE, OwnedSpans, State
 
 _CPUS, _THREADS = 1, 2
 _MOST_LANES = 2000
@@ -23,7 +23,7 @@ _WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sle
 assert len(_WORDS) == len(State)
 
 
-def read_ftrace_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_ftrace_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of the recording ``source``; raises as ``load_scheduling``."""
     scheduling = load_scheduling(source.path, watcher)
     whole = WholeColumns()
@@ -54,7 +54,7 @@ def read_ftrace_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
     return trace
 
 
-def _put(whole: WholeColumns, process: int, spans: Spans, names: list[str]) -> None:
+def _put(whole: WholeColumns, process: int, spans: OwnedSpans, names: list[str]) -> None:
     """Take ``spans`` in as slices on the lanes of their owners."""
     owners, number = np.unique(spans.owner, return_inverse=True)
     threads = np.array([whole.threads[process, owner] for owner in owners.tolist()], np.int32)

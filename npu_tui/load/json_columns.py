@@ -1,9 +1,9 @@
 """Events of a text trace to columns: one array per field, texts as codes of a dictionary.
 
-``Columns`` takes the events of a range of the file and gives ``RangeColumns``; ``json_reader.WholeColumns`` puts the
-ranges together. The phases with columns are ``X`` (slices, ``x_*``), ``C`` (counter samples, ``c_*``) and ``s``, ``t``
-and ``f`` (link ends, ``l_*``). Metadata (``M``) and marks that pair up across ranges (``B``, ``E``, ``b``, ``e``) are
-handed on as events. All others, such as instants, are counted by their phase.
+``EventColumns`` takes the events of a range of the file and gives ``RangeColumns``; ``json_reader.WholeColumns``
+puts the ranges together. The phases with columns are ``X`` (slices, ``x_*``), ``C`` (counter samples, ``c_*``), and
+``s``, ``t`` and ``f`` (link ends, ``l_*``). Metadata (``M``) and marks that pair up across ranges (``B``, ``E``, ``b``,
+``e``) are handed on as events. All others, such as instants, are counted by their phase.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.load.json_events import NO_DURATION, Event, decode_args, decode_slice_args
-from npu_tui.load.times import Times, nanoseconds
+from npu_tui.load.times import TimeTexts, nanoseconds
 from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.model import HOST_TO_DEVICE
 
@@ -42,7 +42,7 @@ SeriesKey: TypeAlias = tuple[int, str, str, str]
 """A curve: process, name, key of the value, and what tells instances apart."""
 
 
-class Codes(dict[K, int]):
+class ValueCodes(dict[K, int]):
     """Numbers values in the order of their first appearance; the ``absent`` ones are -1."""
 
     def __init__(self, *absent: K) -> None:
@@ -74,15 +74,15 @@ class Dictionaries:
     """The dictionaries of a trace, or of one reader; ``native/layout.py`` numbers them in the same order."""
 
     def __init__(self) -> None:
-        self.threads: Codes[tuple[int, int]] = Codes()
-        self.names: Codes[str] = Codes()
-        self.categories: Codes[str] = Codes()
-        self.task_types: Codes[str] = Codes("")
-        self.stacks: Codes[str] = Codes("")
-        self.series: Codes[SeriesKey] = Codes()
-        self.link_categories: Codes[str] = Codes()
-        self.link_texts: Codes[str] = Codes()
-        self.dictionaries: dict[str, Codes[Any]] = dict(vars(self))
+        self.threads: ValueCodes[tuple[int, int]] = ValueCodes()
+        self.names: ValueCodes[str] = ValueCodes()
+        self.categories: ValueCodes[str] = ValueCodes()
+        self.task_types: ValueCodes[str] = ValueCodes("")
+        self.stacks: ValueCodes[str] = ValueCodes("")
+        self.series: ValueCodes[SeriesKey] = ValueCodes()
+        self.link_categories: ValueCodes[str] = ValueCodes()
+        self.link_texts: ValueCodes[str] = ValueCodes()
+        self.dictionaries: dict[str, ValueCodes[Any]] = dict(vars(self))
         """All of them by name."""
 
 
@@ -116,10 +116,10 @@ class JointCodes:
     ``dictionaries`` number one of the texts each.
     """
 
-    def __init__(self, threads: Codes[tuple[int, int]], *dictionaries: Codes[str]) -> None:
+    def __init__(self, threads: ValueCodes[tuple[int, int]], *dictionaries: ValueCodes[str]) -> None:
         self._threads = threads
         self._dictionaries = dictionaries
-        self._combinations: Codes[tuple[Any, ...]] = Codes()
+        self._combinations: ValueCodes[tuple[Any, ...]] = ValueCodes()
         self._codes = np.zeros((1 + len(dictionaries), 0), np.int32)  # of each combination, in each dictionary
         self._events: list[I32] = []
 
@@ -158,10 +158,10 @@ class CounterEvents:
     of the instance "acc_id 3".
     """
 
-    def __init__(self, series: Codes[SeriesKey], skipped: Counter[str]) -> None:
+    def __init__(self, series: ValueCodes[SeriesKey], skipped: Counter[str]) -> None:
         self._series = series
         self._skipped = skipped
-        self._shapes: Codes[tuple[Any, ...]] = Codes()
+        self._shapes: ValueCodes[tuple[Any, ...]] = ValueCodes()
         self._shape: list[I32] = []
         self._value: list[F64] = []
 
@@ -202,7 +202,7 @@ class CounterEvents:
         shape = np.concatenate([np.zeros(0, np.int32), *self._shape])
         value = np.concatenate([np.zeros(0), *self._value])
         self._shape, self._value = [], []
-        shapes = [_Shape(*key) for key in self._shapes.values_in_order]
+        shapes = [_CounterShape(*key) for key in self._shapes.values_in_order]
         widths = np.array([len(one.keys) for one in shapes] or [0], np.int64)[shape]
         curves = np.array([len(one.curves()) for one in shapes] or [0], np.int64)[shape]
         begin, place = np.cumsum(widths) - widths, np.cumsum(curves) - curves  # of each event: its values, its samples
@@ -237,7 +237,7 @@ def _sample(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 
 
-class _Shape(Struct, frozen=True):
+class _CounterShape(Struct, frozen=True):
     """What the counter events of one process, name, id and list of arg keys have in common.
 
     ``instance`` is known already for events with values that are no numbers.
@@ -290,19 +290,23 @@ _LONGEST_ID = 37
 _DIGITS = b" 0123456789"
 
 
-class LinkEnds:
+class LinkEndRows:
     """The sources and targets of links in file order, with the category and the id that make them pairs.
 
     An id is two numbers: the low and the high bits of a decimal text, else 0 and -1 less its code among ``texts``.
     """
 
     def __init__(
-        self, threads: Codes[tuple[int, int]], categories: Codes[str], texts: Codes[str], skipped: Counter[str]
+        self,
+        threads: ValueCodes[tuple[int, int]],
+        categories: ValueCodes[str],
+        texts: ValueCodes[str],
+        skipped: Counter[str],
     ) -> None:
         self._texts = texts
         self._skipped = skipped
         self._places = JointCodes(threads, categories)
-        self._time = Times()
+        self._time = TimeTexts()
         self._count = 0
         self._without_id: list[int] = []
         self._low, self._high = array("q"), array("q")
@@ -379,7 +383,7 @@ def _table_of(phases: str) -> bytes:
 _SLICES, _SAMPLES, _LINK_ENDS = _table_of("X"), _table_of("C"), _table_of("".join(_LINK_PHASES))
 
 
-class Columns(Dictionaries):
+class EventColumns(Dictionaries):
     """The events of a range so far; the dictionaries stay from one range to the next."""
 
     def __init__(self) -> None:
@@ -387,8 +391,8 @@ class Columns(Dictionaries):
         self._skipped: Counter[str] = Counter()
         self._kinds = JointCodes(self.threads, self.categories, self.task_types, self.stacks)
         self._samples = CounterEvents(self.series, self._skipped)
-        self._ends = LinkEnds(self.threads, self.link_categories, self.link_texts, self._skipped)
-        self._x_time, self._c_time = Times(), Times()
+        self._ends = LinkEndRows(self.threads, self.link_categories, self.link_texts, self._skipped)
+        self._x_time, self._c_time = TimeTexts(), TimeTexts()
         self._begin()
 
     def _begin(self) -> None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
-from npu_tui.load.json_columns import PHASES, Columns, Dictionaries, RangeColumns
+from npu_tui.load.json_columns import PHASES, Dictionaries, EventColumns, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
 from npu_tui.load.open_file import open_file, stream_at
 from npu_tui.load.times import INVALID, parse_times
@@ -103,7 +103,7 @@ class WholeColumns(Dictionaries):
     def close(self) -> None:
         """Make slices of begin and end marks, and links of the flows of slices, once all parts are in."""
         if self._flows:
-            columns = Columns()
+            columns = EventColumns()
             columns.add_ends(
                 [
                     (ordinal, replace(event, ph=phase, id=event.bind_id, bp="e"))
@@ -118,7 +118,7 @@ class WholeColumns(Dictionaries):
         pairs, lane_names = paired_marks(self._marks, self.skipped, self._last_end())
         self._marks = []
         if pairs:
-            columns = Columns()
+            columns = EventColumns()
             columns.add_pairs([(ordinal, event) for ordinal, event, _ in pairs])
             part = columns.take()
             part.columns["x_duration"] = np.array([duration for _, _, duration in pairs], np.int64)
@@ -374,7 +374,7 @@ Advance = Callable[[int, int], None]
 """Called with (bytes of the file read, events of the trace so far) several times a second; may raise."""
 
 
-class Outcome(Struct):
+class ReadingOutcome(Struct):
     """How the reading of a file ended: the offset reached, what was wrong, where an endless element begins."""
 
     end: int = 0
@@ -385,9 +385,9 @@ class Outcome(Struct):
 
 def read_tolerantly(
     path: str, start: int, whole: WholeColumns, file: int, chunk_size: int, advance: Advance, part_bytes: int = 0
-) -> Outcome:
+) -> ReadingOutcome:
     """Take the events of ``path`` from ``start``, where one begins, into ``whole``, ``part_bytes`` at a time."""
-    columns, outcome = Columns(), Outcome()
+    columns, outcome = EventColumns(), ReadingOutcome()
     with open_file(path).stream() as stream:
         reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
         reported = taken = start
@@ -427,7 +427,7 @@ def read_on(descriptor: int, start: int, cuts: list[int], chunk_size: int) -> Ra
 
     Nothing is cut off while reading: damage is handled as it is in a file that is read in one go.
     """
-    columns = Columns()
+    columns = EventColumns()
     stops = [begin for begin in (boundary_from(descriptor, cut) for cut in cuts) if begin is not None]
     stop = too_long = None
     with stream_at(descriptor) as stream:

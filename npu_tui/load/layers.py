@@ -140,7 +140,7 @@ def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
     return metadata.thread_name.get((pid, tid)) or named(tid) or f"{metadata.stream_name.get(pid, 'Thread ')}{tid}"
 
 
-class Pairs(Struct, frozen=True):
+class LinkPairs(Struct, frozen=True):
     """Indices of link ends that belong together, and how many ends found no partner."""
 
     source: I64
@@ -173,7 +173,7 @@ def link_keys(category: I32, low: I64, high: I64) -> I32:
     return keys
 
 
-def pair_ends(key: I32, phase: npt.NDArray[np.int8]) -> Pairs:
+def pair_ends(key: I32, phase: npt.NDArray[np.int8]) -> LinkPairs:
     """Sources and targets of link ends given in file order; ``phase`` is 0 source, 1 step, 2 target.
 
     A key with one source links it to all its targets. Where a key is used again, the file tells: with as many sources
@@ -199,7 +199,7 @@ def pair_ends(key: I32, phase: npt.NDArray[np.int8]) -> Pairs:
     apart = source != target  # a step with nothing before it would be its own source
     lone_targets = len(targets) - int(np.count_nonzero(apart))
     lone_sources = int(np.count_nonzero(target_count[key[sources]] == 0))
-    return Pairs(source[apart], target[apart], lone_sources, lone_targets)
+    return LinkPairs(source[apart], target[apart], lone_sources, lone_targets)
 
 
 class PairedEnds(Struct, frozen=True):
@@ -214,7 +214,7 @@ class PairedEnds(Struct, frozen=True):
     time: I64
     category: I32
     key: I32
-    pairs: Pairs
+    pairs: LinkPairs
     untimed: int
     twice: int
     following: npt.NDArray[np.bool_]

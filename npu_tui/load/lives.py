@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_tui.trace.snapshot import BEFORE, NEVER, Action, Blocks, Events, Lives, Segments, State
+from npu_tui.trace.snapshot import BEFORE, NEVER, Action, AllocatorEvents, Lives, SegmentBlocks, Segments, State
 
 
-def lives_of(events: Events, segments: Segments, blocks: Blocks) -> Lives:
+def lives_of(events: AllocatorEvents, segments: Segments, blocks: SegmentBlocks) -> Lives:
     """Every block that ``events`` or the ``blocks`` at the end tell of, by the event that began it."""
     at = np.flatnonzero(np.isin(events.action, (Action.alloc, Action.free_requested, Action.free_completed)))
     at = at[np.lexsort((at, events.address[at]))]

@@ -22,7 +22,7 @@ from npu_tui.load.args import json_args
 from npu_tui.load.containers import piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.find import PIPE, PIPED, find_source
-from npu_tui.load.format import Form, Pace, Source, form_of
+from npu_tui.load.format import Form, ReadingPace, Source, form_of
 from npu_tui.load.json_chunks import CHUNK
 from npu_tui.load.open_file import open_file
 from npu_tui.load.survey import Survey
@@ -46,7 +46,7 @@ def load(
     try:
         source = path if isinstance(path, Source) else find_source(Path(path))
         try:
-            return source.format.read(source, watcher, Pace(chunk_size, range_bytes))
+            return source.format.read(source, watcher, ReadingPace(chunk_size, range_bytes))
         except OSError as error:
             raise InputError(refusal(source.path, error)) from error
         except MemoryError as error:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npu_tui.load.csv_rows import Blocks as Rows
+from npu_tui.load.csv_rows import CsvBlocks as Rows
 from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
@@ -27,7 +27,7 @@ from npu_tui.load.format import form_of
 from npu_tui.load.lives import lives_of
 from npu_tui.trace.frames import OPERATION
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.snapshot import HOST, Action, Blocks, DeviceMemory, Events, MemorySnapshot, Segments
+from npu_tui.trace.snapshot import HOST, Action, AllocatorEvents, DeviceMemory, MemorySnapshot, SegmentBlocks, Segments
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,10 +57,10 @@ _ROWS = 100_000
 
 def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The dump at ``path``, CSV or a database. Raises ``InputError`` for another file, ``OSError`` as ``open``."""
-    return _Reading(path, watcher).snapshot()
+    return _DumpReading(path, watcher).snapshot()
 
 
-class _Reading:
+class _DumpReading:
     """One reading of the dump at ``path``."""
 
     def __init__(self, path: Path, watcher: Watcher) -> None:
@@ -101,12 +101,12 @@ class _Reading:
 
     def _device(self, number: int, allocator: str, process: int, rows: pl.DataFrame) -> DeviceMemory:
         column = {name: rows[name].to_numpy() for name, kind in rows.schema.items() if kind.is_integer()}
-        events = Events(
+        events = AllocatorEvents(
             action=column["action"].astype(np.int8), address=column["address"], size=column["size"],
             stream=np.full(len(rows), -1), stack=column["stack"].astype(np.int32), time=column["time"],
             pool=column["owner"].astype(np.int32),
         )  # fmt: skip
-        segments, blocks = Segments(), Blocks()
+        segments, blocks = Segments(), SegmentBlocks()
         lives = lives_of(events, segments, blocks)
         device = DeviceMemory(number, events, segments, blocks, lives, allocator, process, has_segments=False)
         total, used = column["total"], column["used"]

@@ -19,7 +19,7 @@ from msgspec import Struct
 from npu_tui.load.database import trace_of
 from npu_tui.load.database_file import made_in_scratch, open_database
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import held_bytes, open_regular
@@ -73,7 +73,7 @@ class _Record(Struct, rename="camel"):
     device: list[int] = []
 
 
-def read_records(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_records(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of the files of ``source``; raises as ``load_database``."""
     sizes = []
     for file in source.files:

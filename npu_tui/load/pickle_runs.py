@@ -41,7 +41,7 @@ _PATIENCE = 64
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Run(Struct):
+class EntryRun(Struct):
     """Entries of a list up to byte ``end``: a dict each with the texts ``keys``, in columns; None for what one lacks.
 
     ``value`` (keys, entries) is a number, or where ``is_object`` the index of an object in ``Runs.objects``. ``room``
@@ -58,7 +58,7 @@ class Run(Struct):
         return int(self.value.shape[1])
 
 
-class _Shape(Struct):
+class _EntryShape(Struct):
     """What entries look like: the texts of their keys and the opcodes that refer to these.
 
     ``window`` bytes are tried at once; after ``misses`` in a row the next ``wait`` entries are not tried.
@@ -94,7 +94,7 @@ class Runs:
         self._bytes = np.frombuffer(data, np.uint8)
         # The eight bytes from every byte on, as one number.
         self._words: U64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
-        self._shapes: dict[bytes, _Shape] = {}
+        self._shapes: dict[bytes, _EntryShape] = {}
         self._composed: dict[tuple[int, ...], int] = {}
         self.objects = Objects()
 
@@ -107,9 +107,9 @@ class Runs:
             keys = [_reference(known[name]) for name in entry]
             shape = self._shapes.get(keys[0])
             if shape is None or not _is_within(keys, shape.keys):
-                self._shapes[keys[0]] = _Shape(tuple(entry), keys)
+                self._shapes[keys[0]] = _EntryShape(tuple(entry), keys)
 
-    def take(self, start: int, memo: list[Any]) -> Run | None:
+    def take(self, start: int, memo: list[Any]) -> EntryRun | None:
         """The entries from byte ``start`` on, where one of a known look begins there; None if there are fewer than two.
 
         ``memo`` is what can be referred to; it grows by what the entries add.
@@ -126,7 +126,7 @@ class Runs:
         run = None
         if last > start:
             first_bytes = np.flatnonzero(self._bytes[start:last] == _DICT) + start
-            run = _Entries(self, shape, first_bytes, len(memo)).run(start, memo)
+            run = _DecodedEntries(self, shape, first_bytes, len(memo)).run(start, memo)
         if run is None:
             shape.misses += 1
             shape.wait = min(2**shape.misses, _PATIENCE) - 2
@@ -155,13 +155,13 @@ def _reference(number: int) -> bytes:
     return b"h" + bytes((number,)) if number < 256 else b"j" + number.to_bytes(4, "little")
 
 
-class _Entries:
+class _DecodedEntries:
     """The entries of ``shape`` among those that may begin at bytes ``first``, decoded side by side.
 
     ``at`` is how far each is read, ``puts`` how many objects it has added to the ``base`` that can be referred to.
     """
 
-    def __init__(self, runs: Runs, shape: _Shape, first: I64, base: int) -> None:
+    def __init__(self, runs: Runs, shape: _EntryShape, first: I64, base: int) -> None:
         self._runs, self._shape, self._base = runs, shape, base
         self._bytes, self._words = runs._bytes, runs._words
         self.first = first
@@ -274,7 +274,7 @@ class _Entries:
         self.at[rows] = np.where(self.ok[rows], at, self.at[rows])
         value[rows] = digest.view(np.int64)
 
-    def run(self, start: int, memo: list[Any]) -> Run | None:
+    def run(self, start: int, memo: list[Any]) -> EntryRun | None:
         """Those that follow each other from byte ``start`` on."""
         with np.errstate(over="ignore"):
             for column, key in enumerate(self._shape.keys):
@@ -291,7 +291,7 @@ class _Entries:
             return None
         known = len(memo)
         value, is_object = self._resolved(count, memo)
-        return Run(
+        return EntryRun(
             self._shape.names, value, is_object, int(self.at[count - 1]), 9 * value.size + 8 * (len(memo) - known)
         )
 

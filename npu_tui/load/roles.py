@@ -125,14 +125,14 @@ class RolePlaces:
         return self._roles[folder]
 
 
-class _Told(Struct):
+class _RoleWords(Struct):
     role: str | None = None
 
 
 def _role_in(metadata: Path) -> str:
     """The role that the file ``metadata`` names, "" where it does not, or cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        return msgspec.json.decode(read_regular(metadata), type=_Told).role or ""
+        return msgspec.json.decode(read_regular(metadata), type=_RoleWords).role or ""
     return ""
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from npu_tui.load.doubles import again
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, Scheduling, Spans, State
+from npu_tui.trace.scheduling import IDLE, NOBODY, SLEEPS, WAITS, OwnedSpans, Scheduling, State
 
 Event = IntEnum("Event", "switch wake migrate exit irq_in irq_out lost")
 """Kinds of events that change anything; 0 are others."""
@@ -29,7 +29,7 @@ ENDS = {"R": State.preempted, "S": State.asleep, "D": State.blocked}
 _COLUMNS = ("time", "cpu", "current", "kind", "task", "other", "value")
 
 
-class Events:
+class SchedulerEvents:
     """Events in the order of the file, as columns.
 
     ``time`` is ns, ``cpu`` where it was written, ``current`` which thread ran there. ``task`` is whom it is about: the
@@ -74,7 +74,7 @@ class Events:
         return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 
-def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = False) -> Scheduling:
+def scheduling_of(events: SchedulerEvents, path: str, size: int, is_absolute: bool = False) -> Scheduling:
     """What ``events`` tell; ``is_absolute`` where their times count from 1970."""
     columns = {name: events.column(name) for name in _COLUMNS}
     single = ~_doubled(columns)
@@ -100,7 +100,7 @@ def scheduling_of(events: Events, path: str, size: int, is_absolute: bool = Fals
         states=_states(columns, edges, last),
         runs=runs,
         interrupts=interrupts,
-        lost=Spans.sorted(*(np.concatenate(pair) for pair in zip(noted, gaps, strict=True))),
+        lost=OwnedSpans.sorted(*(np.concatenate(pair) for pair in zip(noted, gaps, strict=True))),
         odd=events.odd,
         is_absolute=is_absolute,
     )
@@ -133,7 +133,7 @@ def _equal_rows(columns: dict[str, I64]) -> Bools:
 
 
 _IN, _OUT, _DOUBT = Event.switch, -Event.switch, 0
-"""Kinds of events of one thread beside those of ``Events``: it gets a CPU, leaves it, nothing is known from here on."""
+"""Kinds of events of one thread beside those of ``SchedulerEvents``: it gets a CPU, leaves it, nothing is known."""
 
 
 def _by_cpu(columns: dict[str, I64]) -> dict[str, I64]:
@@ -160,7 +160,7 @@ def _explicit(rows: dict[str, I64], first: int, last: int) -> tuple[tuple[I64, .
     return (cpu[at], start, end, rows["task"][at], np.zeros(len(at), np.int64)), int(rows["task"][at].sum())
 
 
-def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tuple[I64, ...]]:
+def _runs(rows: dict[str, I64], last: int) -> tuple[OwnedSpans, tuple[I64, ...], tuple[I64, ...]]:
     """What ran on every CPU, what is known of threads before and after gaps, and these gaps.
 
     As an example, a switch to thread 7 is followed by one from thread 9: events between them are missing. Thread 7 ran
@@ -171,7 +171,7 @@ def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tupl
     at = np.flatnonzero(is_switch)
     none = np.zeros(0, np.int64)
     if not len(at):
-        return Spans(none, none, none, none, none), (none,) * 4, (none,) * 5
+        return OwnedSpans(none, none, none, none, none), (none,) * 4, (none,) * 5
     before = np.cumsum(is_switch) - is_switch  # how many switches come before each event
     left, taken, begin, place = rows["task"][at], rows["other"][at], time[at], cpu[at]
     followed = np.append(place[1:] == place[:-1], False)
@@ -186,7 +186,7 @@ def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tupl
     np.minimum.at(since, before[ahead], time[ahead])
     end = np.where(matches, np.append(begin[1:], last), np.where(followed, seen, last))
     gap = followed & ~matches
-    runs = Spans.sorted(
+    runs = OwnedSpans.sorted(
         np.append(place, place[opens]),
         np.append(begin, since[opens]),
         np.append(end, begin[opens]),
@@ -203,7 +203,7 @@ def _runs(rows: dict[str, I64], last: int) -> tuple[Spans, tuple[I64, ...], tupl
     return runs, edges, (place[gap], end[gap], np.append(begin[1:], last)[gap], nothing, nothing)
 
 
-def _interrupts(rows: dict[str, I64], events: Events) -> tuple[Spans, list[str]]:
+def _interrupts(rows: dict[str, I64], events: SchedulerEvents) -> tuple[OwnedSpans, list[str]]:
     """Interrupts by CPU, those that interrupt a softirq cut out of it; ``kind`` indexes the names."""
     numbers = {number: index for index, number in enumerate(events.sources)}
     parts = []
@@ -216,19 +216,19 @@ def _interrupts(rows: dict[str, I64], events: Events) -> tuple[Spans, list[str]]
         begin = np.flatnonzero(pairs)
         code = np.array([numbers.get(number, NOBODY) for number in task[begin].tolist()], np.int64)
         time = rows["time"][at]
-        parts.append(Spans.sorted(cpu[begin], time[begin], time[begin + 1], code, np.full(len(begin), int(soft))))
+        parts.append(OwnedSpans.sorted(cpu[begin], time[begin], time[begin + 1], code, np.full(len(begin), int(soft))))
     hard, softirqs = parts
     cut = []
     for owner in np.unique(softirqs.owner).tolist():
         inner, outer = hard.of(owner), softirqs.of(owner)
         free = (np.append(np.iinfo(np.int64).min, inner.end), np.append(inner.start, np.iinfo(np.int64).max))
         _, span, low, high = outer.within(*free)
-        cut.append(Spans(outer.owner[span], low, high, outer.kind[span], outer.other[span]))
-    joined = (np.concatenate([getattr(part, name) for part in (hard, *cut)]) for name in Spans.__struct_fields__)
-    return Spans.sorted(*joined), list(events.sources.values())
+        cut.append(OwnedSpans(outer.owner[span], low, high, outer.kind[span], outer.other[span]))
+    joined = (np.concatenate([getattr(part, name) for part in (hard, *cut)]) for name in OwnedSpans.__struct_fields__)
+    return OwnedSpans.sorted(*joined), list(events.sources.values())
 
 
-def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Spans:
+def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> OwnedSpans:
     """The states of all threads."""
     kind, time, cpu = columns["kind"], columns["time"], columns["cpu"]
     place = np.arange(len(kind))
@@ -274,7 +274,7 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Spans
     end = np.where(goes_on, np.append(rows["time"][1:], last), last)
     spans = _moved(columns, (task, rows["time"], end, state, other))
     kept = spans[3] != GONE
-    return Spans.sorted(*(values[kept] for values in spans))
+    return OwnedSpans.sorted(*(values[kept] for values in spans))
 
 
 def _moved(columns: dict[str, I64], spans: tuple[I64, ...]) -> list[I64]:

@@ -18,13 +18,13 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load.companion_schema import Column, Reading, Schema, find_file, reason
+from npu_tui.load.companion_schema import FileColumn, Reading, Schema, find_file, reason
 from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.formats.service import DATABASES, SPANS
-from npu_tui.load.json_columns import Codes
+from npu_tui.load.json_columns import ValueCodes
 from npu_tui.load.raw import raw_services
 from npu_tui.load.service_spans import tables_of_events
 from npu_tui.load.survey import Survey
@@ -38,13 +38,13 @@ from npu_tui.trace.service import (
     TABLES,
     UNKNOWN,
     WHOLE_MS,
-    Clock,
+    DatedClock,
+    EngineRanges,
     Kind,
     Members,
     Pass,
-    Rows,
     Service,
-    Spans,
+    ServiceRows,
     Statuses,
     columns_of,
     minus,
@@ -69,19 +69,19 @@ _ROWS = 100_000
 """Rows of a database, or batches, that are looked at together."""
 
 
-def _schema(table: type[Rows]) -> Schema:
+def _schema(table: type[ServiceRows]) -> Schema:
     """The columns of the file of ``table``."""
     columns = []
     for name, (kind, _, *known) in columns_of(table).items():
         for headings, column, of in zip(known, (name, f"{name}_date"), (kind, "date"), strict=False):
-            columns += [Column(column, cast(Any, of), tuple(headings.split(" | ")))] if headings else []
+            columns += [FileColumn(column, cast(Any, of), tuple(headings.split(" | ")))] if headings else []
     if "end" in table.__struct_fields__:
-        columns.append(Column("duration", "length", ("during_time(ms)", "during_time")))
+        columns.append(FileColumn("duration", "length", ("during_time(ms)", "during_time")))
     if table.FILE == "batch":
-        columns.append(Column("members", "requests", ("res_list",)))
+        columns.append(FileColumn("members", "requests", ("res_list",)))
     if table is Statuses:
-        columns += [Column(f"{name}_change", "whole", (f"+{name}",)) for name in CHANGES]
-        columns += [Column(name, "whole", (heading,)) for name, heading in SIZES.items()]
+        columns += [FileColumn(f"{name}_change", "whole", (f"+{name}",)) for name in CHANGES]
+        columns += [FileColumn(name, "whole", (heading,)) for name, heading in SIZES.items()]
     events = not {"rid", "end"}.isdisjoint(table.__struct_fields__)
     return Schema(table.FILE, tuple(columns), (), only=True, events=events)
 
@@ -97,7 +97,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
 
     Raises ``Cancelled`` if the watcher says to stop, ``OSError`` if the folder cannot be read.
     """
-    reading = _Reading(folder, watcher, survey or Survey())
+    reading = _ServiceReading(folder, watcher, survey or Survey())
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as readers:
         read = dict(zip(TABLES, readers.map(reading.table, SCHEMAS.values()), strict=True))
     for _, odd in read.values():
@@ -107,7 +107,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     tables_read |= reading.of_events(missing, tables_read["statuses"].frame.select("time", *SIZES))
     frames = {name: table.frame for name, table in tables_read.items()}
     clock = _clock(list(frames.values()))
-    codes = _Codes(Codes(), Codes(), clock.shift, {})
+    codes = _Codes(ValueCodes(), ValueCodes(), clock.shift, {})
     tables = {name: codes.filled(table, frames[name]) for name, table in TABLES.items()}
     rows: dict[str, Any] = {name: rows for name, (rows, _) in tables.items()}
     counts, requests, order = frames["batches"]["members"], tables_read["batches"].requests, tables["batches"][1]
@@ -129,7 +129,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     return service
 
 
-def _of_several_runs(tables: dict[str, Rows]) -> list[Message]:
+def _of_several_runs(tables: dict[str, ServiceRows]) -> list[Message]:
     """What is to be said where all that some files tell of is long after all that the others do."""
     times = {name: getattr(rows, rows.BY) for name, rows in tables.items()}
     known = {name: values[values != UNKNOWN] for name, values in times.items()}
@@ -141,11 +141,11 @@ def _of_several_runs(tables: dict[str, Rows]) -> list[Message]:
     return []
 
 
-def _no_spans() -> Spans:
-    return Spans(*[np.zeros(0, np.int64)] * len(Spans.__struct_fields__))  # type: ignore[arg-type]
+def _no_spans() -> EngineRanges:
+    return EngineRanges(*[np.zeros(0, np.int64)] * len(EngineRanges.__struct_fields__))  # type: ignore[arg-type]
 
 
-class _Reading:
+class _ServiceReading:
     """The tables of ``folder``, each from where most of it can be read."""
 
     def __init__(self, folder: Path, watcher: Watcher, survey: Survey) -> None:
@@ -218,7 +218,7 @@ def _pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]
         yield [[None if cell is None else as_text(cell) for cell in column] for column in zip(*piece, strict=True)]
 
 
-def _clock(frames: list[pl.DataFrame]) -> Clock:
+def _clock(frames: list[pl.DataFrame]) -> DatedClock:
     """How dates become UTC."""
     dated = False
     for frame in frames:
@@ -228,21 +228,21 @@ def _clock(frames: list[pl.DataFrame]) -> Clock:
                 both = frame.lazy().select(plain, name).drop_nulls().head(_COMPARED).collect()
                 ahead = (both[name] - both[plain]).to_numpy()
                 if len(ahead := ahead[np.abs(ahead) < 24 * _HOUR]):
-                    return Clock(whole_quarters(int(np.median(ahead))))
+                    return DatedClock(whole_quarters(int(np.median(ahead))))
             dated = dated or frame[name].null_count() < len(frame)
-    return Clock(_ASSUMED, "assumed") if dated else Clock()
+    return DatedClock(_ASSUMED, "assumed") if dated else DatedClock()
 
 
 class _Codes(Struct):
     """Texts as codes of all tables, and dates as ns since 1970: ``shift`` is taken off."""
 
-    rids: Codes[str]
-    texts: Codes[str]
+    rids: ValueCodes[str]
+    texts: ValueCodes[str]
     shift: int
     impossible: dict[tuple[str, str], int]
     """Values that cannot be, such as an end before its start, by file and column: they are unknown."""
 
-    def filled(self, table: type[Rows], frame: pl.DataFrame) -> tuple[Rows, I64]:
+    def filled(self, table: type[ServiceRows], frame: pl.DataFrame) -> tuple[ServiceRows, I64]:
         """The rows of ``frame`` as those of ``table``, by time, and where in the frame each stands."""
         columns = dict[str, Any]()
         for name, (kind, form, *_) in columns_of(table).items():
@@ -345,7 +345,7 @@ def _numbers(values: pl.Series) -> npt.NDArray[Any]:
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
 
 
-def _coded(values: pl.Series, codes: Codes[str]) -> I32:
+def _coded(values: pl.Series, codes: ValueCodes[str]) -> I32:
     """The codes of texts, those that are new included."""
     import polars as pl
 
@@ -358,7 +358,7 @@ def _coded(values: pl.Series, codes: Codes[str]) -> I32:
 
 
 def _members(
-    counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: Codes[str], service: Service
+    counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: ValueCodes[str], service: Service
 ) -> Members:
     """The ``requests`` of batches, of which each row has ``counts``, of the batches in ``order``."""
     if requests is None:

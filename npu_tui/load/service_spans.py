@@ -19,7 +19,7 @@ from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import Tables
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_chunks import ChunkReader, array_start
-from npu_tui.load.json_columns import Columns
+from npu_tui.load.json_columns import EventColumns
 from npu_tui.load.json_events import Event, decode_args, decode_events, named, place_number, strict_json
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.open_file import open_file
@@ -28,7 +28,7 @@ from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
-from npu_tui.trace.service import NONE, PASS_OF, Service, Spans
+from npu_tui.trace.service import NONE, PASS_OF, EngineRanges, Service
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,7 @@ def add_instants(whole: WholeColumns, file: EventFile) -> None:
     """Make slices without a length of the instants of ``file``, which is in ``whole`` already. Raises ``OSError``."""
     if not any(whole.phases[phase] for phase in _INSTANTS):
         return
-    columns, found = Columns(), 0
+    columns, found = EventColumns(), 0
     places = [whole.peek(f"chunk_{name}", np.int64).tolist() for name in ("offset", "length", "first")]
     with open_file(file.path).stream() as stream:
         for offset, length, first in zip(*places, strict=True):
@@ -129,7 +129,7 @@ def _place(cell: Any) -> int:
     return place_number(as_text(cell) if isinstance(cell, bytes) else cell)
 
 
-def spans_of(trace: Trace, service: Service, count: int) -> Spans:
+def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
     """The spans of ``trace``: its slices whose ordinals are below ``count``, by start."""
     slices, texts = trace.slices, {text: code for code, text in enumerate(service.texts)}
     items = np.flatnonzero(slices.event < count)
@@ -151,7 +151,7 @@ def spans_of(trace: Trace, service: Service, count: int) -> Spans:
         is_number = np.flatnonzero(column.kind == 1)
         rid[is_number] = [rids.setdefault(str(value), len(rids)) for value in column.value[is_number].tolist()]
         service.rids[:] = rids
-    spans = Spans(
+    spans = EngineRanges(
         name=coded(trace.names, slices.name[items]),
         start=slices.start[items] + trace.start_ns,
         end=slices.end[items] + trace.start_ns,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.service import read_service
@@ -39,8 +39,8 @@ from npu_tui.trace.service import (
     Forwards,
     Kind,
     Pass,
-    Rows,
     Service,
+    ServiceRows,
     plus,
     whole_quarters,
 )
@@ -59,7 +59,7 @@ _LARGEST = 1 << 22
 """A batch of more requests has a damaged size."""
 
 
-def read_service_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_service_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of an inference service, with the spans of its file of events if there is one; raises as ``load``."""
     text, files, args = TextReading(source, replace(watcher, early=None), pace), list[EventFile](), None
     service = read_service(source.path, text.watcher, source.survey)
@@ -100,7 +100,7 @@ def service_trace(
     for name in TABLES:
         first[name] = whole.count
         whole.count += len(getattr(service, name))
-    lanes = _Lanes(whole, service, first)
+    lanes = _ServiceLanes(whole, service, first)
     lanes.add_requests()
     lanes.add_engines()
     lanes.add_cache()
@@ -116,7 +116,7 @@ def service_trace(
     return trace
 
 
-class _Lanes:
+class _ServiceLanes:
     """Takes the rows of ``service`` into ``whole`` as slices and samples, layer by layer.
 
     ``first`` gives the ordinal of the first row of each table.
@@ -153,7 +153,7 @@ class _Lanes:
         thread = np.full(len(there), self._lane(pid, lane), np.int32)
         self._whole.slices(event[there], thread, start[there], end[there], name[there], category)
 
-    def _samples(self, pid: int, table: Rows, chosen: I64, names: tuple[str, ...], instance: str = "") -> None:
+    def _samples(self, pid: int, table: ServiceRows, chosen: I64, names: tuple[str, ...], instance: str = "") -> None:
         """Samples of the counters ``names`` from the rows ``chosen``, where time and value are known."""
         for name in names:
             time, value = getattr(table, table.BY)[chosen], getattr(table, name)[chosen]

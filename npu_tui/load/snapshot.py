@@ -19,7 +19,7 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.formats.memory import is_memscope
 from npu_tui.load.lives import lives_of
 from npu_tui.load.memscope import load_memscope
-from npu_tui.load.pickle_runs import Objects, Run
+from npu_tui.load.pickle_runs import EntryRun, Objects
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
@@ -28,11 +28,11 @@ from npu_tui.trace.side_file import bytes_to_read, open_regular
 from npu_tui.trace.snapshot import (
     NEVER,
     Action,
+    AllocatorEvents,
     Annotation,
-    Blocks,
     DeviceMemory,
-    Events,
     MemorySnapshot,
+    SegmentBlocks,
     Segments,
     State,
 )
@@ -65,7 +65,7 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     if type(root) is not dict or not (type(root.get("segments")) is list or type(root.get("device_traces")) is list):
         raise InputError(message("input.pickle_other", path=str(path)))
     try:
-        return _Reading(objects, size).snapshot(str(path), size, root)
+        return _SnapshotReading(objects, size).snapshot(str(path), size, root)
     except _Bomb:
         raise InputError(message("input.pickle_bomb", path=str(path), byte=0, what="")) from None
 
@@ -74,7 +74,7 @@ class _Bomb(Exception):  # noqa: N818 - said as an InputError
     """The same lists and texts stand in the snapshot again and again: it means far more than its size."""
 
 
-class _Reading:
+class _SnapshotReading:
     """One reading; ``objects`` are what the entries of runs refer to."""
 
     def __init__(self, objects: Objects, size: int) -> None:
@@ -91,16 +91,16 @@ class _Reading:
     def snapshot(self, path: str, size: int, root: dict[str, Any]) -> MemorySnapshot:
         """The columns of all devices with anything on them."""
         traces = [self.listed(trace, _EVENT) for trace in self.listed(root.get("device_traces", []), _EVENT)]
-        segments = _Entries(self, self.listed(root.get("segments", []), _SEGMENT))
+        segments = _ListEntries(self, self.listed(root.get("segments", []), _SEGMENT))
         device, there = segments.numbers("device", 0)
         there &= device < _MOST_DEVICES
         self.odd[_SEGMENT] += int(np.count_nonzero(~there))
         entries = list(segments)
-        notes = list(_Entries(self, root.get("external_annotations")))
+        notes = list(_ListEntries(self, root.get("external_annotations")))
         devices = []
         for number in sorted({*device[there].tolist(), *(number for number, trace in enumerate(traces) if trace)}):
             trace = traces[number] if number < len(traces) else []
-            events = self._events(_Entries(self, trace))
+            events = self._events(_ListEntries(self, trace))
             if not any(other is trace for other in traces[number + 1 :]):
                 trace.clear()
             held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
@@ -115,7 +115,7 @@ class _Reading:
         has_host = bool(root.get("host_segments") or root.get("host_traces"))
         return MemorySnapshot(path, size, devices, list(self._stacks), +self.odd, pools=pools, has_host=has_host)
 
-    def _events(self, entries: _Entries) -> Events:
+    def _events(self, entries: _ListEntries) -> AllocatorEvents:
         action = entries.coded("action", Action.__members__, "odd.memory_action")
         size, kept = entries.numbers("size", 0)
         address, placed = entries.numbers("addr", -1)
@@ -128,7 +128,7 @@ class _Reading:
         self.odd[_EVENT] += int(np.count_nonzero((action >= 0) & ~kept))
         time, timed = entries.numbers("time_us", 0)
         rows = slice(None) if kept.all() else kept  # a copy of each column is what takes most room
-        return Events(
+        return AllocatorEvents(
             action=action[rows].astype(np.int8),
             address=address[rows],
             size=size[rows],
@@ -138,8 +138,8 @@ class _Reading:
             pool=entries.of_objects("pool_id", self._pool)[rows],
         )
 
-    def _segments(self, entries: list[dict[str, Any]]) -> tuple[Segments, Blocks]:
-        segments = _Entries(self, entries)
+    def _segments(self, entries: list[dict[str, Any]]) -> tuple[Segments, SegmentBlocks]:
+        segments = _ListEntries(self, entries)
         address, placed = segments.numbers("address", -1)
         size, sized = segments.numbers("total_size", 0)
         kept = placed & sized & (size >= 0) & (size < _MOST)
@@ -158,7 +158,7 @@ class _Reading:
         taken = [self._blocks(entry.get("blocks"), number, starts[number]) for number, entry in enumerate(usable)]
         columns = np.concatenate([np.zeros((6, 0), np.int64), *taken], axis=1)
         segment, block, block_size, requested, state, stack = columns
-        return found, Blocks(
+        return found, SegmentBlocks(
             segment.astype(np.int32), block, block_size, requested, state.astype(np.int8), stack.astype(np.int32)
         )
 
@@ -166,7 +166,7 @@ class _Reading:
         """Segment, address, size, requested size, state and stack of the blocks of a segment; (6, blocks)."""
         listed = _listed(entries)
         self.take_entries(len(listed))
-        blocks = _Entries(self, [_block(entry) for entry in listed])
+        blocks = _ListEntries(self, [_block(entry) for entry in listed])
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
@@ -241,13 +241,13 @@ class _Reading:
         return known
 
 
-class _Entries:
+class _ListEntries:
     """The entries of what should be a list, some of them in runs, by fields."""
 
-    def __init__(self, reading: _Reading, entries: Any) -> None:
+    def __init__(self, reading: _SnapshotReading, entries: Any) -> None:
         self._reading = reading
-        self._parts: list[Run | list[dict[str, Any]]] = []
-        for is_run, group in groupby(_listed(entries), lambda entry: isinstance(entry, Run)):
+        self._parts: list[EntryRun | list[dict[str, Any]]] = []
+        for is_run, group in groupby(_listed(entries), lambda entry: isinstance(entry, EntryRun)):
             part = list(group)
             self._parts += part if is_run else [[entry if type(entry) is dict else {} for entry in part]]
         reading.take_entries(sum(map(len, self._parts)) + 1)
@@ -255,7 +255,7 @@ class _Entries:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The entries as dicts."""
         for part in self._parts:
-            if not isinstance(part, Run):
+            if not isinstance(part, EntryRun):
                 yield from part
                 continue
             for values, are_objects in zip(part.value.T.tolist(), part.is_object.T.tolist(), strict=True):
@@ -266,7 +266,7 @@ class _Entries:
         """The values of a field and what each is: 1 a number, 2 the number of an object, 0 missing."""
         values, kinds = [np.zeros(0, np.int64)], [np.zeros(0, np.int8)]
         for part in self._parts:
-            if not isinstance(part, Run):
+            if not isinstance(part, EntryRun):
                 pairs = np.array([self._one(entry.get(name)) for entry in part], np.int64).reshape(-1, 2)
                 values.append(pairs[:, 0])
                 kinds.append(pairs[:, 1].astype(np.int8))

@@ -11,7 +11,7 @@ import numpy as np
 
 from npu_tui.load.build import build_trace
 from npu_tui.load.errors import Watcher
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.trace.args import RowArgs
@@ -27,7 +27,7 @@ _BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
 _GONE, _NOWHERE = "segments given back", "blocks"
 
 
-def read_snapshot_trace(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_snapshot_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of the snapshot ``source``; raises as ``load_snapshot``."""
     snapshot = load_snapshot(source.path, watcher)
     whole = WholeColumns()

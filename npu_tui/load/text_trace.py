@@ -12,7 +12,7 @@ from npu_tui.load.build import build_trace
 from npu_tui.load.containers import foreign
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.fast_reader import read_scanned
-from npu_tui.load.format import Pace, Source
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.tables import is_of_tables
 from npu_tui.load.graph_dump import link_events
 from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
@@ -34,7 +34,7 @@ _EARLY_SHARE = 0.7
 _LONGEST_HEAD = 64 << 20
 
 
-def read_or_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_or_tables(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of ``source``. The tables beside it are as good without it, where it cannot be read."""
     try:
         return TextReading(source, watcher, pace).trace()
@@ -44,12 +44,12 @@ def read_or_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
         return _without_events(source, error.message)
 
 
-def read_other(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_other(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """The trace of ``source``; tables beside it are those of another one, unless the folder was opened."""
     return read_or_tables(source, watcher, pace) if source.is_directory else TextReading(source, watcher, pace).trace()
 
 
-def read_tables(source: Source, watcher: Watcher, pace: Pace) -> Trace:
+def read_tables(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
     """A trace without events: the tables of ``source`` tell all there is."""
     return _without_events(source, message("odd.no_trace", path=str(source.path)))
 
@@ -67,7 +67,7 @@ class TextReading(Struct):
 
     source: Source
     watcher: Watcher
-    pace: Pace
+    pace: ReadingPace
     shown_at: float = field(default_factory=time.monotonic)
     shown_events: int = 0
     whole: WholeColumns = field(default_factory=WholeColumns)

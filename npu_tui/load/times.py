@@ -49,7 +49,7 @@ def beyond_reach(head: bytes) -> str | None:
     return first if len(first) > len(str(_LATEST)) or int(first or 0) * 1000 > _LATEST else None
 
 
-class Times:
+class TimeTexts:
     """Time texts in the order they come; a few thousand at a time are parsed together."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Times:
 
 def parse_times(texts: list[str]) -> I64:
     """``parse_time`` of every text; (n,) int64 ns."""
-    times = Times()
+    times = TimeTexts()
     times.extend(texts)
     return times.take()
 

@@ -9,7 +9,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from npu_tui.manual.pages import TOPICS, page, title
-from npu_tui.mcp.session import Session
+from npu_tui.mcp.session import OpenProfiles
 from npu_tui.output.schemas import REPORTS, report_schema
 from npu_tui.strings import ENGLISH, say
 from npu_tui.trace.text import brief
@@ -47,7 +47,7 @@ def templates() -> list[types.ResourceTemplate]:
     return [types.ResourceTemplate(uri_template=f"{_SCHEME}{kind}/{{{of}}}", name=kind) for kind, of in _KINDS.items()]
 
 
-def resource(session: Session, address: str) -> types.ReadResourceResult:
+def resource(session: OpenProfiles, address: str) -> types.ReadResourceResult:
     """What is at ``address``. Raises ``MCPError`` for what is not there."""
     kind, _, name = address.removeprefix(_SCHEME).partition("/")
     found = _found(session, kind, name) if address.startswith(_SCHEME) else None
@@ -59,7 +59,7 @@ def resource(session: Session, address: str) -> types.ReadResourceResult:
     )
 
 
-def _found(session: Session, kind: str, name: str) -> tuple[str, str] | None:
+def _found(session: OpenProfiles, kind: str, name: str) -> tuple[str, str] | None:
     """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
     from npu_tui.output.statement import written

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from npu_tui.mcp.answers import Answer, Next
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.answers import Next, ToolAnswer
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import Arguments, Tool
 from npu_tui.record.analysis import analysed, raw_below
 from npu_tui.record.progress import Progress, RecordClock, RecordError
@@ -40,7 +40,7 @@ class Analyse(Arguments, frozen=True, kw_only=True):
     ranks: Annotated[tuple[int, ...], Meta(description="Only these ranks; one alone is there soonest")] = ()
 
 
-def record_tool(session: Session, call: Call, given: Record) -> Answer:
+def record_tool(session: OpenProfiles, call: ToolCall, given: Record) -> ToolAnswer:
     """A profile of the running job."""
     folder = session.roots.place(given.path)
     out = session.roots.place(str(folder / PROFILES))
@@ -53,10 +53,10 @@ def record_tool(session: Session, call: Call, given: Record) -> Answer:
     follow = [Next("open", {"path": newest})]
     follow += [] if before is None else [Next("compare", {"base": str(before), "new": newest})]
     data = {"profile": printable(newest), "before": None if before is None else printable(str(before)), "states": told}
-    return Answer(verdict=told[-1:], data=data, next=follow)
+    return ToolAnswer(verdict=told[-1:], data=data, next=follow)
 
 
-def analyse_tool(session: Session, call: Call, given: Analyse) -> Answer:
+def analyse_tool(session: OpenProfiles, call: ToolCall, given: Analyse) -> ToolAnswer:
     """Raw profiles, analysed."""
     place = session.roots.place(given.path)
     session.roots.check(place)  # another program reads it
@@ -65,7 +65,7 @@ def analyse_tool(session: Session, call: Call, given: Analyse) -> Answer:
         raise RecordError(message("record.no_raw", path=str(place)))
     told = _told(analysed(raws, RecordClock(call.given_up)))
     data = {"profiles": [printable(str(raw.folder)) for raw in raws], "states": told}
-    return Answer(verdict=told[-1:], data=data, next=[Next("open", {"path": str(raws[0].folder)})])
+    return ToolAnswer(verdict=told[-1:], data=data, next=[Next("open", {"path": str(raws[0].folder)})])
 
 
 def _told(states: Iterator[Progress]) -> list[str]:

@@ -27,8 +27,8 @@ from mcp.server.stdio import stdio_server
 from npu_tui import __version__
 from npu_tui.load.errors import InputError, is_panic
 from npu_tui.mcp import guide
-from npu_tui.mcp.answers import Answer, dumped, written
-from npu_tui.mcp.session import Call, Refusal, Session
+from npu_tui.mcp.answers import ToolAnswer, dumped, written
+from npu_tui.mcp.session import OpenProfiles, Refusal, ToolCall
 from npu_tui.mcp.tools import TOOLS, Tool
 from npu_tui.strings import Ours, labelling, say, words
 from npu_tui.trace.message import Message, message
@@ -66,7 +66,7 @@ _ANSWER = {
 }
 
 
-def tools_of(session: Session) -> dict[str, Tool]:
+def tools_of(session: OpenProfiles) -> dict[str, Tool]:
     """The tools that ``session`` has, by name."""
     if not session.may_record:
         return TOOLS
@@ -75,7 +75,7 @@ def tools_of(session: Session) -> dict[str, Tool]:
     return TOOLS | recording.TOOLS
 
 
-def listed_tools(session: Session) -> list[types.Tool]:
+def listed_tools(session: OpenProfiles) -> list[types.Tool]:
     """Every tool of ``session`` with its schemas."""
     return [
         types.Tool(
@@ -91,7 +91,9 @@ def listed_tools(session: Session) -> list[types.Tool]:
     ]
 
 
-def answered(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def answered(
+    session: OpenProfiles, call: ToolCall, name: str, arguments: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
     """The answer of the tool ``name`` as an object, and addresses of pictures; with ``error`` where there is none.
 
     Raises ``Cancelled`` where the caller has given up.
@@ -107,11 +109,11 @@ def answered(session: Session, call: Call, name: str, arguments: dict[str, Any])
                 raise
             if links and isinstance(error, InputError | OSError):
                 error = Refusal(message("mcp.link", path=str(links[0])))
-            refused = written(Answer(verdict=[_said(error)], data={}), session.names)
+            refused = written(ToolAnswer(verdict=[_said(error)], data={}), session.names)
             return {"error": refused.pop("verdict")[0], **refused}, []
 
 
-def _run(session: Session, call: Call, name: str, arguments: dict[str, Any]) -> Answer:
+def _run(session: OpenProfiles, call: ToolCall, name: str, arguments: dict[str, Any]) -> ToolAnswer:
     tools = tools_of(session)
     tool = tools.get(name)
     if tool is None:
@@ -146,14 +148,14 @@ def _said(error: BaseException) -> str:
     return say("mcp.internal", error=f"{type(error).__name__}: {error}")
 
 
-def make_server(session: Session) -> Server[Any]:
+def make_server(session: OpenProfiles) -> Server[Any]:
     """The server of ``session``, for any transport."""
 
     async def list_tools(ctx: Context, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed_tools(session))
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        call = Call()
+        call = ToolCall()
         before = given_up.set(call.given_up)  # the thread that works has a copy of this context
         work = partial(answered, session, call, params.name, params.arguments or {})
         try:
@@ -217,7 +219,7 @@ def whole(text: str) -> str:
     return _LONE.sub(lambda match: match["whole"] or r"\ufffd", text)
 
 
-async def _tell(ctx: Context, call: Call) -> None:
+async def _tell(ctx: Context, call: ToolCall) -> None:
     """Tell how much is read, as long as the call lasts; nothing where the client did not ask."""
     told = 0
     while True:
@@ -235,7 +237,7 @@ def _prepare() -> None:
     import npu_tui.tui.picture  # noqa: F401
 
 
-def serve(session: Session) -> None:
+def serve(session: OpenProfiles) -> None:
     """Answer on standard input and output until the client closes them."""
     limit_to(session.roots.folders)
     Thread(target=_prepare, daemon=True).start()

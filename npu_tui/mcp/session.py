@@ -39,7 +39,7 @@ class Refusal(Exception):  # noqa: N818 - said to the caller, nothing is broken
         self.message = said
 
 
-class Call:
+class ToolCall:
     """One call while it is answered: how far it is, and whether the caller has given it up."""
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class Opened:
             return self._made[key]
 
 
-class Session:
+class OpenProfiles:
     """The profiles that are open, the last used at the end, and the labels of their names."""
 
     def __init__(
@@ -187,7 +187,7 @@ class Session:
             return self._places[int(path[1:6]) - 1]
         return self.roots.place(path)
 
-    def opened(self, path: str, call: Call) -> Opened:
+    def opened(self, path: str, call: ToolCall) -> Opened:
         """The profile or job at ``path``, read again if its files have changed. Raises ``Refusal``, ``InputError``."""
         place = self.place_of(path)
         with self._lock:
@@ -207,7 +207,7 @@ class Session:
                     self._opened.popitem(last=False)
             return known
 
-    def _open(self, place: Path, stamp: object, size: int, call: Call) -> Opened:
+    def _open(self, place: Path, stamp: object, size: int, call: ToolCall) -> Opened:
         from npu_tui.load.load import Opening
         from npu_tui.nearby import refuse_several
         from npu_tui.profile.profile import Profile

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
-from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Answer, Next, plain
-from npu_tui.mcp.session import Call, Opened, Refusal, Session, one_profile, one_timeline
+from npu_tui.mcp.answers import MOST_TOKENS, ROWS, TOKENS, Next, ToolAnswer, plain
+from npu_tui.mcp.session import Opened, OpenProfiles, Refusal, ToolCall, one_profile, one_timeline
 from npu_tui.output.json_document import document, side_by_side
 from npu_tui.output.statement import Statement
 from npu_tui.output.svg import Piece
@@ -134,7 +134,7 @@ def listed(texts: Texts) -> list[str]:
     return [text.strip() for text in texts.split(",") if text.strip()] if isinstance(texts, str) else texts
 
 
-def open_tool(session: Session, call: Call, given: Open) -> Answer:
+def open_tool(session: OpenProfiles, call: ToolCall, given: Open) -> ToolAnswer:
     """What is at a path, read and measured."""
     from npu_tui.output.whatif import NoReplayError, remedies
     from npu_tui.tui.session import make_session
@@ -144,7 +144,9 @@ def open_tool(session: Session, call: Call, given: Open) -> Answer:
         count = sum(not entry["is_job"] for entry in below)
         roots = [str(root) for root in session.roots.folders]
         again = Next("open", {"path": given.path}) if given.path in (".", "#1") else None
-        return Answer(verdict=[say("mcp.several", count=count)], data={"profiles": below, "roots": roots}, again=again)
+        return ToolAnswer(
+            verdict=[say("mcp.several", count=count)], data={"profiles": below, "roots": roots}, again=again
+        )
     opened = session.opened(given.path, call)
     if given.eager:
         opened.borrow(session.opened(given.eager, call))
@@ -190,7 +192,7 @@ def _several(folder: Any) -> list[dict[str, Any]]:
     ]
 
 
-def report_tool(session: Session, call: Call, given: Report) -> Answer:
+def report_tool(session: OpenProfiles, call: ToolCall, given: Report) -> ToolAnswer:
     """The report about a profile, or about a job."""
     from npu_tui.output.explain import kind_of, unknown
     from npu_tui.output.statement import profile_statement
@@ -200,7 +202,7 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
         return ranks_tool(session, call, Ranks(path=given.path, fields=given.fields))
     part = part_of(one_profile(opened), given.range, given.step)
 
-    def make() -> _Told:
+    def make() -> _Fields:
         told = _told(profile_statement(part))
         return told._replace(data=_with_owners(told.data))
 
@@ -222,20 +224,20 @@ def report_tool(session: Session, call: Call, given: Report) -> Answer:
             ids = [row["id"] for row in data["findings"]]
             raise Refusal(message("mcp.no_finding", id=kind.id, ids=ids))
         again = Next("report", named | {"finding": kind.id})
-        return Answer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
+        return ToolAnswer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
     return _document(told, listed(given.fields), follow, Next("report", named))
 
 
-class _Told(NamedTuple):
+class _Fields(NamedTuple):
     """The fields of a document side by side, and which of them are told first."""
 
     data: dict[str, Any]
     first: Sequence[str]
 
 
-def _told(statement: Statement) -> _Told:
+def _told(statement: Statement) -> _Fields:
     laid_out = plain(document(statement.data, statement.verdict))
-    return _Told(side_by_side(laid_out), statement.data.FIRST)
+    return _Fields(side_by_side(laid_out), statement.data.FIRST)
 
 
 _OWNER = ("number", "title", "ratio", "gain_us")
@@ -260,13 +262,13 @@ def _with_owners(data: dict[str, Any]) -> dict[str, Any]:
     return data | {"critical_path": slim if isinstance(paths, list) else slim[0]} | lists
 
 
-def _document(told: _Told, fields: list[str], follow: list[Next], again: Next | None) -> Answer:
+def _document(told: _Fields, fields: list[str], follow: list[Next], again: Next | None) -> ToolAnswer:
     """The answer that is ``told``, or ``fields`` of it."""
     verdict = told.data["verdict"]
     if not fields:
-        return Answer(verdict=verdict, data=told.data, next=follow, again=again, overview=told.first)
+        return ToolAnswer(verdict=verdict, data=told.data, next=follow, again=again, overview=told.first)
     more = None if again is None else Next(again.tool, again.arguments | {"fields": fields})
-    return Answer(verdict=verdict, data=_chosen(told.data, fields), again=more)
+    return ToolAnswer(verdict=verdict, data=_chosen(told.data, fields), again=more)
 
 
 def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
@@ -291,47 +293,49 @@ def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
     return chosen
 
 
-def explain_tool(session: Session, call: Call, given: Explain) -> Answer:
+def explain_tool(session: OpenProfiles, call: ToolCall, given: Explain) -> ToolAnswer:
     """What a finding or a word means."""
     from npu_tui.output.explain import KINDS, explained, kind_of, meant, unknown
     from npu_tui.rules.explanation import explanation
 
     if not given.id:
         rows = [{"id": kind.id, "summary": explanation(kind).summary} for kind in KINDS]
-        return Answer(verdict=[], data={"findings": rows}, again=Next("explain", {}))
+        return ToolAnswer(verdict=[], data={"findings": rows}, again=Next("explain", {}))
     kind = kind_of(given.id)
     if kind is not None:
         [about] = plain(explained([kind], [], session.thresholds).explanations)
-        return Answer(verdict=[explanation(kind).summary], data=about)
+        return ToolAnswer(verdict=[explanation(kind).summary], data=about)
     known = meant(given.id)
     if not (known.words or known.kinds):
         raise Refusal(message("mcp.said", text=unknown(given.id)))
     rows = [{"id": kind.id, "summary": explanation(kind).summary} for kind in known.kinds]
     word_rows = plain(explained([], known.words).words)
-    return Answer(verdict=[word.meaning for word in known.words[:1]], data={"words": word_rows, "findings": rows})
+    return ToolAnswer(verdict=[word.meaning for word in known.words[:1]], data={"words": word_rows, "findings": rows})
 
 
-def tables_tool(session: Session, call: Call, given: Tables) -> Answer:
+def tables_tool(session: OpenProfiles, call: ToolCall, given: Tables) -> ToolAnswer:
     """Tables, or the columns of one."""
     from npu_tui.query.query import about, columns_told, no_table
 
     tables = session.opened(given.path, call).tables
     if not given.table:
         rows = [{"table": name, "about": about(name)} for name in tables.names]
-        return Answer(verdict=[], data={"tables": rows}, again=Next("tables", {"path": given.path}))
+        return ToolAnswer(verdict=[], data={"tables": rows}, again=Next("tables", {"path": given.path}))
     if given.table not in tables.names:
         raise no_table(given.table, tables)
     columns = [
         {"name": printable(name), "type": kind, "unit": unit, "about": meaning}
         for name, kind, unit, meaning in columns_told(given.table, tables.columns(given.table))
     ]
-    return Answer(verdict=[about(given.table)], data={"rows_of_table": tables.rows(given.table), "columns": columns})
+    return ToolAnswer(
+        verdict=[about(given.table)], data={"rows_of_table": tables.rows(given.table), "columns": columns}
+    )
 
 
 _MOST_ROWS = 10_000
 
 
-def query_tool(session: Session, call: Call, given: Query) -> Answer:
+def query_tool(session: OpenProfiles, call: ToolCall, given: Query) -> ToolAnswer:
     """Rows of SQL."""
     from npu_tui.query.query import query
 
@@ -347,7 +351,7 @@ def query_tool(session: Session, call: Call, given: Query) -> Answer:
     }
     if lacking:
         data["columns_left_out"] = lacking
-    return Answer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
+    return ToolAnswer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
 
 
 def _cell(value: Any) -> Any:
@@ -363,7 +367,7 @@ def _cell(value: Any) -> Any:
 _MOST_CHANGES = 100
 
 
-def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
+def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAnswer:
     """What changes would gain."""
     from npu_tui.output.job_whatif import job_remedies, job_whatif
     from npu_tui.output.statement import whatif_statement
@@ -379,21 +383,21 @@ def whatif_tool(session: Session, call: Call, given: WhatIf) -> Answer:
     if not changes:
         make = partial(remedies, one_timeline(opened)) if job is None else partial(job_remedies, job)
         told = opened.kept("remedies", make)
-        return Answer(verdict=[remedies_document(told).title], data=plain(told), again=again)
+        return ToolAnswer(verdict=[remedies_document(told).title], data=plain(told), again=again)
     found = whatif(one_timeline(opened), changes) if job is None else job_whatif(job, changes)
     told = _told(whatif_statement(found)).data
     left_out = ("timeline", "source", "findings", "not_checked", "health")
-    return Answer(verdict=told["verdict"], data={key: told[key] for key in told if key not in left_out})
+    return ToolAnswer(verdict=told["verdict"], data={key: told[key] for key in told if key not in left_out})
 
 
-def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
+def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolAnswer:
     """A profile or a job against a base."""
     from npu_tui.jobs.against import JobComparison
     from npu_tui.output.statement import comparison_of, job_comparison_statement
 
     base, new = session.opened(given.base, call), session.opened(given.new, call)
 
-    def compared() -> _Told:
+    def compared() -> _Fields:
         if base.profile is None and new.profile is None:
             return _told(job_comparison_statement(JobComparison(base.job, new.job)))
         return _told(comparison_of(*(one_profile(side) for side in (base, new))))
@@ -404,7 +408,7 @@ def compare_tool(session: Session, call: Call, given: Compare) -> Answer:
     return _document(told, listed(given.fields), follow, again)
 
 
-def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
+def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswer:
     """The report about a job."""
     from npu_tui.output.statement import job_statement
 
@@ -418,7 +422,7 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
         raise Refusal(message("job.no_step", step=step, there=job.steps))
     narrow = given.group is not None or step is not None
 
-    def make() -> _Told:
+    def make() -> _Fields:
         return _told(job_statement(job.narrowed(given.group, step) if narrow else job))
 
     told = opened.kept(("ranks", given.group, step), make)
@@ -427,7 +431,7 @@ def ranks_tool(session: Session, call: Call, given: Ranks) -> Answer:
     return _document(told, listed(given.fields), follow, again)
 
 
-def log_tool(session: Session, call: Call, given: History) -> Answer:
+def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswer:
     """The history of a run."""
     from npu_tui.jobs.history import read_log
     from npu_tui.output.statement import log_statement
@@ -437,7 +441,7 @@ def log_tool(session: Session, call: Call, given: History) -> Answer:
     return _document(told, fields, [], Next("log", {"path": given.path}))
 
 
-def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
+def screenshot_tool(session: OpenProfiles, call: ToolCall, given: Screenshot) -> ToolAnswer:
     """The screen, as text and as a picture."""
     from npu_tui.output.explain import kind_of, unknown
     from npu_tui.output.svg import svg
@@ -463,7 +467,7 @@ def screenshot_tool(session: Session, call: Call, given: Screenshot) -> Answer:
     if output is not None:
         write_file(output, draw().encode())
         data["written"] = printable(str(output))
-    return Answer(verdict=[], data=data, links=[data["picture"]])
+    return ToolAnswer(verdict=[], data=data, links=[data["picture"]])
 
 
 def _screen(opened: Opened, given: Screenshot, span: tuple[int, int] | None) -> list[list[Piece]]:
@@ -480,7 +484,7 @@ def _screen(opened: Opened, given: Screenshot, span: tuple[int, int] | None) -> 
     return rows
 
 
-def crop_tool(session: Session, call: Call, given: Crop) -> Answer:
+def crop_tool(session: OpenProfiles, call: ToolCall, given: Crop) -> ToolAnswer:
     """A smaller trace."""
     from npu_tui.crop import crop
 
@@ -488,14 +492,14 @@ def crop_tool(session: Session, call: Call, given: Crop) -> Answer:
     opened = session.opened(given.path, call)
     part = part_of(one_timeline(opened), given.range, given.step)
     made = crop(part, output, listed(given.lanes), listed(given.slices), given.clip)
-    return Answer(verdict=[say("crop.done", **plain(made))], data=plain(made))
+    return ToolAnswer(verdict=[say("crop.done", **plain(made))], data=plain(made))
 
 
 class Tool(NamedTuple):
     """A tool: the type of its arguments, what it does, and whether it may write a file that the caller names."""
 
     arguments: type[Arguments]
-    run: Callable[[Session, Call, Any], Answer]
+    run: Callable[[OpenProfiles, ToolCall, Any], ToolAnswer]
     writes: bool = False
 
 

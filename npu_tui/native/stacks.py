@@ -35,7 +35,7 @@ class Stretches(Struct, frozen=True):
     chained: bool
 
 
-class Parts(Struct, frozen=True):
+class StackParts(Struct, frozen=True):
     """Stretches cut where the innermost slice changes; (n,) each.
 
     ``item`` is that slice (-1: none), ``node`` its place in the tree of calls, ``stack`` its call stack (-1: none),
@@ -63,7 +63,7 @@ def innermost(
     clear: U8,
     chains: I32,
     stack_node: I32,
-) -> Parts:
+) -> StackParts:
     """The parts of all stretches of ``threads``; ``start``, ``end`` (ns) and ``name`` are those of all slices.
 
     ``stack`` is the call stack of each: -1 where it is that of the slice around it, OWN where it is a frame. ``clear``
@@ -99,12 +99,12 @@ def innermost(
         nodes *= 4
 
 
-def _parts(found: list[I64], tree: I32) -> Parts:
+def _parts(found: list[I64], tree: I32) -> StackParts:
     """The parts of each thread, (m, 6), as columns."""
     none = np.zeros((0, 6), np.int64)
     columns = [np.concatenate([none[:, at], *(rows[:, at] for rows in found)]) for at in range(6)]
     columns.append(np.repeat(np.arange(len(found)), [len(rows) for rows in found]))
-    return Parts(*columns, *tree.T.astype(np.int64))
+    return StackParts(*columns, *tree.T.astype(np.int64))
 
 
 def slow_innermost(
@@ -116,7 +116,7 @@ def slow_innermost(
     clear: U8,
     chains: I32,
     stack_node: I32,
-) -> Parts:
+) -> StackParts:
     """``innermost`` without the library."""
     tree: list[tuple[int, int]] = [(-1, -1), *map(tuple, chains.tolist())]
     nodes: dict[tuple[int, int], int] = {}

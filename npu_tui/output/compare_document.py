@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from npu_tui.compare import tables
-from npu_tui.compare.picture import Picture as Pair
+from npu_tui.compare.picture import ComparisonPicture as Pair
 from npu_tui.compare.picture import compared_scene
 from npu_tui.output import compare_report as schema
 from npu_tui.output.document import (
@@ -105,7 +105,7 @@ def verdicts(report: schema.Compared) -> Iterator[str]:
     yield from (note.text for note in shares.notes)
 
 
-def judged_lines(step: schema.Judged, computing: schema.Judged | None) -> Iterator[str]:
+def judged_lines(step: schema.JudgedTime, computing: schema.JudgedTime | None) -> Iterator[str]:
     """The verdict on the step, what it rests on, and that on its computing time."""
     yield _verdict("compare.verdict", step)
     base = sum(step.base_us) / len(step.base_us)
@@ -120,7 +120,7 @@ def judged_lines(step: schema.Judged, computing: schema.Judged | None) -> Iterat
         yield _verdict("compare.computing", computing)
 
 
-def _verdict(key: str, judged: schema.Judged) -> str:
+def _verdict(key: str, judged: schema.JudgedTime) -> str:
     base, new = (sum(times) / len(times) for times in (judged.base_us, judged.new_us))
     return say(
         key,

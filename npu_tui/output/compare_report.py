@@ -8,12 +8,12 @@ import msgspec
 
 from npu_tui.analysis.statistics import Judgement
 from npu_tui.compare import tables
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import differences
-from npu_tui.compare.measured import Side as MeasuredSide
+from npu_tui.compare.measured import MeasuredSide as MeasuredSide
 from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
-from npu_tui.output.envelope import NotChecked, Old, Root, Sides, not_checked
+from npu_tui.output.envelope import ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.strings import words
@@ -28,7 +28,7 @@ class ComparedStep(msgspec.Struct):
     reason: str | None = None
 
 
-class Source(msgspec.Struct):
+class SourceEntry(msgspec.Struct):
     """One profile."""
 
     path: str
@@ -37,10 +37,10 @@ class Source(msgspec.Struct):
     profiler_level: int | None
 
 
-class Side(msgspec.Struct):
+class SideEntry(msgspec.Struct):
     """One profile with the steps that are compared and those that are not."""
 
-    source: Source
+    source: SourceEntry
     steps: list[ComparedStep]
     left_out: list[ComparedStep]
 
@@ -62,7 +62,7 @@ class Comparable(msgspec.Struct):
     rungs: dict[str, float]
 
 
-class Judged(msgspec.Struct):
+class JudgedTime(msgspec.Struct):
     """A time per step on both sides: ``shift_us`` and ``ci_us`` are Hodges-Lehmann, ``p`` an exact rank test.
 
     ``visible_us`` is the smallest change that these samples would show; ``verdict`` slower, faster, same, unsure or
@@ -99,11 +99,11 @@ class Compared(Root, frozen=True, kw_only=True):
 
     schema_version: Literal[2] = 2
     kind: Literal["compare"] = "compare"
-    base: Side
-    new: Side
+    base: SideEntry
+    new: SideEntry
     comparability: Comparable
-    step: Judged
-    computing: Judged | None
+    step: JudgedTime
+    computing: JudgedTime | None
     parts: list[Record]
     groups: list[Record]
     stream_overlap_us: float
@@ -116,15 +116,15 @@ class Compared(Root, frozen=True, kw_only=True):
     owners: list[Record] = []
 
     @property
-    def source(self) -> Sides[Source]:
+    def source(self) -> ComparedSides[SourceEntry]:
         """What was compared."""
-        return Sides(self.base.source, self.new.source)
+        return ComparedSides(self.base.source, self.new.source)
 
 
 _DIGITS = 6
 
 
-def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str] = frozenset()) -> Compared:
+def compared(comparison: ProfileComparison, single: bool = True, ignored: frozenset[str] = frozenset()) -> Compared:
     """Everything that is known of the change from base to new, without the findings ``ignored``.
 
     The findings of each profile only if ``single``: they take long.
@@ -156,7 +156,7 @@ def compared(comparison: Comparison, single: bool = True, ignored: frozenset[str
     )
 
 
-def _not_judged(comparison: Comparison) -> list[Message]:
+def _not_judged(comparison: ProfileComparison) -> list[Message]:
     """What is not compared, and why."""
     owners = comparison.owners
     if not isinstance(owners, Untold):
@@ -176,10 +176,10 @@ def _note(note: Message) -> Note:
     return Note(note.code.rpartition(".")[2], words(note))
 
 
-def _side(side: MeasuredSide) -> Side:
+def _side(side: MeasuredSide) -> SideEntry:
     profile = side.profile
-    return Side(
-        Source(
+    return SideEntry(
+        SourceEntry(
             text(profile.path) or "",
             "profile" if profile.source is None else profile.source.kind,
             side.trace.rank,
@@ -194,10 +194,10 @@ def _step(window: StepWindow, reason: str | None = None) -> ComparedStep:
     return ComparedStep(window.number, us(window.wall), reason)
 
 
-def judged(judgement: Judgement) -> Judged:
+def judged(judgement: Judgement) -> JudgedTime:
     """A judgement in µs."""
     shift = judgement.shift
-    return Judged(
+    return JudgedTime(
         [us(value) for value in judgement.base.tolist()],
         [us(value) for value in judgement.new.tolist()],
         us(judgement.delta),

@@ -38,7 +38,7 @@ class PathSource(Struct, frozen=True):
 Source = TypeVar("Source")
 
 
-class Sides(Struct, Generic[Source], frozen=True):
+class ComparedSides(Struct, Generic[Source], frozen=True):
     """Both sides of a comparison."""
 
     base: Source

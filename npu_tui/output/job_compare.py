@@ -13,9 +13,9 @@ from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines
-from npu_tui.output.compare_report import Judged, judged
+from npu_tui.output.compare_report import JudgedTime, judged
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
-from npu_tui.output.envelope import REASONS, NotChecked, Old, Root, Sides, not_checked
+from npu_tui.output.envelope import REASONS, ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.job_report import JobSource
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.output.values import text
@@ -58,9 +58,9 @@ class ComparedJobs(Root, frozen=True, kw_only=True):
     new: JobSide
     verdict: list[str]
     paired_by: Literal["place", "number", "none"]
-    step: Judged
-    computing: Judged
-    transfer: Judged | None
+    step: JudgedTime
+    computing: JudgedTime
+    transfer: JudgedTime | None
     parts: list[Record]
     stages: list[Record]
     ranks: list[Record]
@@ -71,10 +71,10 @@ class ComparedJobs(Root, frozen=True, kw_only=True):
     not_checked: list[NotChecked]
 
     @property
-    def source(self) -> Sides[JobSource]:
+    def source(self) -> ComparedSides[JobSource]:
         """What was compared."""
         base, new = (JobSource(job.path, job.ranks, job.traces, job.kinds) for job in (self.base, self.new))
-        return Sides(base, new)
+        return ComparedSides(base, new)
 
 
 def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()) -> ComparedJobs:

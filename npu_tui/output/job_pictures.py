@@ -12,7 +12,7 @@ from npu_tui.analysis.schedules import KINDS
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline_cases import Run
+from npu_tui.jobs.pipeline_cases import PipelineRun
 from npu_tui.jobs.roles import Roles, RoleSpan
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paint, Paragraph, Picture, Shape, Tip
@@ -58,7 +58,7 @@ def _lanes(roles: Roles) -> Picture:
     return _timed(say("roles.lanes.title"), "roles", named)
 
 
-def _passes(run: Run) -> Picture:
+def _passes(run: PipelineRun) -> Picture:
     """The longest step of a pipeline by stages: passes and transfers over the bubble."""
     lines = []
     words = [say(f"pipeline.pass.{name}") for name in (*KINDS, "transfer")]

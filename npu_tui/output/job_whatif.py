@@ -16,7 +16,7 @@ from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
 from npu_tui.load.roles import replica_of
 from npu_tui.output.envelope import PathSource
-from npu_tui.output.whatif import Remedies, Row, WhatIf
+from npu_tui.output.whatif import Remedies, WhatIf, WhatIfRow
 from npu_tui.profile.table import us
 from npu_tui.trace.message import message
 
@@ -26,7 +26,7 @@ _TAIL = re.compile(r"(?:tails?(?: of (?P<role>\S+))? as the median|fix ROLE\.TAI
 _ROLE = re.compile(r"role (?P<role>\S+) ?[x×*] ?(?P<factor>\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
 
 
-class _Asked(Struct, frozen=True):
+class _JobChange(Struct, frozen=True):
     """A change of ``matches`` passes or stints; how many ``micro`` batches are wanted, 0 if as many as now."""
 
     change: Any
@@ -51,23 +51,23 @@ class _Pipelines:
         micro = {run.plan.micro for run in self._runs.runs}
         self.micro = micro.pop() if len(micro) == 1 else None
 
-    def asked(self, words: str) -> _Asked:
+    def asked(self, words: str) -> _JobChange:
         """What the change ``words`` is. Raises ``UnknownChangeError``."""
         runs = self._runs
         count = sum(len(run.start) for run in runs.runs)
         if words.lower() == "stages even":
-            return _Asked(stages_even, count)
+            return _JobChange(stages_even, count)
         if match := _STAGE.fullmatch(words):
             stage = int(match[1])
-            return _Asked(stage_as_others(stage), sum(int((run.plan.stage == stage).sum()) for run in runs.runs))
+            return _JobChange(stage_as_others(stage), sum(int((run.plan.stage == stage).sum()) for run in runs.runs))
         if match := _MICRO.fullmatch(words):
             micro = int(match[1])
             if runs.orders(micro):
-                return _Asked(micro_batches(micro), count, micro)
+                return _JobChange(micro_batches(micro), count, micro)
             raise UnknownChangeError(message("whatif.no_order", count=micro))
         raise UnknownChangeError(message("whatif.unknown.job", text=words))
 
-    def gain(self, asked: Sequence[_Asked]) -> int:
+    def gain(self, asked: Sequence[_JobChange]) -> int:
         """What all ``asked`` together gain, ns."""
         return self._total - self._runs.total(self._runs.gains(*(one.change for one in asked)))
 
@@ -87,7 +87,7 @@ class _Roles:
         tails = [replica_of(row.role)[0] for row in role_findings(job.roles) if row.id == "ROLE.TAIL" and row.role]
         self.remedies = [f"tail of {role} as the median" for role in tails]
 
-    def asked(self, words: str) -> _Asked:
+    def asked(self, words: str) -> _JobChange:
         """What the change ``words`` is: by how many ns stints get shorter. Raises ``UnknownChangeError``."""
         less: dict[RoleSpan, float]
         if match := _TAIL.fullmatch(words):
@@ -97,9 +97,9 @@ class _Roles:
             less = {span: (1 - float(match["factor"])) * (span.end - span.start) for span in spans}
         else:
             raise UnknownChangeError(message("whatif.unknown_role", text=words))
-        return _Asked(less, len(less))
+        return _JobChange(less, len(less))
 
-    def gain(self, asked: Sequence[_Asked]) -> int:
+    def gain(self, asked: Sequence[_JobChange]) -> int:
         """What all ``asked`` together gain, ns; of two changes of one stint the one that shortens it more counts."""
         less: dict[RoleSpan, float] = {}
         for one in asked:
@@ -125,12 +125,12 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     asked = [replay.asked(" ".join(text.split())) for text in texts]
     if nothing := [text for text, one in zip(texts, asked, strict=True) if not one.matches]:
         raise UnknownChangeError(message("whatif.nothing", text=nothing[0]))
-    rows: list[Row] = []
+    rows: list[WhatIfRow] = []
     count, gain = replay.count, 0
     for number, (text, one) in enumerate(zip(texts, asked, strict=True), 1):
         before, gain = gain, replay.gain(asked[:number])
         rows.append(
-            Row(text=" ".join(text.split()), matches=one.matches, alone_us=us(replay.gain([one]) / count),
+            WhatIfRow(text=" ".join(text.split()), matches=one.matches, alone_us=us(replay.gain([one]) / count),
                 gain_us=us((gain - before) / count), step_us=us(replay.step - gain / count))
         )  # fmt: skip
     after = next((one.micro for one in reversed(asked) if one.micro), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 
-from npu_tui.jobs.history import Times
+from npu_tui.jobs.history import RunTimes
 from npu_tui.output.document import (
     CHART_HEIGHT,
     CHART_MARGIN,
@@ -28,7 +28,7 @@ from npu_tui.output.document import (
     Tip,
     Words,
 )
-from npu_tui.output.log_report import LogReport, Series, described, key_of
+from npu_tui.output.log_report import LogReport, RunSeries, described, key_of
 from npu_tui.output.rendered import made_table, time_cell
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_change_text, shortened
@@ -58,7 +58,7 @@ def log_document(report: LogReport) -> Document:
     return Document(say("log.head", path=report.source.path, count=len(report.runs)), blocks)
 
 
-def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
+def _runs(report: LogReport, series: RunSeries, id: str, title: str) -> Table:
     begun = {change.before_run: change.delta_ratio for change in report.changes if change.kind == series.kind}
     steps = [report.runs[place].time(series.kind) or 0.0 for place in series.runs]
     low, high = min(steps), max(steps)
@@ -71,7 +71,7 @@ def _runs(report: LogReport, series: Series, id: str, title: str) -> Table:
             [
                 Cell(shortened(run.label, _LABEL), name=True),
                 Cell("" if change is None else share_change_text(change), change),
-                *(time_cell(run.time(series.kind, name)) for name in ("step_us", *Times.PARTS)),
+                *(time_cell(run.time(series.kind, name)) for name in ("step_us", *RunTimes.PARTS)),
                 Cell("." * at + "*" + "." * (_COURSE - 1 - at), name=True),
             ]
         )
@@ -86,7 +86,7 @@ def _day(when: str) -> str:
     return datetime.fromisoformat(when.replace("Z", "+00:00")).astimezone().strftime("%Y-%m-%d")
 
 
-def _shapes(report: LogReport, series: Series) -> Iterator[Shape]:
+def _shapes(report: LogReport, series: RunSeries) -> Iterator[Shape]:
     """The step of each run as a dot, a line for each level, the place of each change with its interval."""
     places = series.runs[-_POINTS:]
     steps = [report.runs[place].time(series.kind) or 0.0 for place in places]

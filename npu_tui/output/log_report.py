@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.changes import MOST, Change, course
+from npu_tui.analysis.changes import MOST, LevelChange, course
 from npu_tui.analysis.statistics import FEWEST, shift
-from npu_tui.jobs.history import Log, Per, Run, Times
+from npu_tui.jobs.history import Log, LoggedRun, Per, RunTimes
 from npu_tui.output.envelope import PATH, REASONS, NotChecked, PathSource, Root, not_checked
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -51,7 +51,7 @@ class LoggedChange(Struct, frozen=True, kw_only=True):
     setup: list[Altered]
 
 
-class Series(Struct, frozen=True, kw_only=True):
+class RunSeries(Struct, frozen=True, kw_only=True):
     """Runs that were recorded alike, by their places in ``runs``, and the steps of one ``kind`` in them.
 
     ``step_us`` is the median of the level that they have now, from run ``first`` on, ``noise_ratio`` the standard
@@ -87,8 +87,8 @@ class LogReport(Root, frozen=True, kw_only=True):
     kind: Literal["log"] = "log"
     source: PathSource
     verdict: list[str]
-    runs: list[Run]
-    series: list[Series]
+    runs: list[LoggedRun]
+    series: list[RunSeries]
     changes: list[LoggedChange]
     not_checked: list[NotChecked]
 
@@ -122,7 +122,7 @@ def log_report(log: Log) -> LogReport:
     return report
 
 
-def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Series, list[LoggedChange]]:
+def _judged(runs: Sequence[LoggedRun], every: list[int], kind: str | None) -> tuple[RunSeries, list[LoggedChange]]:
     places = every[-MOST:]
     values = np.array([runs[place].time(kind) for place in places], np.float64)
     told = course(values)
@@ -130,7 +130,7 @@ def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Se
     level = values[told.begin : len(values) - told.ahead]
     several = told.drift is None and len(level) >= FEWEST
     run = runs[places[-1]]
-    series = Series(
+    series = RunSeries(
         kind=kind, per=run.per, ranks=run.ranks, level=run.level, chip=run.setup.get("chip"), runs=every,
         first=places[told.begin],
         step_us=round(float(np.median(level)), 3),
@@ -150,7 +150,7 @@ def _judged(runs: Sequence[Run], every: list[int], kind: str | None) -> tuple[Se
 
 
 def _change(
-    runs: Sequence[Run], places: list[int], kind: str | None, change: Change, reach: tuple[int, int]
+    runs: Sequence[LoggedRun], places: list[int], kind: str | None, change: LevelChange, reach: tuple[int, int]
 ) -> LoggedChange:
     """``change`` of the runs at ``places``, of which the old and the new level fill ``reach``."""
     first, last = places[change.first - 1], places[change.last]
@@ -159,7 +159,7 @@ def _change(
     place = min(apart, key=lambda at: abs(at - change.place), default=change.place)
     old, new = places[reach[0] : place], places[place : reach[1]]
     parts = {}
-    for name in Times.PARTS:
+    for name in RunTimes.PARTS:
         sides = [[time for place in side if (time := runs[place].time(kind, name)) is not None] for side in (old, new)]
         if all(sides):
             parts[name] = round(statistics.median(sides[1]) - statistics.median(sides[0]), 3)
@@ -183,7 +183,7 @@ def _change(
     )  # fmt: skip
 
 
-def described(series: Series) -> str:
+def described(series: RunSeries) -> str:
     """How the runs of ``series`` were recorded."""
     told = [say("log.ranks", count=series.ranks)]
     told += [say("log.level", level=series.level)] if series.level is not None else []
@@ -191,12 +191,12 @@ def described(series: Series) -> str:
     return say("list.comma").join(told)
 
 
-def key_of(series: Series) -> str:
+def key_of(series: RunSeries) -> str:
     """Which texts tell what the times of ``series`` are of."""
     return series.per if series.kind is None else "of_kind"
 
 
-def _sentences(runs: Sequence[Run], series: Series, changes: list[LoggedChange]) -> Iterator[str]:
+def _sentences(runs: Sequence[LoggedRun], series: RunSeries, changes: list[LoggedChange]) -> Iterator[str]:
     what = say(f"log.what.{key_of(series)}", kind=series.kind or "")
     count, looked = len(series.runs), min(len(series.runs), MOST)
     for row in changes:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.compare.snapshots import HELD, pairs
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
-from npu_tui.output.envelope import Root, Sides
+from npu_tui.output.envelope import ComparedSides, Root
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
 from npu_tui.output.rendered import comparison_document, made_table, rendered
 from npu_tui.profile.table import Record, rows_of
@@ -48,9 +48,9 @@ class ComparedMemory(Root, frozen=True, kw_only=True):
     new_only_devices: list[int | str]
 
     @property
-    def source(self) -> Sides[MemorySource]:
+    def source(self) -> ComparedSides[MemorySource]:
         """What was compared."""
-        return Sides(self.base, self.new)
+        return ComparedSides(self.base, self.new)
 
 
 def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory:

@@ -8,7 +8,7 @@ from typing import Any
 
 from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
 from npu_tui.output.memory_curve import lettered, pictured
-from npu_tui.output.memory_report import DeviceRow, HeldRows, HolderRow, MemoryReport, PoolRow, SizeRow, StepRow
+from npu_tui.output.memory_report import DeviceRow, HeldRows, HolderRow, MemoryReport, MemoryStepRow, PoolRow, SizeRow
 from npu_tui.strings import say
 from npu_tui.trace.text import count_text, memory_text
 
@@ -112,7 +112,7 @@ _DEFAULT = "0, 0"
 
 
 def _steps(device: DeviceRow) -> Table:
-    def cells(row: StepRow) -> list[Cell]:
+    def cells(row: MemoryStepRow) -> list[Cell]:
         more = row.growth_bytes
         return [
             Cell(count_text(row.event), row.event),

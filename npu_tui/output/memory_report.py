@@ -10,8 +10,8 @@ from msgspec import Struct
 from npu_tui import __version__
 from npu_tui.analysis.snapshot import (
     SIZES,
+    BlockOwner,
     Held,
-    Owner,
     failures,
     held_in,
     live_bytes,
@@ -104,7 +104,7 @@ class FailureRow(Struct, frozen=True, kw_only=True):
     held: HeldRows
 
 
-class StepRow(Struct, frozen=True, kw_only=True):
+class MemoryStepRow(Struct, frozen=True, kw_only=True):
     """A step that begins at ``event`` with ``live_bytes`` allocated, and what it added (null: it does not end)."""
 
     event: int
@@ -138,7 +138,7 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     stacks_at_peak: list[HolderRow]
     at_peak: HeldRows
     failure: FailureRow | None
-    steps: list[StepRow]
+    steps: list[MemoryStepRow]
     growth_bytes_per_step: int | None
     inactive_blocks: int | None
     inactive_bytes: int | None
@@ -256,7 +256,7 @@ def _device(held: Held) -> DeviceRow:
     if grown is not None:
         more = [*(grown.live[1:] - grown.live[:-1]).tolist(), None]
         rows = zip(grown.starts.tolist(), grown.live.tolist(), more, strict=False)
-        steps = [StepRow(event=event, live_bytes=live, growth_bytes=growth) for event, live, growth in rows]
+        steps = [MemoryStepRow(event=event, live_bytes=live, growth_bytes=growth) for event, live, growth in rows]
     return DeviceRow(
         device=None if device.device == HOST else device.device,
         allocator=printable(device.allocator) or None,
@@ -321,7 +321,7 @@ def _failure(held: Held) -> FailureRow | None:
     )
 
 
-def _holder(owner: Owner) -> HolderRow:
+def _holder(owner: BlockOwner) -> HolderRow:
     code, line = owner.code, placed(owner.code)
     return HolderRow(
         where=None if line is None else printable(line.file),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.values import severity_word
-from npu_tui.profile.table import Field, Record
+from npu_tui.profile.table import Record, ViewField
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say
@@ -46,7 +46,7 @@ def rendered(
     )
 
 
-def _written(table: DataTable, field: Field, blank: bool) -> Write:
+def _written(table: DataTable, field: ViewField, blank: bool) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds

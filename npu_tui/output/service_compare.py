@@ -18,7 +18,7 @@ from npu_tui.compare.services import (
     unlike_in,
 )
 from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
-from npu_tui.output.envelope import PathSource, Root, Sides
+from npu_tui.output.envelope import ComparedSides, PathSource, Root
 from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, rows_of
@@ -59,9 +59,9 @@ class ComparedServices(Root, frozen=True, kw_only=True):
     findings: list[CauseRow]
 
     @property
-    def source(self) -> Sides[PathSource]:
+    def source(self) -> ComparedSides[PathSource]:
         """What was compared."""
-        return Sides(PathSource(self.base.path), PathSource(self.new.path))
+        return ComparedSides(PathSource(self.base.path), PathSource(self.new.path))
 
 
 def compared_services(base: Profile, new: Profile) -> ComparedServices:

@@ -12,7 +12,7 @@ from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message
 
 if TYPE_CHECKING:
-    from npu_tui.compare.comparison import Comparison
+    from npu_tui.compare.comparison import ProfileComparison
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.history import Log
     from npu_tui.jobs.job import Job
@@ -136,7 +136,7 @@ def whatif_statement(answer: WhatIf) -> Statement:
 
 
 def comparison_statement(
-    comparison: Comparison, ignored: frozenset[str] = frozenset(), single: bool = True
+    comparison: ProfileComparison, ignored: frozenset[str] = frozenset(), single: bool = True
 ) -> Statement:
     """What became of a profile, without the findings ``ignored``; those of each profile only if ``single``."""
     from npu_tui.output.compare_document import compare_document, verdicts
@@ -145,9 +145,9 @@ def comparison_statement(
     data = compared(comparison, single, ignored)
 
     def document(form: str) -> Document:
-        from npu_tui.compare.picture import Picture
+        from npu_tui.compare.picture import ComparisonPicture
 
-        return compare_document(data, Picture(comparison) if form == "html" else None)
+        return compare_document(data, ComparisonPicture(comparison) if form == "html" else None)
 
     return Statement(data, list(verdicts(data)), document)
 
@@ -184,10 +184,10 @@ def service_comparison_statement(base: Profile, new: Profile) -> Statement:
 
 
 def _step_comparison(base: Profile, new: Profile) -> Statement:
-    from npu_tui.compare.comparison import Comparison
-    from npu_tui.compare.measured import Side
+    from npu_tui.compare.comparison import ProfileComparison
+    from npu_tui.compare.measured import MeasuredSide
 
-    return comparison_statement(Comparison(Side(base), Side(new)))
+    return comparison_statement(ProfileComparison(MeasuredSide(base), MeasuredSide(new)))
 
 
 _COMPARISONS = {"memory": _memory_comparison, "service": service_comparison_statement}

@@ -42,7 +42,7 @@ class NoReplayError(ValueError):
         self.said = said
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class WhatIfRow(Struct, frozen=True, kw_only=True):
     """One change: by how much it shortens a step ``alone`` and after those before it, and the step then."""
 
     text: str
@@ -84,7 +84,7 @@ class WhatIf(Root, frozen=True, kw_only=True):
     step_us: float
     step_after_us: float
     gain_us: float
-    changes: tuple[Row, ...]
+    changes: tuple[WhatIfRow, ...]
     timeline: tuple[Ghost, ...]
     replays: Literal["launches", "roles", "pipeline"] = "launches"
     micro_batches: int | None = None
@@ -131,7 +131,7 @@ class AskedRun(Struct, frozen=True):
         """All of them at once."""
         return reduce(or_, (each.change for each in self.asked), NO_CHANGE)
 
-    def rows(self) -> tuple[tuple[Row, ...], int]:
+    def rows(self) -> tuple[tuple[WhatIfRow, ...], int]:
         """What each change adds to those before it, and by how much the run gets shorter with all of them, ns."""
         rows, change, total, count = [], NO_CHANGE, 0, self.facts.count
         for asked in self.asked:
@@ -224,8 +224,8 @@ _NAMED = 8
 """Owners that are named where another one is asked for."""
 
 
-def _row(asked: Asked, alone: float, gain: float, after: float) -> Row:
-    return Row(text=asked.text, matches=asked.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
+def _row(asked: Asked, alone: float, gain: float, after: float) -> WhatIfRow:
+    return WhatIfRow(text=asked.text, matches=asked.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
 def replay_of(profile: Profile) -> tuple[int | None, Replay]:
@@ -280,7 +280,7 @@ class Remedies(Struct, frozen=True):
 
     per: str
     count: int
-    changes: tuple[Row, ...]
+    changes: tuple[WhatIfRow, ...]
 
 
 def remedies(profile: Profile) -> Remedies:
@@ -292,7 +292,7 @@ def remedies(profile: Profile) -> Remedies:
     device, replay = replay_of(profile)
     facts = _facts(profile, device)
     count = facts.count
-    rows: dict[int, Row] = {}
+    rows: dict[int, WhatIfRow] = {}
     for text in _texts(profile, facts, replay):
         try:
             asked = _asked(profile, facts, replay, text)
@@ -399,7 +399,7 @@ def _head(answer: WhatIf) -> str:
     return say(code, before=before, after=after, gain=abs(gain), share=share, unit=unit)
 
 
-def _changes(id: str, changes: tuple[Row, ...], unit: str, ordered: bool) -> Table:
+def _changes(id: str, changes: tuple[WhatIfRow, ...], unit: str, ordered: bool) -> Table:
     """A row for each change; where they apply one after another, what each adds to those above it."""
     names = ("change", "matches", "alone", "gain", "after") if ordered else ("change", "matches", "alone", "after")
     rows = [

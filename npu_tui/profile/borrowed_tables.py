@@ -9,14 +9,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.borrowed import Borrowed, BorrowError, Side, borrowed
+from npu_tui.analysis.borrowed import Borrowed, BorrowError, KernelSide, borrowed
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.modules import Module, lost_of
 from npu_tui.load.errors import InputError
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, Slices, columns, listed, table
+from npu_tui.profile.table import RankedSlices, TableSheet, columns, listed, table
 from npu_tui.trace.arrays import I64, in_groups
 
 
@@ -32,12 +32,12 @@ def borrow(profile: Profile, eager: Profile) -> Borrowed:
     return found
 
 
-def _side(profile: Profile) -> Side:
+def _side(profile: Profile) -> KernelSide:
     starts = [step.window.start for step in profile.steps if step.window is not None and step.number is not None]
     if not starts and profile.facts:  # what repeats in a run without steps
         starts = profile.facts[0].repetitions.tolist()
     shapes_of = shapes_in(profile.trace)
-    return Side(profile.trace, profile.devices, profile.all_kernels, np.array(starts, np.int64), shapes_of)
+    return KernelSide(profile.trace, profile.devices, profile.all_kernels, np.array(starts, np.int64), shapes_of)
 
 
 def code_of(profile: Profile, item: int) -> CodeLine | None:
@@ -91,7 +91,7 @@ def _replayed(profile: Profile) -> _Replayed | None:
     )
 
 
-class _Row:
+class _BorrowedRow:
     """Replayed kernels of one operation, class of module and line."""
 
     def __init__(self, replayed: _Replayed, at: I64) -> None:
@@ -144,7 +144,7 @@ def borrowed_lines(profile: Profile, code: CodeLine | None, items: I64) -> list[
     return [(found.lines[line[at[0]]] if line[at[0]] >= 0 else None, at) for at in in_groups(line)]
 
 
-def rows_of(profile: Profile) -> list[_Row]:
+def rows_of(profile: Profile) -> list[_BorrowedRow]:
     """The replayed kernels of the part by operation, class of module and line, most time first; unknown ones last."""
     replayed = _replayed(profile)
     if replayed is None:
@@ -152,11 +152,11 @@ def rows_of(profile: Profile) -> list[_Row]:
     found, inside = replayed.found, replayed.inside
     codes = np.stack([found.operation.code, found.kind.code, found.line])[:, inside]
     _, group = np.unique(codes, axis=1, return_inverse=True)
-    rows = [_Row(replayed, inside[at]) for at in in_groups(group.reshape(-1))]
+    rows = [_BorrowedRow(replayed, inside[at]) for at in in_groups(group.reshape(-1))]
     return sorted(rows, key=lambda row: (row.operation is None and row.code is None, -row.total))
 
 
-def borrowed_code(profile: Profile) -> Sheet:
+def borrowed_code(profile: Profile) -> TableSheet:
     """The code of replayed kernels; the last row, without an operation, is of those that are not placed."""
     rows = rows_of(profile)
     total = sum(row.total for row in rows)
@@ -177,7 +177,7 @@ def borrowed_code(profile: Profile) -> Sheet:
     )
     return replace(
         sheet,
-        place=lambda row: Slices(len(rows[row].items), partial(getattr, rows[row], "items")),
+        place=lambda row: RankedSlices(len(rows[row].items), partial(getattr, rows[row], "items")),
         lengths=lengths,
         code=lambda row: rows[row].code,
     )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_tui.analysis.device import EVERYTHING
-from npu_tui.analysis.joins import Check, Figures, Key, cross_check
+from npu_tui.analysis.joins import Figures, JoinCheck, Key, cross_check
 from npu_tui.analysis.memory import APP, MemoryCurve
 from npu_tui.analysis.operators import kernel_groups
 from npu_tui.load.companion_schema import ALLOCATIONS, API_CALLS, COLLECTIVE_CORES, KERNELS, OPERATOR_TYPES, STEPS
 from npu_tui.load.errors import InputError
-from npu_tui.profile.companions import Tables
+from npu_tui.profile.companions import CompanionTables
 from npu_tui.profile.profile import Profile
 
 _PER_CALL = 1
@@ -21,7 +21,7 @@ _SUMS, _SPANS = 60, 300
 _MB = 1 << 20
 
 
-def checks_of(profile: Profile) -> list[Check]:
+def checks_of(profile: Profile) -> list[JoinCheck]:
     """A check for every file that lies beside the trace of ``profile`` and that the trace has the figures for.
 
     Without a trace those that other files have the figures for: operators by kernels, records of memory by allocations.
@@ -32,7 +32,7 @@ def checks_of(profile: Profile) -> list[Check]:
     )
 
 
-def _checks(profile: Profile, tables: Tables) -> list[Check]:
+def _checks(profile: Profile, tables: CompanionTables) -> list[JoinCheck]:
     makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _memory}
     if len(profile.trace.slices):
         makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
@@ -60,7 +60,7 @@ def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[K
     return dict(rows)
 
 
-def _operators(profile: Profile, tables: Tables) -> Check | None:
+def _operators(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     table = profile.kernel_table
     theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
     theirs = {key: row for key, row in theirs.items() if key[1] not in COLLECTIVE_CORES}
@@ -73,7 +73,7 @@ def _operators(profile: Profile, tables: Tables) -> Check | None:
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
-def _apis(profile: Profile, tables: Tables) -> Check | None:
+def _apis(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
         (api.level, api.name): _figures(api, "count total least=shortest most=longest") for api in profile.apis
@@ -83,7 +83,7 @@ def _apis(profile: Profile, tables: Tables) -> Check | None:
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
 
 
-def _steps(profile: Profile, tables: Tables) -> Check | None:
+def _steps(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
     theirs = _rows(tables.table(STEPS.stem).frame, ("step",), names)
     ours: dict[Key, Figures] = {}
@@ -101,7 +101,7 @@ def _steps(profile: Profile, tables: Tables) -> Check | None:
     return cross_check("step_trace_time.csv", ours, theirs, limits)
 
 
-def _kernels(profile: Profile, tables: Tables) -> Check | None:
+def _kernels(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     """Every row with the slice that it is joined to."""
     length = tables.durations
     ours: dict[Key, Figures] = {}
@@ -119,7 +119,7 @@ def _kernels(profile: Profile, tables: Tables) -> Check | None:
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 
-def _memory(profile: Profile, tables: Tables) -> Check | None:
+def _memory(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     """Every allocation with the totals that its row names, in the record of its time; the components share a file."""
     curves = [curve for curve in profile.memory.curves if curve.component != APP]
     columns = [amount for amount in ("allocated", "reserved", "active") if any(c.amount == amount for c in curves)]
@@ -150,7 +150,7 @@ def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) 
     )
 
 
-def _collectives(profile: Profile, tables: Tables) -> Check | None:
+def _collectives(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     names = ("elapsed", "wait", "transit", "synchronization", "idle")
     frame = tables.communication.frame
     theirs = _rows(frame, ("name",), names)

@@ -19,11 +19,11 @@ from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, ste
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
+    NestedRows,
     Numbers,
-    Rows,
-    Sheet,
-    Slices,
+    RankedSlices,
     Span,
+    TableSheet,
     coded,
     from_tuples,
     labels,
@@ -55,7 +55,7 @@ TrafficRow = row_type(
 )
 
 
-def collectives(profile: Profile, running: Window | None = None) -> Sheet:
+def collectives(profile: Profile, running: Window | None = None) -> TableSheet:
     """The collectives that start in the part, or that run in the window ``running``, by start.
 
     Without a trace those of communication.json. Raises ``InputError`` if the file of the trace is gone.
@@ -78,11 +78,11 @@ def collectives(profile: Profile, running: Window | None = None) -> Sheet:
     last, after = _last(known)
     same_type = [np.flatnonzero(known.type == kind) for kind in range(len(known.types))]
 
-    def place(row: int) -> Slices:
+    def place(row: int) -> RankedSlices:
         alike = same_type[int(known.type[row])]
-        return Slices(len(alike), lambda: np.roll(item[alike], -int(np.searchsorted(alike, row))))
+        return RankedSlices(len(alike), lambda: np.roll(item[alike], -int(np.searchsorted(alike, row))))
 
-    return Sheet(
+    return TableSheet(
         len(known),
         {
             "device": numbers(devices_of(profile)[lane], UNKNOWN),
@@ -105,8 +105,8 @@ def collectives(profile: Profile, running: Window | None = None) -> Sheet:
             "last_rank": where(last, last >= 0),
             "last_after": where(after, last >= 0),
             "algorithm": labels(known.algorithms[code] or None for code in known.algorithm.tolist()),
-            "arrivals": Rows(lambda: by_owner(_arrivals(known), known.arrivals.owner, len(known))),
-            "traffic": Rows(lambda: by_owner(_traffic(known), moved.owner, len(known))),
+            "arrivals": NestedRows(lambda: by_owner(_arrivals(known), known.arrivals.owner, len(known))),
+            "traffic": NestedRows(lambda: by_owner(_traffic(known), moved.owner, len(known))),
         },
         place,
     )
@@ -164,7 +164,7 @@ def _by_device(profile: Profile, items: Array) -> Iterator[tuple[Array, tuple[Ar
         yield np.flatnonzero(device == number), lanes[0].computing if lanes else (slices.start[:0], slices.end[:0])
 
 
-def _collectives_of_file(profile: Profile) -> Sheet:
+def _collectives_of_file(profile: Profile) -> TableSheet:
     """The rows of communication.json by start, without it those of collectives in kernel_details.csv."""
     tables = profile.tables
     moved: dict[tuple[str, int], list[Any]] = {}
@@ -226,14 +226,14 @@ COLLECTIVES = table(
 )
 
 
-def arrivals(profile: Profile) -> Sheet:
+def arrivals(profile: Profile) -> TableSheet:
     """When every rank of a collective was there. Raises ``InputError`` as ``collectives`` does."""
     slices = profile.trace.slices
     if not len(slices):
-        return Sheet(0, {})
+        return TableSheet(0, {})
     collectives = profile.collectives
     came, item = collectives.arrivals, collectives.item[collectives.arrivals.owner]
-    return Sheet(
+    return TableSheet(
         len(item),
         {
             "slice": numbers(item),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Data, Labels, Numbers, Slices, coded, numbers
+from npu_tui.profile.table import MISSING, Array, CodedLabels, Data, Numbers, RankedSlices, coded, numbers
 
 UNKNOWN = -1
 
@@ -29,13 +29,13 @@ def absolute(profile: Profile, start: Array) -> Numbers:
     return Numbers(lambda first, last: start[first:last] + origin)
 
 
-def names_of(profile: Profile, items: Array) -> Labels:
+def names_of(profile: Profile, items: Array) -> CodedLabels:
     """The names of the slices ``items``, null below 0."""
     codes = np.append(profile.trace.slices.name, UNKNOWN)
-    return Labels(lambda: profile.trace.names, lambda first, last: codes[items[first:last]])
+    return CodedLabels(lambda: profile.trace.names, lambda first, last: codes[items[first:last]])
 
 
-def lanes_of(profile: Profile, lane: Array) -> Labels:
+def lanes_of(profile: Profile, lane: Array) -> CodedLabels:
     """The names of the lanes ``lane``, null below 0."""
     values = [known.name for known in profile.trace.lanes]
     return coded(values, lane)
@@ -79,8 +79,8 @@ def slowest(profile: Profile, members: Callable[[int], Array]) -> dict[str, Any]
         items = members(row)
         return slices.end[items] - slices.start[items]
 
-    def place(row: int) -> Slices:
+    def place(row: int) -> RankedSlices:
         items = members(row)
-        return Slices(len(items), lambda: items[np.argsort(-lengths(row), kind="stable")])
+        return RankedSlices(len(items), lambda: items[np.argsort(-lengths(row), kind="stable")])
 
     return {"place": place, "lengths": lengths}

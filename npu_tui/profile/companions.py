@@ -24,7 +24,7 @@ from npu_tui.analysis.joins import (
     task_ids,
 )
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, Memory, MemoryCurve, memory_curve
+from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, MemoryCurve, MemoryUse, memory_curve
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import Overlap, sums_of_kernels
 from npu_tui.load.communication import (
@@ -45,7 +45,7 @@ from npu_tui.load.companion_schema import (
     SOC_PMU,
     STEPS,
     TASK_TIME,
-    Document,
+    JsonFile,
     Reading,
     Schema,
     State,
@@ -80,7 +80,7 @@ _PLACE = ("step", "kind", "name", "group")
 """What names a collective in communication.json."""
 
 
-class StepRow(Struct, frozen=True):
+class WrittenStep(Struct, frozen=True):
     """A row of the table, times in ns: ``number`` is None without steps, others where they are absent."""
 
     number: int | None
@@ -99,7 +99,7 @@ class FileState(Struct, frozen=True):
     problems: tuple[Message, ...]
 
 
-class Tables:
+class CompanionTables:
     """The tables of ``companions`` (None without a folder to look into) beside ``trace``.
 
     ``kernels`` are the compute slices of the trace and ``collectives`` those of its group lanes, both ascending. Joins
@@ -155,8 +155,8 @@ class Tables:
         return min(known, default=self._trace.start_ns)
 
     @once
-    def _communication(self) -> Document:
-        return self._companions.communication() if self._companions is not None else Document("missing")
+    def _communication(self) -> JsonFile:
+        return self._companions.communication() if self._companions is not None else JsonFile("missing")
 
     @property
     def has_communication(self) -> bool:
@@ -184,8 +184,8 @@ class Tables:
         return communication_packets(self._communication)
 
     @once
-    def _matrix(self) -> Document:
-        return self._companions.matrix() if self._companions is not None else Document("missing")
+    def _matrix(self) -> JsonFile:
+        return self._companions.matrix() if self._companions is not None else JsonFile("missing")
 
     @property
     def lacks_matrix(self) -> bool:
@@ -325,7 +325,7 @@ class Tables:
         return rows
 
     @once
-    def steps(self) -> list[StepRow]:
+    def steps(self) -> list[WrittenStep]:
         """The rows of step_trace_time.csv that have all parts of a step."""
         if not self.has(STEPS.stem):
             return []
@@ -333,7 +333,7 @@ class Tables:
         rows = []
         for device, step, *times, stage, bubble, preparing in self.table(STEPS.stem).frame.select(*columns).iter_rows():
             if all(time is not None for time in times):
-                rows.append(StepRow(decimal_number(step), Overlap(device, *times), stage, bubble, preparing))
+                rows.append(WrittenStep(decimal_number(step), Overlap(device, *times), stage, bubble, preparing))
         return rows
 
     @property
@@ -467,7 +467,7 @@ def _environment(metadata: Any) -> dict[str, str] | None:
     return {str(name): str(value) for name, value in values.items()}
 
 
-def memory_of_kineto(trace: Trace) -> Memory:
+def memory_of_kineto(trace: Trace) -> MemoryUse:
     """The curves of the allocator of each device by the events of memory in a trace of Kineto."""
     from npu_tui.load.kineto_memory import memory_events  # few traces have any
     from npu_tui.load.unpack import plain_path
@@ -483,10 +483,10 @@ def memory_of_kineto(trace: Trace) -> Memory:
             values = np.array([getattr(event, amount) for event in last.values()], np.int64)
             curves.append(MemoryCurve(component, amount, time, values))
     nothing = np.zeros(0, np.int64)
-    return Memory(tuple(curves), Allocations(Coded([], nothing), nothing, nothing, nothing), ())
+    return MemoryUse(tuple(curves), Allocations(Coded([], nothing), nothing, nothing, nothing), ())
 
 
-def memory_of(tables: Tables) -> Memory:
+def memory_of(tables: CompanionTables) -> MemoryUse:
     """The memory of the device by ``tables``; empty without them."""
     start = tables.start_ns
     curves: list[MemoryCurve] = []
@@ -495,7 +495,7 @@ def memory_of(tables: Tables) -> Memory:
     modules = _curves(tables.table(MODULES.stem).frame, "reserved", start) if tables.has(MODULES.stem) else []
     has = tables.has(ALLOCATIONS.stem)
     allocations = _allocations(tables.table(ALLOCATIONS.stem).frame, start) if has else _NOTHING
-    return Memory(tuple(curves), allocations, tuple(modules))
+    return MemoryUse(tuple(curves), allocations, tuple(modules))
 
 
 def _curves(frame: pl.DataFrame, amount: Amount, origin: int) -> list[MemoryCurve]:
@@ -535,7 +535,7 @@ def _times(column: Any, origin: int, missing: int) -> I64:
     return np.where(known, times, missing)
 
 
-def _problems(name: str, document: Document) -> tuple[Message, ...]:
+def _problems(name: str, document: JsonFile) -> tuple[Message, ...]:
     if document.state in ("read", "missing"):
         return ()
     if document.state == "unreadable":

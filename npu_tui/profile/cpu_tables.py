@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import names_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Sheet, Span, columns, listed, numbers, table
+from npu_tui.profile.table import MISSING, Array, Span, TableSheet, columns, listed, numbers, table
 from npu_tui.trace.text import runs
 
 _OWN = {
@@ -28,11 +28,11 @@ def _known(profile: Profile) -> tuple[CpuTime, Array] | None:
     return (known, np.concatenate(links)) if isinstance(known, CpuTime) and links else None
 
 
-def cpu_time(profile: Profile) -> Sheet:
+def cpu_time(profile: Profile) -> TableSheet:
     """The lost time by state of the threads that launch and by who had their CPU, most time first."""
     found = _known(profile)
     if found is None:
-        return Sheet(0, {})
+        return TableSheet(0, {})
     known, links = found
     rows = known.culprits(links)
     total = sum(row.total for row in rows)
@@ -80,18 +80,18 @@ CPU_TIME = table(
 )
 
 
-def cpu_waits(profile: Profile) -> Sheet:
+def cpu_waits(profile: Profile) -> TableSheet:
     """Every launch that a device waited for, with what the threads that made it did meanwhile."""
     found = _known(profile)
     if found is None:
-        return Sheet(0, {})
+        return TableSheet(0, {})
     known, links = found
     waits, parts = known.waits, known.parts
     chosen = np.flatnonzero(np.isin(waits.link, links))
     times = np.zeros((len(waits.link), len(PARTS)), np.int64)
     np.add.at(times, (parts.wait, parts.part), parts.time)
     items = profile.trace.links.target_slice[waits.link[chosen]].astype(np.int64)
-    return Sheet(
+    return TableSheet(
         len(chosen),
         {
             "link": numbers(waits.link[chosen]),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.engine_steps import EngineKind, EngineStep
 from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Rows, Sheet, Span, attributes, columns, listed, numbers, table, us
+from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, columns, listed, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 
@@ -31,7 +31,7 @@ _OWN = {
 }  # fmt: skip
 
 
-def engine_kinds(profile: Profile) -> Sheet:
+def engine_kinds(profile: Profile) -> TableSheet:
     """The steps of an engine that touch the part by kind and number of tokens, most time first."""
     rows = kinds_of([step for step in profile.engine.steps if _touches(profile, step)])
 
@@ -87,7 +87,7 @@ ENGINE_KINDS = table(
 )
 
 
-def engine_steps(profile: Profile) -> Sheet:
+def engine_steps(profile: Profile) -> TableSheet:
     """The steps of an engine that touch the part, by start."""
     rows = [step for step in profile.engine.steps if _touches(profile, step)]
     trace = profile.trace
@@ -99,7 +99,7 @@ def engine_steps(profile: Profile) -> Sheet:
         window = step.window
         return [] if window is None else [Span(window.start, window.end, words=say("engine.step", step=step.number))]
 
-    return Sheet(
+    return TableSheet(
         len(rows),
         {
             **attributes(
@@ -116,8 +116,8 @@ def engine_steps(profile: Profile) -> Sheet:
                 device_start=lambda step: None if step.window is None else step.window.start,
                 graph=lambda step: step.captured,
             ),
-            "is_graph": Rows(lambda: [step.is_replayed for step in rows]),
-            "phases": Rows(lambda: [{name: us(time) for name, time in step.phases.items()} for step in rows]),
+            "is_graph": NestedRows(lambda: [step.is_replayed for step in rows]),
+            "phases": NestedRows(lambda: [{name: us(time) for name, time in step.phases.items()} for step in rows]),
             "start_ns": numbers(np.array([step.start + trace.start_ns for step in rows], np.int64)),
         },
         place=place,

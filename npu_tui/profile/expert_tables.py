@@ -18,7 +18,7 @@ from npu_tui.analysis.experts import (
 )
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Sheet, Span, columns, listed, table
+from npu_tui.profile.table import Column, Span, TableSheet, columns, listed, table
 from npu_tui.strings import say
 
 
@@ -75,7 +75,7 @@ _OWN: dict[str, Column] = {
 }
 
 
-def experts(profile: Profile) -> Sheet:
+def experts(profile: Profile) -> TableSheet:
     """The MoE layers of the part with the time of their expert products and of the exchanges around them."""
     window = profile.window
     rows = layer_sums(row for row in expert_layers_of(profile) if window.start <= row.start < window.end)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from npu_tui.analysis.collectives import PairSum
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, listed, table
+from npu_tui.profile.table import TableSheet, listed, table
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
 
-def checks(profile: Profile) -> Sheet:
+def checks(profile: Profile) -> TableSheet:
     """Our figures against each file of the profiler."""
     from npu_tui.profile.checks import checks_of  # not needed for the first picture
 
@@ -44,7 +44,7 @@ def setting_of(profile: Profile, file: str) -> str:
     return say(f"summary.makes{own}.{file}")
 
 
-def files(profile: Profile) -> Sheet:
+def files(profile: Profile) -> TableSheet:
     """What became of every file that may lie beside the trace."""
     states = profile.tables.files
     return listed(
@@ -71,12 +71,12 @@ FILES = table(
 )
 
 
-def link_matrix(profile: Profile) -> Sheet:
+def link_matrix(profile: Profile) -> TableSheet:
     """What went from rank to rank over each transport."""
     return pair_sheet(profile.tables.link_matrix)
 
 
-def pair_sheet(pairs: Sequence[PairSum]) -> Sheet:
+def pair_sheet(pairs: Sequence[PairSum]) -> TableSheet:
     """A row for each of ``pairs``."""
     return listed(
         pairs,

@@ -10,9 +10,9 @@ import numpy as np
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Data,
-    Rows,
-    Sheet,
+    NestedRows,
     Span,
+    TableSheet,
     attributes,
     columns,
     labels,
@@ -44,7 +44,7 @@ _OWN = {
 }
 
 
-def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
+def findings(profile: Profile, known: Sequence[Finding] | None = None) -> TableSheet:
     """The findings in the order of work, each at its first place; ``known`` where they are known.
 
     Raises ``InputError`` if the file is gone.
@@ -64,7 +64,7 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
             for place in finding.evidence
         ]
 
-    return Sheet(
+    return TableSheet(
         len(known),
         {
             "number": numbers(np.arange(1, len(known) + 1)),
@@ -78,16 +78,16 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> Sheet:
                 gain_alone=lambda finding: None if finding.remedy is None else finding.remedy.gain,
                 whatif=lambda finding: finding.whatif,
             ),
-            "evidence": Rows(lambda: list(map(proofs, known))),
-            "advice": Rows(lambda: [list(map(words, finding.advice)) for finding in known]),
-            "steps": Rows(lambda: [list(finding.steps) for finding in known]),
-            "code_lines": Rows(
+            "evidence": NestedRows(lambda: list(map(proofs, known))),
+            "advice": NestedRows(lambda: [list(map(words, finding.advice)) for finding in known]),
+            "steps": NestedRows(lambda: [list(finding.steps) for finding in known]),
+            "code_lines": NestedRows(
                 lambda: [
                     [PlaceRow(printable(code.file), code.line, printable(code.function)) for code in finding.code_lines]
                     for finding in known
                 ]
             ),
-            "sources": Rows(lambda: [list(finding.sources) for finding in known]),
+            "sources": NestedRows(lambda: [list(finding.sources) for finding in known]),
             **_places(profile, [next(iter(finding.evidence), None) for finding in known]),
         },
         lambda row: [
@@ -135,7 +135,7 @@ FINDINGS = table(
 )
 
 
-def evidence(profile: Profile) -> Sheet:
+def evidence(profile: Profile) -> TableSheet:
     """Every place that proves a finding."""
     rows: list[tuple[int, Finding, Evidence]] = [
         (number, finding, place)
@@ -144,7 +144,7 @@ def evidence(profile: Profile) -> Sheet:
     ]
     lanes = profile.trace.lanes
     places = [place for _, _, place in rows]
-    return Sheet(
+    return TableSheet(
         len(rows),
         {
             "number": numbers(np.array([number for number, _, _ in rows], np.int64)),

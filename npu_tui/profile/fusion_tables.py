@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from npu_tui.analysis.operators import kernel_groups
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import COLUMNS, Sheet, columns, from_tuples, table
+from npu_tui.profile.table import COLUMNS, TableSheet, columns, from_tuples, table
 from npu_tui.rules.affinity import api_savings, kernel_savings
 
 FUSED = re.compile(
@@ -25,7 +25,7 @@ Row = tuple[str, str, int, int, str | None]
 """How it is, what runs, how often, its time on the device in ns, and what could replace it."""
 
 
-def fusion(profile: Profile) -> Sheet:
+def fusion(profile: Profile) -> TableSheet:
     """What is fused, then what is not and could be; most device time first."""
     rows = [] if profile.kind == "kineto" else [*_fused(profile), *_not_fused(profile)]
     return from_tuples(rows, "fusion pattern calls total use", COLUMNS | _OWN)

@@ -1,4 +1,4 @@
-"""The kernels of a profile with their rows of kernel_details and l2_cache, each read and joined once by ``Tables``."""
+"""The kernels of a profile with their rows of kernel_details and l2_cache, joined once by ``CompanionTables``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS, L2_CACHE, S
 from npu_tui.load.errors import InputError
 from npu_tui.load.times import INVALID
 from npu_tui.native.spans import count_until
-from npu_tui.profile.companions import Tables
+from npu_tui.profile.companions import CompanionTables
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.model import Trace
 
 _NONE = np.zeros(0, np.int64)
 
 
-class Kernels(Struct, frozen=True):
+class ComputeKernels(Struct, frozen=True):
     """Compute slices ``item`` of all devices, ascending, with the ``type`` (an index into ``types``) of each; (n,).
 
     ``core`` is the Accelerator Core that kernel_details.csv names (None for a kernel without a row), None without that
@@ -45,7 +45,7 @@ class Kernels(Struct, frozen=True):
         return items
 
 
-def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: Tables) -> KernelTable:
+def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: CompanionTables) -> KernelTable:
     """All kernels of ``devices``, the ascending ``items``, by start; those of kernel_details where there are none."""
     if not len(items):
         return _from_rows(_Cells(tables), tables)
@@ -59,7 +59,7 @@ def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: Ta
     return replace(table, hit_rate=_hits(tables)[place]) if tables.has(L2_CACHE.stem) else table
 
 
-def _rates(tables: Tables, place: I64) -> dict[str, Coded]:
+def _rates(tables: CompanionTables, place: I64) -> dict[str, Coded]:
     """The TLB rates of the compute slices at ``place``, unknown without a row of soc_pmu."""
     try:
         row = tables.soc_rows[place]
@@ -73,7 +73,7 @@ def _rates(tables: Tables, place: I64) -> dict[str, Coded]:
     }
 
 
-def _hits(tables: Tables) -> F64:
+def _hits(tables: CompanionTables) -> F64:
     """The hit rate of L2 of every compute slice, not-a-number without one."""
     try:
         row = tables.cache_rows
@@ -99,7 +99,7 @@ def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
 class _Cells:
     """kernel_details by the columns of its schema."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: CompanionTables) -> None:
         reading = tables.table(KERNELS.stem) if tables.has(KERNELS.stem) else None
         self._frame = None if reading is None or not len(reading.frame) else reading.frame
         self.columns: list[str] = [] if reading is None or self._frame is None else list(reading.headings)
@@ -117,7 +117,7 @@ class _Cells:
         return self._frame[column].fill_null(INVALID).to_numpy().astype(np.int64)
 
 
-def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
+def _from_rows(table: _Cells, tables: CompanionTables) -> KernelTable:
     """The kernels of kernel_details.csv alone, for a profile whose trace has none."""
     start, length = table.whole("start"), table.whole("duration")
     cores = table.cells("core") or [None] * len(start)
@@ -139,7 +139,7 @@ def _from_rows(table: _Cells, tables: Tables) -> KernelTable:
     return replace(kernels, hit_rate=_hits_of_rows(table, tables, rows)) if tables.has(L2_CACHE.stem) else kernels
 
 
-def _hits_of_rows(table: _Cells, tables: Tables, rows: I64) -> F64:
+def _hits_of_rows(table: _Cells, tables: CompanionTables, rows: I64) -> F64:
     """The hit rate of L2 of the rows ``own`` of kernel_details, by start; not-a-number without one."""
     cache, names = tables.table(L2_CACHE.stem).frame, table.cells("name")
     stream, task = table.whole("stream"), table.whole("task")
@@ -151,7 +151,7 @@ def _hits_of_rows(table: _Cells, tables: Tables, rows: I64) -> F64:
     return np.append(cache["hit_rate"].fill_null(np.nan).to_numpy(), np.nan)[row]
 
 
-def cores_of(table: KernelTable, tables: Tables) -> dict[int, str | None] | None:
+def cores_of(table: KernelTable, tables: CompanionTables) -> dict[int, str | None] | None:
     """The Accelerator Core of every compute slice of ``table``, all kernels; None without kernel_details.csv."""
     if not tables.has(KERNELS.stem) or not len(tables.table(KERNELS.stem).frame):
         return None

@@ -14,8 +14,8 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
     Data,
-    Sheet,
     Table,
+    TableSheet,
     coded,
     columns,
     from_tuples,
@@ -46,7 +46,7 @@ _OWN = {
 _ENGINE = f"engine dp_rank steps wall {' '.join(_WORK)} {' '.join(_CYCLE)}"
 
 
-def latency(judged: JudgedService, profile: Profile) -> Sheet:
+def latency(judged: JudgedService, profile: Profile) -> TableSheet:
     """TTFT, TPOT and the time to the end of the answer of a service."""
     rows = []
     for metric in (*judged.found.latencies.metrics, judged.found.latencies.end_to_end):
@@ -57,7 +57,7 @@ def latency(judged: JudgedService, profile: Profile) -> Sheet:
     return from_tuples(rows, "metric requests mean p50 p90 p99 longest", _OWN)
 
 
-def latency_parts(judged: JudgedService, profile: Profile) -> Sheet:
+def latency_parts(judged: JudgedService, profile: Profile) -> TableSheet:
     """What TTFT and TPOT consist of: all requests, those around the median, the slowest tenth."""
     rows = []
     for metric in judged.found.latencies.metrics:
@@ -76,7 +76,7 @@ def latency_parts(judged: JudgedService, profile: Profile) -> Sheet:
     return from_tuples(rows, "metric part total share mean middle slowest slowest_share", _OWN)
 
 
-def latencies(judged: JudgedService, profile: Profile) -> Sheet:
+def latencies(judged: JudgedService, profile: Profile) -> TableSheet:
     """Every request: when it got its first token, how long each of the others took, and where that time went."""
     found, lat = judged.found, judged.found.latencies
     kept = np.flatnonzero((lat.ttft != UNKNOWN) | (lat.first >= 0))
@@ -101,7 +101,7 @@ def latencies(judged: JudgedService, profile: Profile) -> Sheet:
     for names, parts, known in ((_TTFT, lat.ttft_parts, lat.ttft), (_TPOT, lat.tpot_parts, lat.tpot)):
         for place, name in enumerate(names):
             data[name] = numbers(np.where(known[kept] == UNKNOWN, UNKNOWN, parts[kept, place]), UNKNOWN)
-    return Sheet(len(kept), data)
+    return TableSheet(len(kept), data)
 
 
 def _most(parts: Array, names: type[IntEnum], known: Array) -> Data:
@@ -109,7 +109,7 @@ def _most(parts: Array, names: type[IntEnum], known: Array) -> Data:
     return coded([*names.__members__], np.where(known, parts.argmax(axis=1), -1))
 
 
-def service_engines(judged: JudgedService, profile: Profile) -> Sheet:
+def service_engines(judged: JudgedService, profile: Profile) -> TableSheet:
     """What the time of every engine went to."""
     steps = judged.found.steps
     rows = [
@@ -130,12 +130,12 @@ def _engine(steps: Steps, lat: Latencies, number: int) -> list[int | float | Non
     return [len(work), wall, *forward, *others, tokens, tokens / wall * 1e9 if told else None]
 
 
-def _table(make: Callable[[JudgedService, Profile], Sheet], sql: str, json: str = "", **views: Any) -> Table:
+def _table(make: Callable[[JudgedService, Profile], TableSheet], sql: str, json: str = "", **views: Any) -> Table:
     """The table that ``make`` makes of a service, called like it; ``json`` is as ``sql`` where it is empty."""
 
-    def sheet(profile: Profile) -> Sheet:
+    def sheet(profile: Profile) -> TableSheet:
         judged = profile.judged
-        return make(judged, profile) if isinstance(judged, JudgedService) else Sheet(0, {})
+        return make(judged, profile) if isinstance(judged, JudgedService) else TableSheet(0, {})
 
     return table(make.__name__, sheet, sql=sql, json=json or sql, own=_OWN, **views)
 

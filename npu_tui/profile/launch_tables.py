@@ -16,11 +16,11 @@ from npu_tui.profile.columns import UNKNOWN, names_of, steps_at, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
-    Labels,
+    CodedLabels,
     Numbers,
-    Sheet,
-    Slices,
+    RankedSlices,
     Span,
+    TableSheet,
     attributes,
     coded,
     columns,
@@ -35,7 +35,7 @@ from npu_tui.trace.once import once
 _CLASSES = ["near-vertical", "shallow", "queued"]
 
 
-class _Launches:
+class _AllLaunches:
     """The launches of all devices by device and target start.
 
     Operations and lines of code take a walk through the trace: they are made once, when a query names such a column.
@@ -108,17 +108,17 @@ def _taken(values: Array, items: Array) -> Array:
     return np.where(items >= 0, values[items], UNKNOWN) if len(values) else np.full(len(items), UNKNOWN)
 
 
-def launches(profile: Profile) -> Sheet:
+def launches(profile: Profile) -> TableSheet:
     """Every launch with its way from the operation to the device."""
     trace = profile.trace
-    all_of = _Launches(profile)
+    all_of = _AllLaunches(profile)
     link, rows = all_of.link, len(all_of.link)
     links, slices = trace.links, trace.slices
     target = links.target_slice[link].astype(np.int64)
     source = links.source_slice[link].astype(np.int64)
     start = slices.start[target]
     name_of = np.append(slices.name, UNKNOWN)
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "device": numbers(all_of.device, UNKNOWN),
@@ -143,11 +143,13 @@ def launches(profile: Profile) -> Sheet:
             "enqueue_start": all_of.later(slices.start, "enqueue"),
             "enqueue_end": all_of.later(slices.end, "enqueue"),
             "op": Numbers(lambda first, last: all_of.operation[first:last], UNKNOWN),
-            "op_name": Labels(lambda: trace.names, lambda first, last: name_of[all_of.operation[first:last]]),
+            "op_name": CodedLabels(lambda: trace.names, lambda first, last: name_of[all_of.operation[first:last]]),
             "op_start": all_of.later(slices.start, "operation"),
-            "file": Labels(lambda: [file for file, _, _ in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
+            "file": CodedLabels(lambda: [file for file, _, _ in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
             "line": Numbers(lambda first, last: _line_numbers(all_of.lines, first, last), UNKNOWN),
-            "function": Labels(lambda: [name for _, _, name in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]),
+            "function": CodedLabels(
+                lambda: [name for _, _, name in all_of.lines[0]], lambda a, b: all_of.lines[1][a:b]
+            ),
         },
     )
 
@@ -166,7 +168,7 @@ LAUNCHES = table(
 )
 
 
-def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Sheet:
+def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> TableSheet:
     """Lost time by line of code, of all devices or of some; a row leads to its launches, the worst first."""
     facts = [device for device in (profile.facts if devices is None else devices) if device.launches is not None]
     rows = []
@@ -180,11 +182,11 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Shee
     losses = [loss for _, loss, _ in rows]
     total = sum(device.lost for device in losses)
 
-    def place(row: int) -> Slices:
+    def place(row: int) -> RankedSlices:
         device, _, launches = rows[row]
-        return Slices(len(launches), lambda: device.target[launches])
+        return RankedSlices(len(launches), lambda: device.target[launches])
 
-    return Sheet(
+    return TableSheet(
         len(rows),
         {
             "device": optional([device.part.device for device, _, _ in rows]),
@@ -221,7 +223,7 @@ CODE_LINES = table(
 )
 
 
-def ranges(profile: Profile, facts: Facts) -> Sheet:
+def ranges(profile: Profile, facts: Facts) -> TableSheet:
     """The clusters of near-vertical launches of one device by start."""
     clusters = facts.ranges
     return listed(clusters, "start end links near_vertical ratio=idle_ratio lost")
@@ -237,9 +239,9 @@ RANGES = table(
 )
 
 
-def drains(profile: Profile, dry: Drains) -> Sheet:
+def drains(profile: Profile, dry: Drains) -> TableSheet:
     """The times without any launch of one device in flight."""
-    return Sheet(
+    return TableSheet(
         len(dry),
         {
             "drain_start": numbers(dry.start),
@@ -263,7 +265,7 @@ DRAINS = table(
 )
 
 
-def free(profile: Profile) -> Sheet:
+def free(profile: Profile) -> TableSheet:
     """Every time a device was free, and whose fault it was."""
     gaps = [idle.within(profile.window) for idle in profile.idles]
     rows = sum(len(idle) for idle in gaps)
@@ -277,7 +279,7 @@ def free(profile: Profile) -> Sheet:
                       [len(idle) for idle in gaps])  # fmt: skip
     device = [UNKNOWN if idle.device is None else idle.device for idle in gaps]
     before, after = joined("before"), joined("after")
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "device": numbers(np.repeat(np.array(device, np.int64), [len(idle) for idle in gaps]), UNKNOWN),
@@ -312,7 +314,7 @@ def _has_launches(profile: Profile, device: int | None) -> bool:
     return any(launches.device == device for launches in profile.dispatch)
 
 
-def syncs(profile: Profile) -> Sheet:
+def syncs(profile: Profile) -> TableSheet:
     """The waits of the host for the device by call and line of code, the costliest first, each at its longest."""
     trace = profile.trace
     sums = sync_sums(trace, profile.idles, ahead_of(profile), profile.window)
@@ -332,7 +334,7 @@ def syncs(profile: Profile) -> Sheet:
     )
     return replace(
         sheet,
-        place=lambda row: Slices(len(sums[row].items), lambda: sums[row].items),
+        place=lambda row: RankedSlices(len(sums[row].items), lambda: sums[row].items),
         lengths=lengths,
         code=lambda row: sums[row].code,
     )

@@ -6,16 +6,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import line_of
-from npu_tui.analysis.memory import BEFORE, NEVER, Holder, Memory, MemoryCurve, holders
+from npu_tui.analysis.memory import BEFORE, NEVER, Holder, MemoryCurve, MemoryUse, holders
 from npu_tui.profile.columns import UNKNOWN, absolute, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     MISSING,
     Numbers,
     Place,
-    Sheet,
-    Slices,
+    RankedSlices,
     Span,
+    TableSheet,
     attributes,
     coded,
     columns,
@@ -27,14 +27,14 @@ from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
 
 
-def memory(profile: Profile) -> Sheet:
+def memory(profile: Profile) -> TableSheet:
     """Every record of memory, of allocators, the process and the modules of CANN."""
     curves: list[MemoryCurve] = [*profile.memory.curves, *profile.memory.modules]
     lengths = [len(curve.time) for curve in curves]
     which = np.repeat(np.arange(len(curves), dtype=np.int64), lengths)
     time = np.concatenate([curve.time for curve in curves]) if curves else np.zeros(0, np.int64)
     value = np.concatenate([curve.value for curve in curves]) if curves else np.zeros(0, np.int64)
-    return Sheet(
+    return TableSheet(
         len(time),
         {
             "component": coded([curve.component for curve in curves], which),
@@ -54,7 +54,7 @@ MEMORY = table(
 )
 
 
-def allocations(profile: Profile) -> Sheet:
+def allocations(profile: Profile) -> TableSheet:
     """Every allocation of operator_memory.csv."""
     allocated, rows = profile.memory.allocations, len(profile.memory.allocations)
     start = np.where(allocated.start == BEFORE, MISSING, allocated.start)
@@ -62,7 +62,7 @@ def allocations(profile: Profile) -> Sheet:
     origin = profile.tables.start_ns
     item = profile.tables.allocating_slices if rows else np.zeros(0, np.int64)
     item = item if len(item) == rows else np.full(rows, UNKNOWN)  # there is no timeline
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "slice": numbers(item, UNKNOWN),
@@ -79,7 +79,7 @@ def allocations(profile: Profile) -> Sheet:
 ALLOCATIONS = table("allocations", allocations, sql="rank slice name size start end duration start_ns")
 
 
-def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memory | None = None) -> Sheet:
+def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: MemoryUse | None = None) -> TableSheet:
     """Which operations and lines of code hold the allocations ``chosen``, most bytes first.
 
     They are those of ``memory``, else of the profile.
@@ -113,7 +113,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
         members = rows[row].members
         items = makers[members]
         if len(items) and (items >= 0).all():
-            return Slices(len(items), lambda: items)
+            return RankedSlices(len(items), lambda: items)
         spans = zip(allocations.start[members].tolist(), allocations.end[members].tolist(), items.tolist(), strict=True)
         return [
             _span(profile, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
@@ -121,7 +121,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
             if item >= 0 or start > BEFORE
         ]
 
-    return Sheet(
+    return TableSheet(
         len(rows),
         {
             **attributes(
@@ -152,19 +152,19 @@ HOLDERS = table(
 )
 
 
-def memory_peaks(profile: Profile) -> Sheet:
+def memory_peaks(profile: Profile) -> TableSheet:
     """The most of every curve of memory that holds any: of allocators, the process and the modules of CANN."""
     recorded = profile.memory
     return _peaks([curve for curve in (*recorded.curves, *recorded.modules) if curve.peak[1]])
 
 
-def module_peaks(profile: Profile) -> Sheet:
+def module_peaks(profile: Profile) -> TableSheet:
     """The same of the modules of CANN alone, the largest first."""
     modules = profile.memory.modules
     return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda module: -module.peak[1]))
 
 
-def _peaks(curves: list[MemoryCurve]) -> Sheet:
+def _peaks(curves: list[MemoryCurve]) -> TableSheet:
     sheet = listed(
         curves,
         "component amount",

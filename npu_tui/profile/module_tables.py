@@ -8,7 +8,7 @@ from npu_tui.analysis.modules import Module
 from npu_tui.profile.borrowed_tables import borrowed_modules
 from npu_tui.profile.columns import slowest
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Sheet, columns, listed, table
+from npu_tui.profile.table import Array, TableSheet, columns, listed, table
 
 _OWN = {
     **columns("whole", "", "count", "operations kernels"),
@@ -18,7 +18,7 @@ _OWN = {
 }
 
 
-def modules(profile: Profile) -> Sheet:
+def modules(profile: Profile) -> TableSheet:
     """The modules of the part as a tree, each before those in it; the last row, without a name, is in no module."""
     rows = [*profile.modules, *borrowed_modules(profile)]
     total = sum(row.total for row in rows if row.path is None or len(row.path) == 1)

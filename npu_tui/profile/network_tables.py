@@ -10,7 +10,7 @@ import numpy as np
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.profile.columns import absolute
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Sheet, coded, columns, from_tuples, numbers, table
+from npu_tui.profile.table import MISSING, TableSheet, coded, columns, from_tuples, numbers, table
 from npu_tui.trace.arrays import I64
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
     ]
 
 
-def network(profile: Profile) -> Sheet:
+def network(profile: Profile) -> TableSheet:
     """Every sample of the network cards."""
     frames = _frames(profile)
     if not frames:
@@ -56,7 +56,7 @@ def network(profile: Profile) -> Sheet:
         return np.concatenate([frame[name].fill_null(np.nan).to_numpy().astype(np.float64) for _, frame in frames])
 
     time = whole("time") - profile.tables.start_ns
-    return Sheet(
+    return TableSheet(
         len(time),
         {
             "transport": coded([name for name, _ in frames], which),
@@ -88,7 +88,7 @@ NETWORK = table(
 )
 
 
-def ports(profile: Profile) -> Sheet:
+def ports(profile: Profile) -> TableSheet:
     """What each port of the network cards carried, and the worst rates of errors and of dropped packets."""
     rows = []
     for name, frame in _frames(profile):

@@ -18,11 +18,11 @@ from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
+    CodedLabels,
     Column,
     Data,
-    Labels,
-    Sheet,
     Span,
+    TableSheet,
     attributes,
     coded,
     columns,
@@ -50,7 +50,7 @@ OWN: dict[str, Column] = {
 _OWN = {**OWN, **columns("whole", "ns", "time", "on_path"), **columns("real", "ns", "time", "each")}
 
 
-def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sheet:
+def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
     """Every stretch of the paths of all devices that have one, or of ``paths``: each begins where the one before ends.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
@@ -70,7 +70,7 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
     lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
     text, code = _names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
 
-    return Sheet(
+    return TableSheet(
         count,
         {
             "device": numbers(device, UNKNOWN),
@@ -129,7 +129,7 @@ CRITICAL_PATH = table(
 )
 
 
-def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sheet:
+def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
     """Whose the paths of all devices are that have one, or ``paths``: of each the one with the most time first.
 
     Raises ``InputError`` as ``Profile.critical_paths``.
@@ -145,11 +145,11 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
     owners = [owner for _, _, owner, _ in rows]
 
     @cache
-    def finding() -> Labels:  # the screen shows owners without waiting for findings
+    def finding() -> CodedLabels:  # the screen shows owners without waiting for findings
         found = profile.findings.findings if rows else ()
         return labels([None if known is None else known.id for known in explained(owners, found)])
 
-    return Sheet(
+    return TableSheet(
         len(rows),
         {
             "device": numbers(np.array([_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
@@ -167,7 +167,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Sh
                 per=lambda row: row[0].unit,
                 count=lambda row: row[0].count,
             ),
-            "finding": Labels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
+            "finding": CodedLabels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
         },
         lambda row: _longest(rows[row][0], rows[row][1] - 1),
         code=lambda row: owners[row].where,

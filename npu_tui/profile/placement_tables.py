@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.placement import Swap, best_swap, copies_in
-from npu_tui.load.expert_files import ExpertDump, ExpertFiles, Placement
-from npu_tui.profile.table import Column, Sheet, columns, from_tuples, table
+from npu_tui.load.expert_files import ExpertDump, ExpertFiles, ExpertSlots
+from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.once import once
 
@@ -23,7 +23,7 @@ class Loads:
     Both are (layers, ranks, slots), not-a-number is unknown. The ``placement`` is that which the dumps fit, if any.
     """
 
-    def __init__(self, dumps: Sequence[ExpertDump], placements: Sequence[Placement]) -> None:
+    def __init__(self, dumps: Sequence[ExpertDump], placements: Sequence[ExpertSlots]) -> None:
         dumps = sorted(dumps, key=lambda dump: dump.rank)
         self.phase, self.ranks = dumps[0].phase, [dump.rank for dump in dumps]
         self.tokens: F64 = np.stack([dump.tokens for dump in dumps], axis=1)
@@ -35,7 +35,7 @@ class Loads:
         else:
             self.experts = self.placement.slots[:, [self.placement.devices.index(rank) for rank in self.ranks]]
 
-    def _placement(self, placements: Sequence[Placement]) -> Placement | None:
+    def _placement(self, placements: Sequence[ExpertSlots]) -> ExpertSlots | None:
         """The placement that the dumps fit: as many layers and slots, and a device for every rank."""
         fitting = [
             placement
@@ -108,7 +108,7 @@ def _expert_uneven(loads: Loads) -> F64:
     return np.asarray(np.nanmax(loads.tokens, axis=(1, 2), initial=0) / mean)
 
 
-def expert_loads(loads: Sequence[Loads], work: Sequence[float] = ()) -> Sheet:
+def expert_loads(loads: Sequence[Loads], work: Sequence[float] = ()) -> TableSheet:
     """The dumps of each phase over all layers; ``work`` is what the mean rank spends on each in a step, us."""
     rows = [
         (
@@ -136,7 +136,7 @@ LOADS = table(
 )
 
 
-def load_ranks(loads: Sequence[Loads]) -> Sheet:
+def load_ranks(loads: Sequence[Loads]) -> TableSheet:
     """Every rank that has a dump."""
     rows = [
         (one.phase, rank, tokens, one.times_mean(tokens))
@@ -157,7 +157,7 @@ LOAD_RANKS = table(
 )
 
 
-def load_layers(loads: Sequence[Loads]) -> Sheet:
+def load_layers(loads: Sequence[Loads]) -> TableSheet:
     """Every layer of each phase."""
     rows: list[tuple[Any, ...]] = []
     for one in loads:
@@ -203,7 +203,7 @@ LOAD_LAYERS = table(
 )
 
 
-def placements(placed: Sequence[Placement]) -> Sheet:
+def placements(placed: Sequence[ExpertSlots]) -> TableSheet:
     """Every placement."""
     rows = []
     for one in placed:

@@ -16,7 +16,7 @@ from npu_tui.analysis.collectives import Collectives, with_ranks_of_job
 from npu_tui.analysis.device import EVERYTHING, DeviceSlices, Window, device_slices
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, StarvedLaunch, dispatch, operation_of
-from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.memory import MemoryUse
 from npu_tui.analysis.overlap import (
     DevicePart,
     Overlap,
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.load.companions import Companions
-    from npu_tui.profile.companions import Tables
-    from npu_tui.profile.kernels import Kernels
-    from npu_tui.profile.snapshot_memory import Beside
+    from npu_tui.profile.companions import CompanionTables
+    from npu_tui.profile.kernels import ComputeKernels
+    from npu_tui.profile.snapshot_memory import SnapshotBeside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
-    from npu_tui.rules.model import Findings, Judged
+    from npu_tui.rules.model import Findings, SubjectVerdict
     from npu_tui.rules.told_path import ToldPath
 
 T = TypeVar("T")
@@ -135,13 +135,13 @@ class Profile(Parted):
         return None if self.source is None or self.source.folder is None else companions_of(self.source)
 
     @shared
-    def tables(self) -> Tables:
+    def tables(self) -> CompanionTables:
         """The tables beside the trace, all of them read and joined to its slices here and nowhere else."""
-        from npu_tui.profile.companions import Tables
+        from npu_tui.profile.companions import CompanionTables
 
         none = np.zeros(len(self.trace.slices), np.bool_)
         collective = np.logical_or.reduce([none, *(device.collective for device in self.device_slices)])
-        return Tables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
+        return CompanionTables(self.companions, self.trace, np.flatnonzero(self.compute), np.flatnonzero(collective))
 
     @shared
     def setup(self) -> Setup:
@@ -156,7 +156,7 @@ class Profile(Parted):
         return setup
 
     @shared
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """Memory over time and allocations, by the files beside the trace or its events, else by a snapshot."""
         from npu_tui.profile.companions import memory_of, memory_of_kineto
 
@@ -165,7 +165,7 @@ class Profile(Parted):
         return recorded if beside is None or not beside.placed else beside.memory
 
     @shared
-    def beside(self) -> Beside | None:
+    def beside(self) -> SnapshotBeside | None:
         """The memory snapshot that was opened, or the one beside the profile."""
         from npu_tui.profile.snapshot_memory import snapshot_of
 
@@ -340,14 +340,14 @@ class Profile(Parted):
         return cores_of(self.all_kernels, self.tables)
 
     @once
-    def kernels(self) -> Kernels:
+    def kernels(self) -> ComputeKernels:
         """The compute slices that start in the selection."""
-        from npu_tui.profile.kernels import Kernels
+        from npu_tui.profile.kernels import ComputeKernels
 
         item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
         table, cores = self.all_kernels.of_slices(item), self.kernel_cores
         core = None if cores is None else [cores[kernel] for kernel in item.tolist()]
-        return Kernels(item, table.type.values, table.type.code, core)
+        return ComputeKernels(item, table.type.values, table.type.code, core)
 
     def types_of(self, items: I64) -> tuple[list[str], I64]:
         """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
@@ -483,7 +483,7 @@ class Profile(Parted):
         return [Facts(DevicePart(None, None, None, None, None), self.inputs)]
 
     @once
-    def judged(self) -> Judged | None:
+    def judged(self) -> SubjectVerdict | None:
         """What the rules of a subject say that has no devices; None where those of devices are asked."""
         from npu_tui.rules import judge
 

@@ -11,7 +11,7 @@ import numpy as np
 from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
-from npu_tui.analysis.memory import AMOUNTS, APP, Memory, MemoryCurve
+from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve, MemoryUse
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.profile.network_tables import port_samples
 from npu_tui.profile.profile import Profile
@@ -142,7 +142,7 @@ def memory_charts(profile: Profile) -> list[Chart]:
     return [] if layer is None else _memory_charts(trace, profile.memory, layer)
 
 
-def _memory_charts(trace: Trace, memory: Memory, layer: Layer) -> list[Chart]:
+def _memory_charts(trace: Trace, memory: MemoryUse, layer: Layer) -> list[Chart]:
     curves = [curve for amount in AMOUNTS if (curve := memory.curve(amount)) is not None]
     top = max((curve.peak[1] for curve in curves), default=0)
     curves += [memory.gap] if memory.gap is not None else []

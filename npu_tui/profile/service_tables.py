@@ -15,9 +15,9 @@ from npu_tui.profile.table import (
     Column,
     Data,
     Kind,
-    Sheet,
     Span,
     Table,
+    TableSheet,
     coded,
     columns,
     from_tuples,
@@ -38,7 +38,7 @@ _OWN |= columns("whole", "", "id", "batch phase") | columns("whole", "", "count"
 _OWN |= columns("whole", "ns", "time", "p50 p90 p99")
 
 
-def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Array], Data]) -> Sheet:
+def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Array], Data]) -> TableSheet:
     """The rows of the table ``title`` that touch the part, by time; times are those of the trace."""
     rows, origin = getattr(service, title), np.int64(profile.trace.start_ns)
     moments = {name: minus(getattr(rows, name), origin) for name in rows.__struct_fields__ if name in MOMENTS}
@@ -64,14 +64,14 @@ def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Arr
             return [Span(int(begin[number]), int(end[number]), slice=int(items[0]), marked=False)]
         return [] if begin[number] == UNKNOWN else [Span(int(begin[number]), int(end[number]), marked=False)]
 
-    return Sheet(len(chosen), data, place=place)
+    return TableSheet(len(chosen), data, place=place)
 
 
-def _declared(name: str, make: Callable[[Service, Profile], Sheet], **views: Any) -> Table:
+def _declared(name: str, make: Callable[[Service, Profile], TableSheet], **views: Any) -> Table:
     """The table ``name`` of a service; others have no row of it."""
 
-    def sheet(profile: Profile) -> Sheet:
-        return Sheet(0, {}) if profile.trace.service is None else make(profile.trace.service, profile)
+    def sheet(profile: Profile) -> TableSheet:
+        return TableSheet(0, {}) if profile.trace.service is None else make(profile.trace.service, profile)
 
     return table(name, sheet, own=_OWN, **views)
 
@@ -89,7 +89,7 @@ def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
     return _declared(name, lambda service, profile: _sheet(service, profile, title, **more), sql=sql, **views)
 
 
-def batch_kinds(service: Service, profile: Profile) -> Sheet:
+def batch_kinds(service: Service, profile: Profile) -> TableSheet:
     """What the passes of each engine take by what they compute, most time first."""
     batches, window = service.batches, profile.window
     length, start = minus(batches.end, batches.start), minus(batches.start, np.int64(profile.trace.start_ns))
@@ -162,13 +162,13 @@ TRANSFERS = _table(
 STATUSES = _table("request_status", "statuses")
 
 
-def batch_requests(service: Service, profile: Profile) -> Sheet:
+def batch_requests(service: Service, profile: Profile) -> TableSheet:
     """Who is in each batch."""
     members = service.members
     whole: dict[str, Data] = {
         name: numbers(getattr(members, name), UNKNOWN) for name in ("batch", "iter", "phase", "tokens")
     }
-    return Sheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
+    return TableSheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
 
 
 BATCH_REQUESTS = _declared("batch_requests", batch_requests, sql="batch rid iter phase tokens")

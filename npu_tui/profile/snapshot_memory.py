@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, Memory, memory_curve
+from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, MemoryUse, memory_curve
 from npu_tui.analysis.snapshot import Held, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import RANK_IN_NAME, Source
@@ -32,7 +32,9 @@ def main_device(snapshot: MemorySnapshot, number: int | None = None) -> DeviceMe
     )
 
 
-def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int, trace: Trace | None = None) -> Memory:
+def memory_of_device(
+    snapshot: MemorySnapshot, device: DeviceMemory, origin: int, trace: Trace | None = None
+) -> MemoryUse:
     """Curves and blocks of ``device``, in ns after ``origin``; in the ``trace`` of the snapshot they have slices."""
     lives, moments = device.lives, device.moments - origin
     maker = np.full(len(lives), -1, np.int64)
@@ -45,7 +47,7 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
     ]  # fmt: skip
     known = [(amount, value) for amount, value in amounts if len(value) and value[0] != UNKNOWN]
     frames = [*snapshot.stacks, ""]
-    return Memory(
+    return MemoryUse(
         tuple(memory_curve(device.label, amount, moments[:-1], value) for amount, value in known),
         Allocations(
             Coded(
@@ -63,7 +65,7 @@ def memory_of_device(snapshot: MemorySnapshot, device: DeviceMemory, origin: int
     )
 
 
-class Beside(Held, eq=False):
+class SnapshotBeside(Held, eq=False):
     """A ``device`` of the ``snapshot`` of the profile of ``trace``; ``left`` are other snapshots in its folder."""
 
     trace: Trace
@@ -82,16 +84,18 @@ class Beside(Held, eq=False):
         return self.trace.start_ns if self.placed else int(self.device.moments[0])
 
     @once
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """Curves and blocks of ``device``, in ns after ``origin``."""
         own = self.trace if self.trace.snapshot is self.snapshot else None
         return memory_of_device(self.snapshot, self.device, self.origin, own)
 
     @once
-    def others(self) -> list[Beside]:
+    def others(self) -> list[SnapshotBeside]:
         """The other devices of the snapshot."""
         return [
-            Beside(self.snapshot, device, self.trace) for device in self.snapshot.devices if device is not self.device
+            SnapshotBeside(self.snapshot, device, self.trace)
+            for device in self.snapshot.devices
+            if device is not self.device
         ]
 
     def event_at(self, time: int) -> int:
@@ -105,7 +109,7 @@ class Beside(Held, eq=False):
         return times
 
 
-def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) -> Beside | None:
+def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) -> SnapshotBeside | None:
     """The memory snapshot that ``trace`` was made of, or the one that lies beside the profile at ``source``.
 
     The profile is of device ``number``, where that is known. Of several files the likeliest one counts; one whose times
@@ -113,14 +117,14 @@ def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) 
     """
     if trace.snapshot is not None:
         device = main_device(trace.snapshot, number)
-        return None if device is None else Beside(trace.snapshot, device, trace)
+        return None if device is None else SnapshotBeside(trace.snapshot, device, trace)
     fallback = None
     files = [] if source is None else _beside(source, trace)
     for file in files:
         with suppress(InputError, OSError):  # another pickle
             snapshot = load_snapshot(file)
             if (device := main_device(snapshot, number)) is not None:
-                found = Beside(snapshot, device, trace, tuple(other.name for other in files if other != file))
+                found = SnapshotBeside(snapshot, device, trace, tuple(other.name for other in files if other != file))
                 if found.placed or device.events.time is None:
                     return found
                 fallback = fallback or found

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Data, Sheet, coded, columns, numbers, table
+from npu_tui.profile.table import MISSING, Array, Data, TableSheet, coded, columns, numbers, table
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.snapshot import NEVER, Action, DeviceMemory, State
 
@@ -25,7 +25,7 @@ _OWN = {
 
 def _sheet(
     profile: Profile, texts: Mapping[str, Sequence[str]], of: Callable[[DeviceMemory], dict[str, Array]]
-) -> Sheet:
+) -> TableSheet:
     """The columns ``of`` each device, one device after the other, and whose rows they are.
 
     Columns of ``texts`` are numbers of these; in others, but for flags, what stands for unknown or never is null.
@@ -39,7 +39,7 @@ def _sheet(
         joined[name] = np.array([getattr(device, name) for device in devices], np.int64)[whose]
     joined["allocator"] = whose
     known = {"allocator": [device.allocator for device in devices], **texts}
-    return Sheet(
+    return TableSheet(
         len(whose),
         {
             name: coded(known[name], np.where(values >= 0, values, -1)) if name in known else _known(name, values)
@@ -64,7 +64,7 @@ def _stacks(device: DeviceMemory) -> Array:
     return np.where(nameless(device), -1, device.lives.stack)
 
 
-def blocks(profile: Profile) -> Sheet:
+def blocks(profile: Profile) -> TableSheet:
     """Every block that was ever allocated, and what the segments hold unused at the end."""
 
     def of(device: DeviceMemory) -> dict[str, Array]:
@@ -90,7 +90,7 @@ BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream 
                own=_OWN)  # fmt: skip
 
 
-def events(profile: Profile) -> Sheet:
+def events(profile: Profile) -> TableSheet:
     """What the allocator did, in order, and what was held after it."""
 
     def of(device: DeviceMemory) -> dict[str, Array]:
@@ -110,7 +110,7 @@ EVENTS = table("events", events,
                own=_OWN)  # fmt: skip
 
 
-def segments(profile: Profile) -> Sheet:
+def segments(profile: Profile) -> TableSheet:
     """What the allocator has taken from the device, at the end."""
 
     def of(device: DeviceMemory) -> dict[str, Array]:
@@ -127,7 +127,7 @@ def segments(profile: Profile) -> Sheet:
 SEGMENTS = table("segments", segments, sql="device address size unused type stream pool expandable", own=_OWN)
 
 
-def stacks(profile: Profile) -> Sheet:
+def stacks(profile: Profile) -> TableSheet:
     """Every stack that allocated on a device, and what it held at the peak and at the end; blocks without one too."""
     texts = [] if profile.trace.snapshot is None else profile.trace.snapshot.stacks
     code = [owner_of(text) for text in texts]
@@ -161,12 +161,12 @@ STACKS = table("stacks", stacks,
                own=_OWN)  # fmt: skip
 
 
-def growth_of_lines(profile: Profile) -> Sheet:
+def growth_of_lines(profile: Profile) -> TableSheet:
     """The lines whose blocks outlive a step: what each added after the first step, what grew most first."""
     grown = None if profile.beside is None else profile.beside.growth
     held = [] if grown is None else grown.held
     more = [np.diff(size)[1:] for _, size in held]
-    return Sheet(
+    return TableSheet(
         len(held),
         {
             "added": numbers(np.array([step.sum() for step in more], np.int64)),

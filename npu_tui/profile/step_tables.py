@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, Span, from_tuples, table
+from npu_tui.profile.table import Span, TableSheet, from_tuples, table
 from npu_tui.trace.kineto import is_kineto
 
 _STEP_COLUMNS = (
@@ -15,7 +15,7 @@ _STEP_COLUMNS = (
 )
 
 
-def steps(profile: Profile, together: bool = False) -> Sheet:
+def steps(profile: Profile, together: bool = False) -> TableSheet:
     """The steps that the part touches by device, or of all devices ``together``, as step_trace_time.csv has them.
 
     Without a trace they are the rows of that file. What spans from first to last has no sum over devices.
@@ -63,7 +63,7 @@ def _spent(sums: list[StepSums]) -> tuple[int | None, ...]:
     return computing, exposed, communication - exposed, communication, free, stage, bubble, preparing
 
 
-def _steps_of_file(profile: Profile) -> Sheet:
+def _steps_of_file(profile: Profile) -> TableSheet:
     rows = []
     for step in profile.tables.steps:
         times, name = step.overlap, None if step.number is None else f"ProfilerStep#{step.number}"
@@ -96,7 +96,7 @@ STEPS = table(
 )
 
 
-def overlap(profile: Profile) -> Sheet:
+def overlap(profile: Profile) -> TableSheet:
     """How each device spent its time; without a trace one row, the sum of step_trace_time.csv or of kernel_details.csv.
 
     Free is split into host late and device side, null without launches.

@@ -147,7 +147,7 @@ COLUMNS: dict[str, Column] = {
 """Every column by id."""
 
 
-class Field(Struct, frozen=True):
+class ViewField(Struct, frozen=True):
     """A column as a view of a table names it; ``optional`` if its value may be null."""
 
     name: str
@@ -173,11 +173,11 @@ class Table(Struct, frozen=True):
     """
 
     id: str
-    make: Callable[..., Sheet]
+    make: Callable[..., TableSheet]
     sql: tuple[Column, ...]
-    json: tuple[Field, ...]
-    page: tuple[Field, ...]
-    panel: tuple[Field, ...]
+    json: tuple[ViewField, ...]
+    page: tuple[ViewField, ...]
+    panel: tuple[ViewField, ...]
     row: type[Struct]
     extended: bool = False
     subject: Subject = "profile"
@@ -191,7 +191,7 @@ class Table(Struct, frozen=True):
         """The module that declares it, without its package."""
         return self.make.__module__.rpartition(".")[2]
 
-    def rows(self, sheet: Sheet) -> list[Any]:
+    def rows(self, sheet: TableSheet) -> list[Any]:
         """The rows of ``sheet`` as JSON has them, objects of the type ``row``."""
         return list(map(self.row, *(_json(field.column, sheet) for field in self.json)))
 
@@ -199,7 +199,7 @@ class Table(Struct, frozen=True):
         """The rows of JSON for ``part`` of a profile or what else ``make`` takes; ``options`` are those of ``make``."""
         return self.rows(self.make(part, **options))
 
-    def field(self, column: str) -> Field:
+    def field(self, column: str) -> ViewField:
         """The field of JSON that holds the column ``column``. Raises ``KeyError``."""
         for known in self.json:
             if known.column.id == column:
@@ -209,7 +209,7 @@ class Table(Struct, frozen=True):
 
 def table(
     name: str,
-    make: Callable[..., Sheet],
+    make: Callable[..., TableSheet],
     sql: str = "",
     json: str = "",
     page: str = "",
@@ -318,17 +318,17 @@ def row_type(name: str, about: str, /, **fields: Any) -> Any:
     )
 
 
-def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> Field:
+def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> ViewField:
     plain = word.removesuffix("?")
     name, _, column = plain.partition("=")
     declared = known[column or name]
-    return Field(name + (_SUFFIXES.get(declared.unit, "") if suffixed else ""), declared, plain != word)
+    return ViewField(name + (_SUFFIXES.get(declared.unit, "") if suffixed else ""), declared, plain != word)
 
 
 _TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": str}
 
 
-def _row(name: str, about: str, fields: Sequence[Field], types: dict[str, Any]) -> type[Struct]:
+def _row(name: str, about: str, fields: Sequence[ViewField], types: dict[str, Any]) -> type[Struct]:
     """The type of a row of JSON."""
     typed = {}
     for field in fields:
@@ -339,10 +339,10 @@ def _row(name: str, about: str, fields: Sequence[Field], types: dict[str, Any]) 
     return record
 
 
-def _json(column: Column, sheet: Sheet) -> Sequence[Any]:
+def _json(column: Column, sheet: TableSheet) -> Sequence[Any]:
     """The values of JSON: times in us with three decimals, shares and speeds with six, harmless texts."""
     data = sheet.data.get(column.id)
-    if isinstance(data, Labels) and len(data.texts()) <= sheet.rows:  # a text of many rows is made harmless once
+    if isinstance(data, CodedLabels) and len(data.texts()) <= sheet.rows:  # a text of many rows is made harmless once
         texts = [*map(printable, data.texts()), None]
         return [texts[max(code, -1)] for code in data.part(0, sheet.rows).tolist()]
     values = sheet.values(column.id)
@@ -387,7 +387,7 @@ class Numbers(Struct, frozen=True):
         return values
 
 
-class Labels(Struct, frozen=True):
+class CodedLabels(Struct, frozen=True):
     """Texts by rows: ``texts`` at the code of each row, null below 0. ``texts`` may be made when they are needed."""
 
     texts: Callable[[], Sequence[str]]
@@ -399,7 +399,7 @@ class Labels(Struct, frozen=True):
         return [texts[code] if code >= 0 else None for code in self.part(first, last).tolist()]
 
 
-class Rows(Struct, frozen=True):
+class NestedRows(Struct, frozen=True):
     """Rows of JSON within each row, None for null; a job may have millions, so they are made when they are needed."""
 
     rows: Callable[[], Sequence[Any]]
@@ -409,7 +409,7 @@ class Rows(Struct, frozen=True):
         return self.rows()[first:last]
 
 
-Data = Numbers | Labels | Rows
+Data = Numbers | CodedLabels | NestedRows
 
 
 class Span(Struct, frozen=True):
@@ -423,17 +423,17 @@ class Span(Struct, frozen=True):
     marked: bool = True
 
 
-class Slices(Struct, frozen=True):
+class RankedSlices(Struct, frozen=True):
     """``count`` slices in the order of their worth, which ``items`` gives when the first of them is asked for."""
 
     count: int
     items: Callable[[], I64]
 
 
-Place = Slices | Sequence[Span]
+Place = RankedSlices | Sequence[Span]
 
 
-class Sheet(Struct, frozen=True):
+class TableSheet(Struct, frozen=True):
     """``rows`` rows of the columns ``data``, by id.
 
     ``place`` says where on the timeline a row is, ``lengths`` how long (ns) each thing took that it adds up, ``code``
@@ -451,7 +451,7 @@ class Sheet(Struct, frozen=True):
         rows = self.rows if most is None else min(most, self.rows)
         return self.data[column].values(0, rows) if column in self.data else [None] * rows
 
-    def taken(self, index: I64) -> Sheet:
+    def taken(self, index: I64) -> TableSheet:
         """The rows at ``index``, in that order."""
         rows = index.tolist()
 
@@ -459,15 +459,15 @@ class Sheet(Struct, frozen=True):
             return None if ask is None else lambda row: ask(rows[row])
 
         data = {name: _taken(column, self.rows, index) for name, column in self.data.items()}
-        return Sheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code))
+        return TableSheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code))
 
 
 def _taken(column: Data, rows: int, index: I64) -> Data:
-    if isinstance(column, Rows):
-        return Rows(lambda: list(map(column.rows().__getitem__, index.tolist())))
+    if isinstance(column, NestedRows):
+        return NestedRows(lambda: list(map(column.rows().__getitem__, index.tolist())))
     values = column.part(0, rows)[index]
-    if isinstance(column, Labels):
-        return Labels(column.texts, lambda first, last: values[first:last])
+    if isinstance(column, CodedLabels):
+        return CodedLabels(column.texts, lambda first, last: values[first:last])
     return numbers(values, column.missing)
 
 
@@ -490,12 +490,12 @@ def constant(value: int | None) -> Numbers:
     return Numbers(lambda first, last: np.full(last - first, filled, np.int64), MISSING)
 
 
-def coded(texts: Sequence[str], codes: Array) -> Labels:
+def coded(texts: Sequence[str], codes: Array) -> CodedLabels:
     """Texts that are numbered already."""
-    return Labels(lambda: texts, lambda first, last: codes[first:last])
+    return CodedLabels(lambda: texts, lambda first, last: codes[first:last])
 
 
-def labels(texts: Iterable[str | None]) -> Labels:
+def labels(texts: Iterable[str | None]) -> CodedLabels:
     """A column of a few texts, None for null."""
     known: dict[str, int] = {}
     codes = np.array([-1 if text is None else known.setdefault(text, len(known)) for text in texts], np.int64)
@@ -520,17 +520,17 @@ def attributes(
 
 def listed(
     objects: Sequence[Any], names: str, own: Mapping[str, Column] | None = None, /, **computed: Callable[[Any], Any]
-) -> Sheet:
+) -> TableSheet:
     """A row for each of a few ``objects``, of their ``attributes``."""
-    return Sheet(len(objects), attributes(objects, names, own, **computed))
+    return TableSheet(len(objects), attributes(objects, names, own, **computed))
 
 
-def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> Sheet:
+def from_tuples(rows: Sequence[Sequence[Any]], names: str, own: Mapping[str, Column] = COLUMNS) -> TableSheet:
     """A few ``rows`` with a value for each of the columns ``names``, which are ``own`` ones or of ``COLUMNS``."""
     ids = names.split()
     cells = list(zip(*rows, strict=True)) or [()] * len(ids)
     data = {id_: column_of(own.get(id_) or COLUMNS[id_], values) for id_, values in zip(ids, cells, strict=True)}
-    return Sheet(len(rows), data)
+    return TableSheet(len(rows), data)
 
 
 def column_of(column: Column, values: Sequence[Any]) -> Data:
@@ -538,7 +538,7 @@ def column_of(column: Column, values: Sequence[Any]) -> Data:
     if column.kind == "label":
         return labels(values)
     if column.kind == "rows":
-        return Rows(lambda: values)
+        return NestedRows(lambda: values)
     if column.kind == "flag":
         return numbers(np.array(values, np.bool_))
     return optional(values, column.kind == "whole")

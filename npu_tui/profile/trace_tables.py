@@ -10,9 +10,9 @@ from npu_tui.profile.columns import absolute, devices_of, lanes_of, names_of, sl
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
-    Labels,
+    CodedLabels,
     Numbers,
-    Sheet,
+    TableSheet,
     coded,
     columns,
     constant,
@@ -31,7 +31,7 @@ from npu_tui.trace.model import LayerKind, Trace
 _KINDS: list[str] = list(get_args(LayerKind))
 
 
-def slices(profile: Profile) -> Sheet:
+def slices(profile: Profile) -> TableSheet:
     """Every slice of the trace."""
     trace = profile.trace
     columns, rows = trace.slices, len(trace.slices)
@@ -43,15 +43,15 @@ def slices(profile: Profile) -> Sheet:
         return values if len(values) else np.zeros(1, np.int64)
 
     layer_of, kind_of, device_of = by_lane(layer_of), by_lane(kind_of), by_lane(device_of)
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "device": Numbers(lambda first, last: device_of[columns.lane[first:last]], -1),
             "slice": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
-            "layer": Labels(
+            "layer": CodedLabels(
                 lambda: [layer.name for layer in trace.layers], lambda first, last: layer_of[columns.lane[first:last]]
             ),
-            "kind": Labels(lambda: _KINDS, lambda first, last: kind_of[columns.lane[first:last]]),
+            "kind": CodedLabels(lambda: _KINDS, lambda first, last: kind_of[columns.lane[first:last]]),
             "lane": lanes_of(profile, columns.lane),
             "depth": numbers(columns.depth),
             "name": coded(trace.names, columns.name),
@@ -79,11 +79,11 @@ SLICES = table(
 )
 
 
-def links(profile: Profile) -> Sheet:
+def links(profile: Profile) -> TableSheet:
     """Every (source, target) pair."""
     trace = profile.trace
     columns, rows = trace.links, len(trace.links)
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "link": Numbers(lambda first, last: np.arange(first, last, dtype=np.int64)),
@@ -109,7 +109,7 @@ LINKS = table(
 )
 
 
-def layers(profile: Profile) -> Sheet:
+def layers(profile: Profile) -> TableSheet:
     """The processes of the trace."""
     trace = profile.trace
     return listed(
@@ -140,7 +140,7 @@ Latency = row_type(
 )
 
 
-def link_categories(profile: Profile) -> Sheet:
+def link_categories(profile: Profile) -> TableSheet:
     """The links by category, those whose target lies in the window; ends are counted as distinct events."""
     trace, links = profile.trace, profile.trace.links
     rows = []
@@ -184,14 +184,14 @@ LINK_CATEGORIES = table(
 )
 
 
-def counters(profile: Profile) -> Sheet:
+def counters(profile: Profile) -> TableSheet:
     """Every sample of every counter."""
     trace = profile.trace
     columns, rows = trace.counters, len(trace.counters)
     series = (
         np.repeat(np.arange(len(columns.series), dtype=np.int64), np.diff(columns.offset)) if rows else np.zeros(0, int)
     )
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "layer": coded([trace.layers[counter.layer].name for counter in columns.series], series),
@@ -209,10 +209,10 @@ def counters(profile: Profile) -> Sheet:
 COUNTERS = table("counters", counters, sql="rank layer series name key instance start start_ns value")
 
 
-def overview(profile: Profile) -> Sheet:
+def overview(profile: Profile) -> TableSheet:
     """One row about the profile."""
     trace = profile.trace
-    return Sheet(
+    return TableSheet(
         1,
         {
             "device": constant(profile.device),
@@ -237,11 +237,11 @@ OVERVIEW = table(
 )
 
 
-def host_operators(profile: Profile) -> Sheet:
+def host_operators(profile: Profile) -> TableSheet:
     """Every operation of the framework."""
     operators, trace = profile.host_operators, profile.trace
     item, rows = operators.item, len(operators.item)
-    return Sheet(
+    return TableSheet(
         rows,
         {
             "slice": numbers(item),
@@ -262,7 +262,7 @@ HOST_OPERATORS = table(
 )
 
 
-def operations(profile: Profile) -> Sheet:
+def operations(profile: Profile) -> TableSheet:
     """The operations of the framework that start in the part by name, most host time of their own first."""
     operators, slices = profile.host_operators, profile.trace.slices
     chosen = np.flatnonzero(profile.window.holds(slices.start[operators.item]))
@@ -285,7 +285,7 @@ def operations(profile: Profile) -> Sheet:
         k = order[row]
         return item[by_name[end[k] - count[k] : end[k]]]
 
-    return Sheet(
+    return TableSheet(
         len(names),
         {
             "name": coded(profile.trace.names, names[order]),

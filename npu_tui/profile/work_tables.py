@@ -16,13 +16,13 @@ from npu_tui.profile.columns import UNKNOWN, devices_of, slowest, steps_at, time
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,
+    CodedLabels,
     Data,
-    Labels,
     Numbers,
     Place,
-    Sheet,
-    Slices,
+    RankedSlices,
     Span,
+    TableSheet,
     attributes,
     coded,
     from_tuples,
@@ -38,7 +38,7 @@ _MOST_SPANS = 2000
 """Rows of a file that a row of operators leads to; nobody walks through more."""
 
 
-def kernels(profile: Profile) -> Sheet:
+def kernels(profile: Profile) -> TableSheet:
     """Every kernel with its row of kernel_details.csv; what is borrowed and other columns of that file come last."""
     table, trace = profile.kernel_table, profile.trace
     rows, item = len(table), table.item
@@ -73,10 +73,10 @@ def kernels(profile: Profile) -> Sheet:
         if name not in data:
             values = table.measured(name)
             data[name] = numbers(values) if np.isfinite(values).any() or not column.is_known else _texts(column)
-    return Sheet(rows, data)
+    return TableSheet(rows, data)
 
 
-def _texts(column: Coded) -> Labels:
+def _texts(column: Coded) -> CodedLabels:
     return coded(column.values, column.code)
 
 
@@ -101,7 +101,7 @@ KERNELS = table(
 )
 
 
-def operators(profile: Profile, by: By = "type") -> Sheet:
+def operators(profile: Profile, by: By = "type") -> TableSheet:
     """The kernels that compute gathered ``by`` type and core, or by something else; most time first.
 
     Without a trace and kernel_details.csv they are those of op_statistic.csv.
@@ -119,11 +119,11 @@ def operators(profile: Profile, by: By = "type") -> Sheet:
     def place(row: int) -> Place:
         members = groups[row].members
         if (items >= 0).all():
-            return Slices(groups[row].count, lambda: items[members()])
+            return RankedSlices(groups[row].count, lambda: items[members()])
         start, end = table.start, table.start + table.duration  # rows of a file, without slices
         return [Span(int(start[k]), int(end[k])) for k in members()[:_MOST_SPANS].tolist()]
 
-    return Sheet(
+    return TableSheet(
         len(groups),
         {
             **attributes(
@@ -141,7 +141,7 @@ def operators(profile: Profile, by: By = "type") -> Sheet:
     )
 
 
-def _operators_of_file(profile: Profile) -> Sheet:
+def _operators_of_file(profile: Profile) -> TableSheet:
     """The rows of op_statistic.csv but those of collectives."""
     rows = []
     if profile.tables.has(OPERATOR_TYPES.stem):
@@ -175,7 +175,7 @@ OPERATORS = table(
 )
 
 
-def by_shapes(profile: Profile) -> Sheet:
+def by_shapes(profile: Profile) -> TableSheet:
     """The kernels by type, shapes, data types and core, most time first."""
     return operators(profile, by="shapes")
 
@@ -196,7 +196,7 @@ KERNEL_GROUPS = table(
 )
 
 
-def apis(profile: Profile) -> Sheet:
+def apis(profile: Profile) -> TableSheet:
     """The calls of CANN that start in the part, by level and name; without a trace those of api_statistic.csv."""
     trace = profile.trace
     if not len(trace.slices):
@@ -213,7 +213,7 @@ def apis(profile: Profile) -> Sheet:
     return replace(sheet, **slowest(profile, lambda row: calls[row].items))
 
 
-def _apis_of_file(profile: Profile) -> Sheet:
+def _apis_of_file(profile: Profile) -> TableSheet:
     rows = []
     if profile.tables.has(API_CALLS.stem):
         frame = profile.tables.table(API_CALLS.stem).frame

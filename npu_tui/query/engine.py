@@ -32,7 +32,7 @@ _KEEPS_MORE = re.compile(r"\b(?:limit|first|next)\s+\d{6,}", re.IGNORECASE)
 """A query that itself asks for more."""
 
 
-class Line:
+class Channel:
     """Words and frames from process to process, in memory that has no name; both are bounded by it alone."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -96,10 +96,10 @@ def lazy_frame(
     return register_io_source(made, schema=schema, is_pure=True, explain_name=name)
 
 
-class _Asked:
+class _Lender:
     """The tables of the process that asks."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Channel) -> None:
         self._line = line
         self._one_by_one = Lock()
         self._numbers = count()
@@ -160,7 +160,7 @@ def serve(number: int) -> None:
 
     Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    line = Line(socket.socket(fileno=number))
+    line = Channel(socket.socket(fileno=number))
     pl.LazyFrame({"a": [1]}).collect(engine="streaming")  # its threads have their memory before that is bounded
     most = resource.getrlimit(resource.RLIMIT_DATA)[1]
     while True:
@@ -168,7 +168,7 @@ def serve(number: int) -> None:
         assert asked is not None
         allowed = taken_data() + memory
         resource.setrlimit(resource.RLIMIT_DATA, (allowed if most < 0 else min(allowed, most), most))
-        sql, tables = asked["sql"][0], _Asked(line)
+        sql, tables = asked["sql"][0], _Lender(line)
         try:
             try:
                 answer = tables.answer(sql, limit, as_texts=False)

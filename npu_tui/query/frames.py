@@ -14,7 +14,17 @@ from msgspec.structs import replace
 
 from npu_tui.load.roles import RolePlaces
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, Column, Kind, Labels, Numbers, Sheet, Table, constant, declared_tables
+from npu_tui.profile.table import (
+    Array,
+    CodedLabels,
+    Column,
+    Kind,
+    Numbers,
+    Table,
+    TableSheet,
+    constant,
+    declared_tables,
+)
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import once
 from npu_tui.trace.text import printable
@@ -43,15 +53,19 @@ _ROWS = 1 << 20
 class Scan:
     """The ``sheets`` (one per profile) of the table called ``name``, one below the other, with the same columns."""
 
-    def __init__(self, name: str, sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> None:
+    def __init__(self, name: str, sheets: Sequence[TableSheet], kinds: dict[str, Kind]) -> None:
         self.name = name
         self.sheets = sheets
         self.kinds = kinds
 
     @once
-    def _words(self) -> dict[str, Words]:
-        return {name: Words([column.texts() for sheet in self.sheets if isinstance(column := sheet.data[name], Labels)])
-                for name, kind in self.kinds.items() if kind == "label"}  # fmt: skip
+    def _words(self) -> dict[str, SortedTexts]:
+        columns = {
+            name: [column for sheet in self.sheets if isinstance(column := sheet.data[name], CodedLabels)]
+            for name, kind in self.kinds.items()
+            if kind == "label"
+        }
+        return {name: SortedTexts([column.texts() for column in own]) for name, own in columns.items()}
 
     @property
     def texts(self) -> dict[str, pl.Series]:
@@ -80,37 +94,37 @@ class Scan:
                 if left == 0:
                     return
 
-    def _column(self, name: str, number: int, sheet: Sheet, first: int, last: int) -> pl.Series:
+    def _column(self, name: str, number: int, sheet: TableSheet, first: int, last: int) -> pl.Series:
         column = sheet.data[name]
-        if isinstance(column, Labels):
+        if isinstance(column, CodedLabels):
             return self._words[name].codes(name, number, column.part(first, last))
         assert isinstance(column, Numbers)  # SQL has no rows within rows
         return _series(name, column, first, last)
 
 
-def kinds_of(table: Table, sheets: Sequence[Sheet]) -> dict[str, Kind]:
+def kinds_of(table: Table, sheets: Sequence[TableSheet]) -> dict[str, Kind]:
     """The kinds of the columns of ``table`` by name, and of what ``sheets`` have beyond them if it is extended."""
     kinds: dict[str, Kind] = {column.id: column.kind for column in table.sql}
     for sheet in sheets if table.extended else ():
         for name, data in sheet.data.items():
-            kinds.setdefault(name, "label" if isinstance(data, Labels) else "real")
+            kinds.setdefault(name, "label" if isinstance(data, CodedLabels) else "real")
     return kinds
 
 
-def filled(sheets: Sequence[Sheet], kinds: dict[str, Kind]) -> list[Sheet]:
+def filled(sheets: Sequence[TableSheet], kinds: dict[str, Kind]) -> list[TableSheet]:
     """``sheets`` with the columns ``kinds``, nulls for what only others have."""
-    return [Sheet(sheet.rows, {name: sheet.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
+    return [TableSheet(sheet.rows, {name: sheet.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
             for sheet in sheets]  # fmt: skip
 
 
-def _ranked(sheet: Sheet, profile: Profile) -> Sheet:
+def _ranked(sheet: TableSheet, profile: Profile) -> TableSheet:
     """``sheet`` with the rank of its ``profile`` in every row, unless rows have ranks of their own."""
     return replace(sheet, data={"rank": constant(profile.trace.rank), **sheet.data})
 
 
-def _nothing(kind: Kind) -> Labels | Numbers:
+def _nothing(kind: Kind) -> CodedLabels | Numbers:
     if kind == "label":
-        return Labels(lambda: (), partial(_full, np.int64, -1))
+        return CodedLabels(lambda: (), partial(_full, np.int64, -1))
     if kind in ("real", "flag"):
         return Numbers(partial(_full, np.float64, np.nan) if kind == "real" else partial(_full, np.bool_, False))
     return Numbers(partial(_full, np.int64, -1), -1)
@@ -124,7 +138,7 @@ def _full(kind: Any, value: float, first: int, last: int) -> Any:
     return np.full(last - first, value, kind)
 
 
-class Words:
+class SortedTexts:
     """The distinct texts of one column of several sheets, sorted; every character of them is harmless."""
 
     def __init__(self, parts: Sequence[Sequence[str]]) -> None:
@@ -306,15 +320,17 @@ class ProfileTables:
                 self._scans[name] = Scan(name, filled(sheets, kinds), kinds)
             return self._scans[name]
 
-    def _sheets(self, name: str) -> list[Sheet]:
+    def _sheets(self, name: str) -> list[TableSheet]:
         table = TABLES[name]
         if table.subject == "part":
             return [table.make(part) for part in self.job.parts]
         if table.subject == "job":
             return [table.make(self.job)]
         sheets = [_ranked(table.make(profile), profile) for profile in self.profiles]
-        return [replace(sheet, data=sheet.data | {"role": Labels(partial(_only, role), partial(_full, np.int64, 0))})
-                for sheet, role in zip(sheets, self._roles, strict=True)] if self._roles else sheets  # fmt: skip
+        if not self._roles:
+            return sheets
+        roles = [CodedLabels(partial(_only, role), partial(_full, np.int64, 0)) for role in self._roles]
+        return [replace(sheet, data=sheet.data | {"role": role}) for sheet, role in zip(sheets, roles, strict=True)]
 
     @once
     def _roles(self) -> list[str]:

@@ -13,7 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from npu_tui.query.bounds import QueryError
-from npu_tui.query.engine import Line
+from npu_tui.query.engine import Channel
 from npu_tui.trace.memory import free_addresses, free_memory
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import Cancelled
@@ -43,7 +43,7 @@ class Process:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(_TICK_SECONDS)
-        self._line = Line(ours)
+        self._line = Channel(ours)
         self._last_words = os.memfd_create("npu-tui")
         with theirs:
             self._process = subprocess.Popen(

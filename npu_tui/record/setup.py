@@ -12,7 +12,7 @@ from msgspec import Struct
 Job = Literal["training", "vllm", "sglang", "mindie", "mindspore"]
 
 
-class Ready(Struct, frozen=True):
+class ReadyJob(Struct, frozen=True):
     """How ``job`` is made ready: ``set`` before its start, ``code`` to add to it, ``record`` to record it then.
 
     ``variable`` is the one of the environment that decides, empty where none does.
@@ -26,31 +26,31 @@ class Ready(Struct, frozen=True):
 
 
 JOBS = (
-    Ready(
+    ReadyJob(
         "training", "PROF_CONFIG_PATH", "export PROF_CONFIG_PATH=/path/DIR", "", "npu-tui record /path/DIR --steps 5"
     ),
-    Ready(
+    ReadyJob(
         "vllm",
         "",
         'vllm serve MODEL --profiler-config \'{"profiler": "torch", "torch_profiler_dir": "/path/OUT"}\'',
         "",
         "npu-tui record --url http://localhost:8000 --seconds 5 --out /path/OUT",
     ),
-    Ready(
+    ReadyJob(
         "sglang",
         "SGLANG_TORCH_PROFILER_DIR",
         "export SGLANG_TORCH_PROFILER_DIR=/path/OUT",
         "",
         "npu-tui record --url http://localhost:30000 --steps 5 --out /path/OUT",
     ),
-    Ready(
+    ReadyJob(
         "mindie",
         "SERVICE_PROF_CONFIG_PATH",
         "export SERVICE_PROF_CONFIG_PATH=/path/FILE.json",
         "",
         "npu-tui record --service /path/FILE.json --seconds 10",
     ),
-    Ready(
+    ReadyJob(
         "mindspore",
         "",
         "",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.rules.model import Judged
+    from npu_tui.rules.model import SubjectVerdict
     from npu_tui.trace.model import Trace
 
 FAMILIES = (
@@ -22,9 +22,9 @@ FAMILIES = (
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
 
 
-def judge(trace: Trace, limits: Thresholds) -> Judged | None:
+def judge(trace: Trace, limits: Thresholds) -> SubjectVerdict | None:
     """What the rules of its subject say of all of ``trace``; None where those of devices are asked."""
     if not trace.nature.rules:
         return None
-    judged: Judged = import_module(f"npu_tui.rules.{trace.nature.rules}").judged(trace, limits)
+    judged: SubjectVerdict = import_module(f"npu_tui.rules.{trace.nature.rules}").judged(trace, limits)
     return judged

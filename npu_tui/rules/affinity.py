@@ -31,7 +31,7 @@ from npu_tui.rules.sequences import (
     CHAIN_FROM,
     IN_PLACE,
     KERNEL,
-    Matches,
+    SequenceMatches,
     matches,
     of_training,
 )
@@ -160,7 +160,7 @@ def kernel_savings(facts: Facts) -> dict[str, Saving]:
     return savings
 
 
-def _replaceable(facts: Facts, matched: Matches, positions: I64) -> Matches:
+def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> SequenceMatches:
     """``matched`` among the kernels at ``positions`` without the runs that no operator can replace where they are.
 
     Those wait for a collective between two members, are chains of an optimizer, which computes one parameter after
@@ -187,10 +187,10 @@ def _replaceable(facts: Facts, matched: Matches, positions: I64) -> Matches:
         kept &= ~bias | (inside == last - first)
         number = number + len(runs) * (linear & (inside > 0))
     apart = [replace(run, api=ADDMM, exact=False) for run in runs]
-    return Matches((*runs, *apart), number[kept], first[kept], last[kept])
+    return SequenceMatches((*runs, *apart), number[kept], first[kept], last[kept])
 
 
-def _breaks(facts: Facts, items: I64, code: I64, matched: Matches) -> Bools:
+def _breaks(facts: Facts, items: I64, code: I64, matched: SequenceMatches) -> Bools:
     """Which of ``items`` in a chain compute another tensor than the one before, as far as their types and shapes tell.
 
     One kernel for several tensors moves the same bytes, so it saves launches, and hardly any time of the device. A few
@@ -200,7 +200,7 @@ def _breaks(facts: Facts, items: I64, code: I64, matched: Matches) -> Bools:
     breaks = np.zeros(len(items), np.bool_)
     if not chain.any():
         return breaks
-    at, number = _members(Matches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
+    at, number = _members(SequenceMatches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
     shape = first_shapes(facts, items[at])
     breaks[at] = (shape < 0) | np.append(True, shape[1:] != shape[:-1])
     count = np.bincount(number)
@@ -271,7 +271,7 @@ def _is_single(shapes: str) -> bool:
 def _add(
     slices: Slices,
     savings: dict[str, Saving],
-    matched: Matches,
+    matched: SequenceMatches,
     items: I64,
     time: I64,
     names: Sequence[str],
@@ -311,7 +311,7 @@ def _add(
         row.spare.append(items[at[own & spare]])
 
 
-def _members(matched: Matches) -> tuple[I64, I64]:
+def _members(matched: SequenceMatches) -> tuple[I64, I64]:
     """The positions of the members of all runs, and the number of the run that each belongs to; (members,)."""
     count = matched.last - matched.first
     number = np.repeat(np.arange(len(count)), count)

@@ -151,7 +151,7 @@ def sync_operations(facts: Facts) -> I64:
     return operations[waits]
 
 
-class Blamed(Struct, frozen=True):
+class BlamedCall(Struct, frozen=True):
     """A call of CANN that ran while the device starved, for ``time`` ns of it, in ``count`` calls."""
 
     name: str
@@ -172,7 +172,7 @@ def launching_calls(facts: Facts) -> I64:
     return calls if len(calls) else facts.outermost(facts.named(("python", "other"), lambda name: name[:5] == "aclnn"))
 
 
-def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
+def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[BlamedCall]:
     """The outermost calls of CANN that ran the longest within ``span`` of the device, at least 2 % of it."""
     calls = runtime_calls(facts)
     if not len(calls) or not len(span[0]):
@@ -183,7 +183,7 @@ def blamed_calls(facts: Facts, span: Span, most: int = 3) -> list[Blamed]:
     names, code = distinct(name)
     sums, counts = np.bincount(code, shared, len(names)), np.bincount(code, shared > 0, len(names))
     rows = [
-        Blamed(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
+        BlamedCall(facts.trace.names[names[k]].rpartition("@")[2], round(sums[k]), int(counts[k]))
         for k in np.argsort(-sums, kind="stable")[:most].tolist()
     ]
     return [row for row in rows if row.time >= EVEN * length_of(span)]

@@ -19,7 +19,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, both, largest, length_of, without
 from npu_tui.rules.late_ranks import (
-    Late,
+    LatePeers,
     fill_span,
     is_uneven,
     late,
@@ -139,7 +139,7 @@ def _are_small(facts: Facts, items: I64) -> bool:
     return len(items) >= _MANY * facts.count and float(np.median(facts.length(items))) < _SHORT_NS
 
 
-def _first_of_all(facts: Facts, lateness: Late | None) -> str:
+def _first_of_all(facts: Facts, lateness: LatePeers | None) -> str:
     """What to do where most of the exposed time is waiting."""
     if lateness is None:
         unknown = "record_ranks" if _in_kernels(facts) else "late_unknown"
@@ -167,7 +167,7 @@ def _all_long(facts: Facts) -> bool:
     return len(some) < len(groups) and 2 * sum(bool(each.all()) for each in some) > len(some)
 
 
-def _late(facts: Facts, lateness: Late, waited: int) -> Message:
+def _late(facts: Facts, lateness: LatePeers, waited: int) -> Message:
     """For whom the collectives wait."""
     if lateness.peers[0] == UNKNOWN:
         return message("finding.exposed.unseen", waited=waited)

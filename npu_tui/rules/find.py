@@ -14,7 +14,7 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
-from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, Candidate, climb
+from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, FiredRule, climb
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
@@ -101,7 +101,7 @@ def _of_device(facts: Facts, threads: int) -> _Judged:
     return _Judged(tuple(climb(candidates, facts, threads)), tuple(skipped), _nothing_to_do(facts, drafts))
 
 
-def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[tuple[str, Message]]]:
+def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[tuple[str, Message]]]:
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
     def asked(rule: Rule) -> tuple[Draft, ...] | Skipped:
@@ -129,13 +129,13 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[Candidate], list[t
         answers = [given[rule.id] for rule in RULES]
     else:
         answers = [asked(rule) for rule in RULES]
-    candidates: list[Candidate] = []
+    candidates: list[FiredRule] = []
     skipped: list[tuple[str, Message]] = []
     for rule, answer in zip(RULES, answers, strict=True):
         if isinstance(answer, Skipped):
             skipped.append((rule.id, answer.reason))
         else:
-            candidates += [Candidate(rule, _within(draft, facts)) for draft in answer]
+            candidates += [FiredRule(rule, _within(draft, facts)) for draft in answer]
     return candidates, skipped
 
 

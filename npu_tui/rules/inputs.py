@@ -15,7 +15,7 @@ from npu_tui.analysis.device import HOST, Window
 from npu_tui.analysis.engine_steps import EngineSteps
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of
-from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.memory import MemoryUse
 from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.overlap import DevicePart, Overlap
 from npu_tui.analysis.replay import Replay
@@ -23,7 +23,7 @@ from npu_tui.analysis.steps import Step
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence
 from npu_tui.trace import intervals
-from npu_tui.trace.args import Copies, PlaneArgs
+from npu_tui.trace.args import PlaneArgs, SizedCopies
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.classes import names_step
 from npu_tui.trace.intervals import covered, difference, intersection, union
@@ -78,11 +78,11 @@ class Inputs(Struct, frozen=True):
     setup: Setup
     steps: Sequence[Step]
     planes: Callable[[], PlaneArgs]
-    copies: Callable[[], Copies]
+    copies: Callable[[], SizedCopies]
     collectives: Callable[[], Collectives]
     hosts: Callable[[], HostOperators]
     all_kernels: Callable[[], KernelTable]
-    memory: Callable[[], Memory]
+    memory: Callable[[], MemoryUse]
     transfers: Callable[[], Sequence[Transfer]]
     preprocessing: Callable[[], Sequence[Preprocessing]]
     table_sums: Callable[[], tuple[str, Overlap]]

@@ -40,7 +40,7 @@ _CAUSE_COVERS = 2 / 3
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}
 
 
-class Candidate(Struct, frozen=True, eq=False):
+class FiredRule(Struct, frozen=True, eq=False):
     """A rule that fires, with its draft; compared by identity."""
 
     rule: Rule
@@ -67,7 +67,7 @@ class Rung(Struct, frozen=True):
     of are nearer to what must be changed.
     """
 
-    candidate: Candidate
+    candidate: FiredRule
     gain: int | None
     removed: int | None
     part_of: tuple[str, ...] | None
@@ -147,7 +147,7 @@ def scale_of(facts: Facts, threads: int = 1) -> Scale:
     return Scale() if facts.replay is None else ReplayScale(facts, facts.replay, threads)
 
 
-def climb(candidates: list[Candidate], facts: Facts, threads: int = 1) -> list[Finding]:
+def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[Finding]:
     """The findings of ``candidates`` in the order of work; those that shorten the step, or weigh as much, lead."""
     scale = scale_of(facts, threads)
     launching = None if facts.replay is None else max(launching_gains(facts), default=0)
@@ -201,8 +201,8 @@ def _numbered(findings: list[Finding], leading: int) -> list[Finding]:
 
 
 def _unexplained(
-    candidates: list[Candidate], others: list[Candidate], steps: list[Rung], facts: Facts
-) -> Candidate | None:
+    candidates: list[FiredRule], others: list[FiredRule], steps: list[Rung], facts: Facts
+) -> FiredRule | None:
     """The one of ``others`` that leads: the largest loss, where the ``steps`` of the ladder explain too little of it.
 
     That is the finding of the loss itself, or the one nearest to a cause whose time most of the loss is.
@@ -231,13 +231,13 @@ def _unexplained(
     )
 
 
-def _counts(candidate: Candidate, facts: Facts) -> bool:
+def _counts(candidate: FiredRule, facts: Facts) -> bool:
     """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
     tried = candidate.draft.removes is not None and candidate.draft.change is not None
     return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
 
 
-def _is_untold(candidate: Candidate, facts: Facts) -> bool:
+def _is_untold(candidate: FiredRule, facts: Facts) -> bool:
     """Whether streams waited during most of what the candidate removes, and nothing tells for what."""
     if facts.replay is None:
         return False
@@ -245,18 +245,18 @@ def _is_untold(candidate: Candidate, facts: Facts) -> bool:
     return length_of(waited) > HALF * length_of(candidate.span)
 
 
-def _is_work(candidate: Candidate, facts: Facts) -> bool:
+def _is_work(candidate: FiredRule, facts: Facts) -> bool:
     real = candidate.draft.severity != "info" and not candidate.rule.of_profiler
     return real and not is_hidden(candidate, facts)
 
 
-def is_hidden(candidate: Candidate, facts: Facts) -> bool:
+def is_hidden(candidate: FiredRule, facts: Facts) -> bool:
     """Whether the finding is about computing while computing is not where the time goes."""
     judged = candidate.rule.cls == "compute" and candidate.rule.id not in SUMMING_UP
     return judged and facts.share(facts.sums.computing) < facts.limits[COMPUTE_HIDDEN]
 
 
-def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
+def _own_gain(candidate: FiredRule, scale: Scale) -> int | None:
     """What it removes alone. The replay always has the profiler's own work in it, so that counts by its device time."""
     if candidate.draft.removes is None:
         return None
@@ -265,7 +265,7 @@ def _own_gain(candidate: Candidate, scale: Scale) -> int | None:
     return _at_most(candidate, scale.removed(candidate.draft))
 
 
-def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
+def _rank_outside(candidate: FiredRule, facts: Facts) -> tuple[object, ...]:
     """After the ladder: by severity, what is of the job before what is of the profile, then by weight.
 
     What is hidden comes after all that is not, and the two that sum the job up come last.
@@ -277,15 +277,15 @@ def _rank_outside(candidate: Candidate, facts: Facts) -> tuple[object, ...]:
     return summing_up, hidden, severity, -(length_of(candidate.span) or draft.weight)
 
 
-def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: int | None = None) -> list[Rung]:
+def _ladder(candidates: list[FiredRule], scale: Scale, least: int, launching: int | None = None) -> list[Rung]:
     """The rungs of ``candidates``; those that gain less than ``least`` ns, whatever is fixed before, are left out."""
     left = list(candidates)
-    taken: list[Candidate] = []
+    taken: list[FiredRule] = []
     rungs: list[Rung] = []
     most = dict.fromkeys(candidates, 0)
-    parts: list[Candidate] = []
-    before: dict[Candidate, int] = {}
-    shares: dict[Candidate, list[tuple[int, Rung]]] = {candidate: [] for candidate in candidates}
+    parts: list[FiredRule] = []
+    before: dict[FiredRule, int] = {}
+    shares: dict[FiredRule, list[tuple[int, Rung]]] = {candidate: [] for candidate in candidates}
     alone = _gains_of(candidates, [], scale)
     total = 0
     while left:
@@ -316,7 +316,7 @@ def _ladder(candidates: list[Candidate], scale: Scale, least: int, launching: in
     return rungs + [_part(candidate, most[candidate], total, shares[candidate]) for candidate in parts]
 
 
-def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, Rung]]) -> Rung:
+def _part(candidate: FiredRule, most: int, total: int, shares: list[tuple[int, Rung]]) -> Rung:
     """A candidate that rungs above contain: those that took a notable part of it, the largest first.
 
     It gains no more than they do together.
@@ -329,25 +329,25 @@ def _part(candidate: Candidate, most: int, total: int, shares: list[tuple[int, R
     return Rung(candidate, gain, total, tuple(rung.candidate.rule.id for rung in wholes), most, shown=shown)
 
 
-def _gains_of(candidates: list[Candidate], above: list[Draft], scale: Scale, total: int = 0) -> dict[Candidate, int]:
+def _gains_of(candidates: list[FiredRule], above: list[Draft], scale: Scale, total: int = 0) -> dict[FiredRule, int]:
     """What each removes once those ``above`` have removed ``total``."""
     gains = scale.removed_by_each([(*above, candidate.draft) for candidate in candidates])
     return {candidate: _at_most(candidate, gain - total) for candidate, gain in zip(candidates, gains, strict=True)}
 
 
-def _at_most(candidate: Candidate, gain: int) -> int:
+def _at_most(candidate: FiredRule, gain: int) -> int:
     """``gain``, limited to what the draft claims for itself."""
     return gain if candidate.draft.most is None else min(gain, candidate.draft.most)
 
 
 def _nearer(
-    best: Candidate,
-    fresh: list[Candidate],
-    rest: dict[Candidate, int],
+    best: FiredRule,
+    fresh: list[FiredRule],
+    rest: dict[FiredRule, int],
     above: list[Draft],
     scale: Scale,
     launching: int | None,
-) -> Candidate:
+) -> FiredRule:
     """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain.
 
     Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path.

@@ -50,7 +50,7 @@ _OF_EQUALS = 1.5
 """Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight."""
 
 
-class Case(Struct, frozen=True):
+class LateCase(Struct, frozen=True):
     """A collective at which only late ranks were missing once the others were ``there``, ns after its start.
 
     ``late`` are those that came after that and when, the last one first.
@@ -85,7 +85,7 @@ class Case(Struct, frozen=True):
         return max((after for peer, after in self.late if peer not in in_time), default=self.there)
 
 
-class Late(Struct, frozen=True):
+class LatePeers(Struct, frozen=True):
     """``peers`` that come late, the one that was waited for longest first, in ``cases``.
 
     The first few of them, those ``named``, explain nearly all waiting: with them in time the others hardly count.
@@ -97,7 +97,7 @@ class Late(Struct, frozen=True):
 
     peers: tuple[int, ...]
     named: tuple[int, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[LateCase, ...]
     span: Span
     wandering: bool
     neighbours: bool
@@ -111,7 +111,7 @@ class Late(Struct, frozen=True):
 
 
 @once_per_device
-def late(facts: Facts) -> Late | None:
+def late(facts: Facts) -> LatePeers | None:
     """Who is late; None where no task names a peer or nobody is."""
     collectives = facts.collectives
     fill = fill_of(fills(facts), collectives.item)
@@ -127,7 +127,7 @@ def late(facts: Facts) -> Late | None:
     last, in_time = behind.latest()[owner], there[owner]
     rows = behind.by_owner()
     cases = [
-        Case(row, there_at, tuple(rows[at]))
+        LateCase(row, there_at, tuple(rows[at]))
         for row, there_at, at in zip(collectives.at(owner), in_time.tolist(), owner.tolist(), strict=True)
     ]
     waited, lateness_of = dict.fromkeys(waits.late, 0), dict.fromkeys(waits.late, 0)
@@ -148,7 +148,7 @@ def late(facts: Facts) -> Late | None:
         return int((others.after - there[others.owner]).sum())
 
     named = next(order[:count] for count in range(1, len(order) + 1) if left(count) <= HARDLY * total)
-    return Late(
+    return LatePeers(
         order,
         named,
         tuple(cases),
@@ -160,7 +160,7 @@ def late(facts: Facts) -> Late | None:
     )
 
 
-def _waiting(facts: Facts, cases: Sequence[Case], in_time: Collection[int] | None = None) -> Span:
+def _waiting(facts: Facts, cases: Sequence[LateCase], in_time: Collection[int] | None = None) -> Span:
     """When this rank waits for late ranks: those ``in_time``, by default all."""
     start = facts.trace.slices.start[[case.collective.item for case in cases]]
     low = [case.there if in_time is None else case.until(in_time) for case in cases]
@@ -294,7 +294,7 @@ def _exchanges(facts: Facts) -> dict[int, int]:
     }
 
 
-def is_uneven(facts: Facts, lateness: Late) -> bool:
+def is_uneven(facts: Facts, lateness: LatePeers) -> bool:
     """Whether ranks are late with what their experts compute: at every second exchange of tokens, or in turns."""
     places = _exchanges(facts)
     waited = {0: 0, 1: 0}
@@ -305,7 +305,7 @@ def is_uneven(facts: Facts, lateness: Late) -> bool:
     return sum(waited.values()) >= least and (lateness.wandering or max(waited.values()) >= least)
 
 
-def _worst(facts: Facts, worst: Case) -> Message:
+def _worst(facts: Facts, worst: LateCase) -> Message:
     """Who was waited for longest, at which collective, and who was there already."""
     begin, name = int(facts.trace.slices.start[worst.collective.item]), facts.name_of(worst.collective.item)
     arrivals = worst.collective.arrivals or []
@@ -330,7 +330,7 @@ def _files_of(facts: Facts, peer: int) -> Message:
     return message("finding.straggler.on_disk" if on_disk else "finding.straggler.not_on_disk", rank=place)
 
 
-def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
+def _advice(facts: Facts, lateness: LatePeers, name: str) -> list[Message]:
     """Which ranks to profile: the first, or all of several that are nearly as late."""
     if len(lateness.visible) > 1:
         ranks = numbers_of(facts, lateness.visible)
@@ -345,7 +345,7 @@ def _advice(facts: Facts, lateness: Late, name: str) -> list[Message]:
     ]
 
 
-def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
+def _again(facts: Facts, lateness: LatePeers, worst: LateCase) -> list[Message]:
     """Where else somebody was last: of one rank the collectives, of several how long each was waited for."""
     others = sorted((case for case in lateness.cases if case is not worst), key=lambda case: -case.excess)
     others = [case for case in others if case.excess > TOGETHER_NS] or others
@@ -371,7 +371,7 @@ def _again(facts: Facts, lateness: Late, worst: Case) -> list[Message]:
     return [message("finding.straggler.each", rows=rows)]
 
 
-def _in_order(facts: Facts, lateness: Late) -> list[Message]:
+def _in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
     """How much later the last rank comes than the one before, and what the first few save, one after the other."""
     first, second = lateness.visible[:2]
     parts = []
@@ -394,7 +394,7 @@ def _in_order(facts: Facts, lateness: Late) -> list[Message]:
     return [*parts, message("finding.straggler.in_order", rows=rows)]
 
 
-def _gain(facts: Facts, lateness: Late, some: frozenset[int]) -> int:
+def _gain(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
         return facts.replay.gain(within(facts, Change(in_time=some)))
@@ -418,7 +418,7 @@ def _speeds(facts: Facts) -> Said:
     return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
-def _arrivals(facts: Facts, lateness: Late) -> tuple[Evidence, ...]:
+def _arrivals(facts: Facts, lateness: LatePeers) -> tuple[Evidence, ...]:
     """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
     slices = facts.trace.slices
     rows = []

@@ -13,7 +13,7 @@ from npu_tui.trace.message import Message, Said
 if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without code lines
     from npu_tui.analysis.code_lines import CodeLine
     from npu_tui.analysis.replay import Change
-    from npu_tui.analysis.snapshot import Owner
+    from npu_tui.analysis.snapshot import BlockOwner
     from npu_tui.trace.arrays import I64
 
 FindingClass = Literal["dispatch", "compute", "communication", "memory", "config", "data", "service"]
@@ -141,7 +141,7 @@ class Finding(Struct, frozen=True):
     p: float | None = None
     items: tuple[I64, I64] | None = None
     gain_bytes: int | None = None
-    owner: Owner | None = None
+    owner: BlockOwner | None = None
 
     @property
     def whatif(self) -> str | None:
@@ -149,7 +149,7 @@ class Finding(Struct, frozen=True):
         return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
 
 
-class Judged(Struct, frozen=True):
+class SubjectVerdict(Struct, frozen=True):
     """What the rules of a subject say of all of it, and what its health warns of besides."""
 
     findings: Findings

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from npu_tui.trace.arrays import I64
 
 
-class Run(Struct, frozen=True):
+class FusedSequence(Struct, frozen=True):
     """Members that follow each other and the API that does their work at once.
 
     ``exact`` replacements compute the same; others are approximations or need a look at the model first. A run of a
@@ -53,42 +53,42 @@ IN_PLACE = "activations in place (relu_, sigmoid_, tanh_)"
 """What saves memory and no time."""
 
 #: Runs of top-level ``aten`` operations, without their prefix.
-ATEN: tuple[Run, ...] = (
-    Run("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose"),
-    Run("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose"),
-    Run(
+ATEN: tuple[FusedSequence, ...] = (
+    FusedSequence("permute|transpose [contiguous] reshape|view", "torch_npu.npu_confusion_transpose"),
+    FusedSequence("reshape|view [contiguous] permute|transpose", "torch_npu.npu_confusion_transpose"),
+    FusedSequence(
         "matmul|bmm [add] [mul|div] [masked_fill_|masked_fill|add] softmax [dropout] matmul|bmm",
         "torch_npu.npu_fusion_attention",
     ),
-    Run("[mul|div] masked_fill_|masked_fill softmax", "torch_npu.npu_scaled_masked_softmax"),
-    Run("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", exact=False),
-    Run("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_"),
-    Run("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul"),
-    Run("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm"),
-    Run("slice|chunk silu mul", "torch_npu.npu_swiglu"),
-    Run("slice|chunk sigmoid mul mul", "torch_npu.npu_swiglu"),
-    Run("silu slice|chunk mul", "torch_npu.npu_swiglu"),
-    Run("slice|chunk gelu mul", "torch_npu.npu_geglu"),
-    Run("group_norm silu", "torch_npu.npu_group_norm_silu"),
-    Run("mul mul add", "torch.addmm", exact=False),
-    Run("add layer_norm", "torch_npu.npu_add_layer_norm"),
-    Run("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())"),
-    Run("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)"),
-    Run("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)"),
-    Run("mul sigmoid", "torch_npu.npu_silu", exact=False),
-    Run("gelu", "torch_npu.fast_gelu", exact=False),
-    Run("mish", "torch_npu.npu_mish", exact=False),
-    Run("one_hot sum", "torch.zeros(…).scatter_(…)"),
-    Run("repeat_interleave", "unsqueeze + expand + reshape", exact=False, whole=True),
-    Run("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, exact=False, training=_FUSED),
-    Run(
+    FusedSequence("[mul|div] masked_fill_|masked_fill softmax", "torch_npu.npu_scaled_masked_softmax"),
+    FusedSequence("mul|div add softmax", "torch_npu.npu_scaled_masked_softmax", exact=False),
+    FusedSequence("add reciprocal mul", "torch_npu.optim clip_grad_norm_fused_"),
+    FusedSequence("chunk|slice neg cat mul*2 add", "torch_npu.npu_rotary_mul"),
+    FusedSequence("[pow] [mean] [add] rsqrt mul [type_as]", "torch_npu.npu_rms_norm"),
+    FusedSequence("slice|chunk silu mul", "torch_npu.npu_swiglu"),
+    FusedSequence("slice|chunk sigmoid mul mul", "torch_npu.npu_swiglu"),
+    FusedSequence("silu slice|chunk mul", "torch_npu.npu_swiglu"),
+    FusedSequence("slice|chunk gelu mul", "torch_npu.npu_geglu"),
+    FusedSequence("group_norm silu", "torch_npu.npu_group_norm_silu"),
+    FusedSequence("mul mul add", "torch.addmm", exact=False),
+    FusedSequence("add layer_norm", "torch_npu.npu_add_layer_norm"),
+    FusedSequence("matmul add", "mindspeed npu_matmul_add, or torch.addmm(bias, input, weight.t())"),
+    FusedSequence("argsort argsort index_select", "MoE token permute (mindspeed npu_moe_token_permute)"),
+    FusedSequence("index_select mul reduce_sum", "MoE token unpermute (mindspeed npu_moe_token_unpermute)"),
+    FusedSequence("mul sigmoid", "torch_npu.npu_silu", exact=False),
+    FusedSequence("gelu", "torch_npu.fast_gelu", exact=False),
+    FusedSequence("mish", "torch_npu.npu_mish", exact=False),
+    FusedSequence("one_hot sum", "torch.zeros(…).scatter_(…)"),
+    FusedSequence("repeat_interleave", "unsqueeze + expand + reshape", exact=False, whole=True),
+    FusedSequence("conv2d batch_norm [relu|relu_|silu|silu_|hardswish]", _FOLDED, exact=False, training=_FUSED),
+    FusedSequence(
         "matmul add relu|relu_|sigmoid|sigmoid_|tanh|tanh_|silu",
         "torch.nn.functional.linear and an in-place activation",
     ),
-    Run("matmul add gelu", "torch.nn.functional.linear"),
-    Run("relu|sigmoid|tanh", IN_PLACE, exact=False),
-    Run("where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
-    Run("gather", "indexing by arange, or index_select", exact=False, whole=True),
+    FusedSequence("matmul add gelu", "torch.nn.functional.linear"),
+    FusedSequence("relu|sigmoid|tanh", IN_PLACE, exact=False),
+    FusedSequence("where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
+    FusedSequence("gather", "indexing by arange, or index_select", exact=False, whole=True),
 )
 
 CHAIN = "one kernel (torch.compile, Triton, Ascend C), or torch._foreach_… where each is of another tensor"
@@ -96,47 +96,51 @@ CHAIN_FROM = 6
 """Fewer are what layers have anyway: a bias, a residual, a scale and casts between them."""
 
 #: Runs of operator types on one stream.
-KERNEL: tuple[Run, ...] = (
-    Run(f"{'|'.join(ELEMENTWISE)}*{CHAIN_FROM}+", CHAIN),
-    Run("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
-    Run(
+KERNEL: tuple[FusedSequence, ...] = (
+    FusedSequence(f"{'|'.join(ELEMENTWISE)}*{CHAIN_FROM}+", CHAIN),
+    FusedSequence("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
+    FusedSequence(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
         "torch_npu.npu_fusion_attention",
     ),
-    Run("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm"),
-    Run("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input"),
-    Run("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm"),
-    Run("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", exact=False),
-    Run("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul"),
-    Run("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn"),
-    Run("Slice Slice Swish Mul", "torch_npu.npu_swiglu"),
+    FusedSequence("[Cast] Square ReduceMean|ReduceMeanD Add Rsqrt Mul [Mul] [Cast]", "torch_npu.npu_rms_norm"),
+    FusedSequence("Cast LayerNorm|LayerNormV3 Cast", "layer_norm in the type of its input"),
+    FusedSequence("Add LayerNorm|LayerNormV3", "torch_npu.npu_add_layer_norm"),
+    FusedSequence("Gelu Add", "the bias ahead of gelu: torch_npu.fast_gelu", exact=False),
+    FusedSequence("Mul [Slice|AsStrided] Neg [Slice|AsStrided] ConcatD Mul [Add]", "torch_npu.npu_rotary_mul"),
+    FusedSequence("MatMulV2 Swish MatMulV2 Mul MatMulV2", "torch_npu.npu_ffn"),
+    FusedSequence("Slice Slice Swish Mul", "torch_npu.npu_swiglu"),
     # Views leave no kernel: the halves may as well come from two projections, which have to become one first.
-    Run("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", exact=False),
-    Run("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax"),
-    Run("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", exact=False),
-    Run(
+    FusedSequence("Swish Mul", "torch_npu.npu_swiglu (both halves from one projection)", exact=False),
+    FusedSequence("Mul|Muls|Div|RealDiv MaskedFill SoftmaxV2", "torch_npu.npu_scaled_masked_softmax"),
+    FusedSequence("Mul|Muls|Div|RealDiv Add SoftmaxV2", "torch_npu.npu_scaled_masked_softmax", exact=False),
+    FusedSequence(
         "Transpose Transpose GatherElement|GatherElements|GatherElementsV2 Transpose",
         "index_select along the last axis",
     ),
-    Run(
+    FusedSequence(
         "Conv2D|Conv2DV2 BNInfer|BatchNorm|BatchNormV3|BNTrainingUpdate [Relu|Relu6|Swish]",
         _FOLDED,
         exact=False,
         training=_FUSED,
     ),
-    Run("Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]", _FUSED, exact=False),
-    Run(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", linear=True),
-    Run(f"{_PRODUCT} Add", ADDMM, exact=False, bias=True),
-    Run(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
-    Run(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
-    Run("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
-    Run("IndexPutV2", "a multiplication by a mask in place of the index assignment", whole=True),
-    Run("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
-    Run("SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True),
-    Run(
+    FusedSequence(
+        "Conv2D|Conv2DV2 BNTrainingReduce BNTrainingUpdate|BNTrainingUpdateV2 [Relu|Relu6|Swish]", _FUSED, exact=False
+    ),
+    FusedSequence(f"{_PRODUCT} Add {_ACTIVATION}", "torch.nn.functional.linear (bias inside MatMul)", linear=True),
+    FusedSequence(f"{_PRODUCT} Add", ADDMM, exact=False, bias=True),
+    FusedSequence(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
+    FusedSequence(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
+    FusedSequence("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
+    FusedSequence("IndexPutV2", "a multiplication by a mask in place of the index assignment", whole=True),
+    FusedSequence("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
+    FusedSequence(
+        "SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True
+    ),
+    FusedSequence(
         "GatherElement|GatherElements|GatherElementsV2", "indexing by arange, or index_select", exact=False, whole=True
     ),
-    Run(
+    FusedSequence(
         "RepeatInterleave|RepeatInterleaveV2",
         "unsqueeze + expand + reshape, or repeats as a long 1-D tensor",
         exact=False,
@@ -153,21 +157,21 @@ _FIRST_CHAR = 0xE000
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d)(?P<more>\+)?)?")
 
 
-def of_training(runs: Sequence[Run]) -> tuple[Run, ...]:
+def of_training(runs: Sequence[FusedSequence]) -> tuple[FusedSequence, ...]:
     """``runs`` as they are replaced where weights are trained."""
     return tuple(replace(run, api=run.training) if run.training else run for run in runs)
 
 
-class Matches(Struct, frozen=True):
+class SequenceMatches(Struct, frozen=True):
     """Where ``runs`` occur: ``run`` is an index into them, the members are [``first``, ``last``); (n,) each."""
 
-    runs: Sequence[Run]
+    runs: Sequence[FusedSequence]
     run: I64
     first: I64
     last: I64
 
 
-def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: frozenset[str]) -> Matches:
+def matches(names: Sequence[str], code: I64, runs: Sequence[FusedSequence], between: frozenset[str]) -> SequenceMatches:
     """All places of a sequence where one of ``runs`` occurs; of overlapping ones the longer, then the earlier counts.
 
     ``code`` (n,) says which of ``names`` each of its members has.
@@ -193,7 +197,7 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[Run], between: froze
     first, last = np.array(spans, np.int64).reshape(-1, 2).T
     disjoint = _apart(first, last)
     disjoint = disjoint[np.argsort(first[disjoint], kind="stable")]
-    return Matches(runs, np.array(numbers, np.int64)[disjoint], first[disjoint], last[disjoint])
+    return SequenceMatches(runs, np.array(numbers, np.int64)[disjoint], first[disjoint], last[disjoint])
 
 
 def _apart(first: I64, last: I64) -> I64:
@@ -214,7 +218,7 @@ def _apart(first: I64, last: I64) -> I64:
     return np.array(apart, np.int64)
 
 
-def _pattern(run: Run, codes: dict[str, str], gap: str) -> str | None:
+def _pattern(run: FusedSequence, codes: dict[str, str], gap: str) -> str | None:
     """The run over the characters of ``codes``; None if a member that must be there never occurs."""
     pattern, started = "", False
     for member in run.members.split():

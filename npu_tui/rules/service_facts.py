@@ -20,7 +20,7 @@ from npu_tui.analysis.service_replay import (
     replayed,
     with_engines,
 )
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
@@ -80,7 +80,7 @@ class ServiceRule(Kind, frozen=True, kw_only=True):
 class ServiceFacts:
     """What rules read: the requests, their parts, and the model of the service, which is built once."""
 
-    def __init__(self, found: Timeline, limits: Thresholds) -> None:
+    def __init__(self, found: ServiceTimeline, limits: Thresholds) -> None:
         self.found, self.limits = found, limits
         self.latencies: Latencies = found.latencies
         self.ttft, self.tpot = self.latencies.metrics

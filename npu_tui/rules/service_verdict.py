@@ -9,9 +9,9 @@ from npu_tui.analysis.evidence import half_told
 from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle
-from npu_tui.analysis.service_timeline import TTFT, Timeline
+from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.rules.model import Evidence, Finding, Findings, Judged
+from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
 from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known
@@ -29,10 +29,10 @@ A batch is full because of the first one: that is not enough for more places."""
 _HUNDRED = 100
 
 
-class JudgedService(Judged, frozen=True, kw_only=True):
+class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
     """What was ``found`` of a service, its ``findings``, the gravest first, and its ``figures`` as recorded."""
 
-    found: Timeline
+    found: ServiceTimeline
     figures: dict[str, float]
 
 
@@ -46,7 +46,7 @@ def judged(trace: Trace, limits: Thresholds) -> JudgedService:
     return judge(timeline(trace.service), limits, trace.start_ns)
 
 
-def judge(found: Timeline, limits: Thresholds | None = None, origin: int = 0) -> JudgedService:
+def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int = 0) -> JudgedService:
     """What is wrong with a service; the places of its findings are in ns since ``origin``."""
     facts = ServiceFacts(found, limits or Thresholds())
     causes: list[tuple[ServiceRule, Cause]] = []

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.allocator_replay import Settings, best_split, recorded, replay
+from npu_tui.analysis.allocator_replay import AllocatorSettings, best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.limits import HALF
-from npu_tui.analysis.snapshot import Held, Owner, failures, held_in, owner_of, placed
+from npu_tui.analysis.snapshot import BlockOwner, Held, failures, held_in, owner_of, placed
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
-from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Judged, Kind, Severity
+from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict
 from npu_tui.rules.rule import advise
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
@@ -62,13 +62,13 @@ def _replayed(finding: Finding, code: str, **words: Any) -> Finding:
     return replace(finding, detail=detail, gain_bytes=gain if code in ("split", "expandable") else None, advice=advice)
 
 
-def judged(trace: Trace, limits: Thresholds) -> Judged:
+def judged(trace: Trace, limits: Thresholds) -> SubjectVerdict:
     """The findings about the snapshot that ``trace`` was made of, as the explorer shows them; none has a limit."""
     del limits
     assert trace.snapshot is not None
     found = findings_of(held_in(trace.snapshot))
     findings = tuple(replace(one, evidence=_places(trace, held, one)) for held, one in found)
-    return Judged(Findings(findings, (), tuple(finding.title for finding in findings[:3]), findings[:3]))
+    return SubjectVerdict(Findings(findings, (), tuple(finding.title for finding in findings[:3]), findings[:3]))
 
 
 def _places(trace: Trace, held: Held, finding: Finding) -> tuple[Evidence, ...]:
@@ -105,7 +105,7 @@ def line_text(code: CodeLine | None) -> Message:
 
 def _told(
     id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], device: DeviceMemory,
-    *events: int, owner: Owner | None = None, advice: tuple[Message, ...] = (),
+    *events: int, owner: BlockOwner | None = None, advice: tuple[Message, ...] = (),
 ) -> Finding:  # fmt: skip
     """A finding of ``device`` at ``events``, with all the advice of its rule unless some is given."""
     rule = next(rule for rule in SNAPSHOT_RULES if rule.id == id_)
@@ -148,7 +148,10 @@ def _failed(held: Held) -> Iterator[Finding]:
         "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
     )
     if advice is not _SMALLER and recorded(device) is not None:
-        now, room = replay(device, Settings(expandable=True), first).peak, first.reserved + max(first.device_free, 0)
+        now, room = (
+            replay(device, AllocatorSettings(expandable=True), first).peak,
+            first.reserved + max(first.device_free, 0),
+        )
         finding = _replayed(finding, "served" if now <= room else "refused", now=now, room=room, was=0)
     yield finding
 
@@ -191,7 +194,7 @@ def _pieces(held: Held) -> Iterator[Finding]:
     could_save = most - int(device.active.max()) >= max(_GAIN * most, _WORTH)
     was = recorded(device) if could_save and not device.is_expandable else None
     if was is not None:
-        now, (limit, split) = replay(device, Settings(expandable=True)), best_split(device)
+        now, (limit, split) = replay(device, AllocatorSettings(expandable=True)), best_split(device)
         gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": limit >> 20}
         saved = was.peak - min(now.peak, split.peak)
         if saved < max(_GAIN * was.peak, _WORTH) and not (is_wasted and why == "elsewhere"):
@@ -245,7 +248,7 @@ def _returned(held: Held) -> Iterator[Finding]:
         finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist())
     was = recorded(device)
     if was is not None:
-        kept = replay(device, Settings(expandable=device.is_expandable, released=False))
+        kept = replay(device, AllocatorSettings(expandable=device.is_expandable, released=False))
         finding = _replayed(finding, "kept", times=kept.taken, taken=was.taken, kept=kept.peak, was=was.peak)
     yield finding
 

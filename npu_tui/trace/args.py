@@ -145,7 +145,7 @@ def as_number(text: str) -> float | None:
         return None
 
 
-class Matches(Struct, frozen=True):
+class ScanMatches(Struct, frozen=True):
     """Part of a scan: ``places`` index the ordinals of the events that match; ``share`` (0..1) is searched so far."""
 
     places: I64
@@ -171,7 +171,7 @@ class ArgReader(Protocol):
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
         """Like ``many``, as columns: no Python object per value."""
 
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which of the events ``ordinals`` (ascending) have args that match all of ``wanted``, part by part.
 
         Stops when ``go_on`` returns False.
@@ -203,7 +203,7 @@ class RowArgs(Struct, frozen=True, eq=False):
         """The same as columns."""
         return [column_of(values) for values in self.many(ordinals, keys)]
 
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[Matches]:
+    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which of the rows ``ordinals`` have args that match all of ``wanted``, some at a time."""
         for begin in range(0, len(ordinals), _SOME):
             if not go_on():
@@ -214,7 +214,7 @@ class RowArgs(Struct, frozen=True, eq=False):
                 for place, row in enumerate(rows)
                 if all(any(arg.holds(key, str(value).lower()) for key, value in row) for arg in wanted)
             ]
-            yield Matches(np.array(hits, np.int64), min(begin + _SOME, len(ordinals)) / len(ordinals))
+            yield ScanMatches(np.array(hits, np.int64), min(begin + _SOME, len(ordinals)) / len(ordinals))
 
 
 class PlaneArgs(Struct, frozen=True):
@@ -255,7 +255,7 @@ class CommunicationArgs(Struct, frozen=True):
     collectives: CollectiveArgs
 
 
-class Copies(Struct, frozen=True):
+class SizedCopies(Struct, frozen=True):
     """The copies ``item`` with a known size, ascending: ``size`` in bytes and the direction ``way``; (n,) each.
 
     ``way`` indexes ``ways``, the words of the profiler in lower case, such as ``host to device``.

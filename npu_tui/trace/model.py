@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.args import ArgReader, CommunicationArgs, Copies
+from npu_tui.trace.args import ArgReader, CommunicationArgs, SizedCopies
 from npu_tui.trace.arrays import F64, I8, I32, I64
 from npu_tui.trace.message import Message
 from npu_tui.trace.nature import PROFILE, Nature
@@ -151,7 +151,7 @@ class Links(Struct):
         return self.target_time - self.source_time
 
 
-class Series(Struct, frozen=True):
+class CounterSeries(Struct, frozen=True):
     """One curve of a counter layer: counter name, the key of its value and, where several share both, an id."""
 
     index: int
@@ -167,7 +167,7 @@ class Counters(Struct):
     time: I64
     value: F64
     offset: I64
-    series: list[Series]
+    series: list[CounterSeries]
 
     def __len__(self) -> int:
         return len(self.time)
@@ -261,7 +261,7 @@ class Trace:
     """Whether its times are numbers of events, ``EVENT_NS`` each."""
     bytes_beside: int = field(default=0, init=False, repr=False, compare=False)
     """Bytes of the files that it was made of and that hold no events."""
-    copies: Copies | None = field(default=None, init=False, repr=False, compare=False)
+    copies: SizedCopies | None = field(default=None, init=False, repr=False, compare=False)
     """The copies with a known size, where a parsed copy of the trace has them."""
     held: object = field(default=None, init=False, repr=False, compare=False)
     """Its files, which stay open as long as the trace is there, so that args are read without opening them again."""

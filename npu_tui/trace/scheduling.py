@@ -25,7 +25,7 @@ IDLE, NOBODY, WAKING = 0, -1, -2
 """The task of a CPU that has nothing to run, a task that is not known, and a CPU that comes out of idling."""
 
 
-class Spans(Struct, frozen=True):
+class OwnedSpans(Struct, frozen=True):
     """Intervals ``[start, end)`` in ns by ``owner``, then start; those of one owner do not overlap; (n,) each.
 
     ``owner`` is a thread or a CPU, ``kind`` and ``other`` depend on what it is a list of.
@@ -38,7 +38,7 @@ class Spans(Struct, frozen=True):
     other: I64
 
     @classmethod
-    def sorted(cls, owner: I64, start: I64, end: I64, kind: I64, other: I64) -> Spans:
+    def sorted(cls, owner: I64, start: I64, end: I64, kind: I64, other: I64) -> OwnedSpans:
         """Those of ``end > start``, put in order."""
         rows = np.flatnonzero(end > start)
         rows = rows[np.lexsort((start[rows], owner[rows]))]
@@ -48,11 +48,11 @@ class Spans(Struct, frozen=True):
         """All columns."""
         return self.owner, self.start, self.end, self.kind, self.other
 
-    def taken(self, rows: Any) -> Spans:
+    def taken(self, rows: Any) -> OwnedSpans:
         """Some of them: a mask, a slice or their numbers."""
-        return Spans(*(column[rows] for column in self.columns()))
+        return OwnedSpans(*(column[rows] for column in self.columns()))
 
-    def of(self, owner: int) -> Spans:
+    def of(self, owner: int) -> OwnedSpans:
         """Those of one owner."""
         return self.taken(slice(*np.searchsorted(self.owner, [owner, owner + 1]).tolist()))
 
@@ -81,10 +81,10 @@ class Scheduling(Struct, frozen=True):
     events: int
     tasks: dict[int, str]
     sources: list[str]
-    states: Spans
-    runs: Spans
-    interrupts: Spans
-    lost: Spans
+    states: OwnedSpans
+    runs: OwnedSpans
+    interrupts: OwnedSpans
+    lost: OwnedSpans
     odd: dict[Message, int]
     is_absolute: bool = False
 
@@ -97,7 +97,7 @@ class Scheduling(Struct, frozen=True):
         }
         return replace(self, first=self.first + offset, last=self.last + offset, **moved)
 
-    def states_of(self, task: int) -> Spans:
+    def states_of(self, task: int) -> OwnedSpans:
         """The states of a thread; unknown where a CPU lost events, but for runs on another CPU."""
         spans = self.states.of(task)
         if not len(self.lost.owner):
@@ -112,10 +112,12 @@ class Scheduling(Struct, frozen=True):
         for chosen, (low, high) in cuts:
             cut = spans.taken(chosen)
             _, at, start, end = cut.within(low, high)
-            parts.append(Spans(cut.owner[at], start, end, np.full(len(at), State.unknown), cut.other[at]))
+            parts.append(OwnedSpans(cut.owner[at], start, end, np.full(len(at), State.unknown), cut.other[at]))
             _, at, start, end = cut.within(np.append(_EARLIEST, high), np.append(low, _LATEST))
-            parts.append(Spans(cut.owner[at], start, end, cut.kind[at], cut.other[at]))
-        return Spans.sorted(*(np.concatenate(columns) for columns in zip(*map(Spans.columns, parts), strict=True)))
+            parts.append(OwnedSpans(cut.owner[at], start, end, cut.kind[at], cut.other[at]))
+        return OwnedSpans.sorted(
+            *(np.concatenate(columns) for columns in zip(*map(OwnedSpans.columns, parts), strict=True))
+        )
 
     def name_of(self, task: int) -> str:
         """The name of a thread with its number; empty for none."""

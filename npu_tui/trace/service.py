@@ -56,7 +56,7 @@ A field of a table adds what the versions of the tool call it, the usual name fi
 """
 
 
-class Rows(Struct, eq=False):
+class ServiceRows(Struct, eq=False):
     """The rows of a table, a column a field; all columns are of one length.
 
     The file is ``FILE``.csv, else the table of that name in ``profiler.db``:
@@ -71,7 +71,7 @@ class Rows(Struct, eq=False):
         return len(getattr(self, self.__struct_fields__[0]))
 
 
-class Requests(Rows):
+class Requests(ServiceRows):
     """Requests. There is no DP rank here: ``Service.members`` lead to the batches, which have one.
 
     ``start`` is the first httpReq. ``execution`` lasts until the last event of the request, in whole ms. ``queue`` goes
@@ -95,7 +95,7 @@ class Requests(Rows):
         return plus(self.start, self.execution)
 
 
-class Batches(Rows):
+class Batches(ServiceRows):
     """Batches: one pass of an engine is a SCHEDULE row and an EXECUTE row, and their ``end`` may overlap.
 
     ``name`` is the event, ``passes`` what it is, a ``Pass``; ``type`` the kind as written, ``kind`` a ``Kind``.
@@ -145,7 +145,7 @@ class Members(Struct, eq=False):
         return len(self.rid)
 
 
-class Forwards(Rows):
+class Forwards(ServiceRows):
     """Forward passes, empty for many versions of vLLM.
 
     ``bubble`` is the time until the next pass of the same process; below 0 they overlap. It is idle time without any
@@ -166,7 +166,7 @@ class Forwards(Rows):
     host: Annotated[Label, "hostname"]
 
 
-class KvBlocks(Rows):
+class KvBlocks(ServiceRows):
     """Events of the KV cache: blocks of the device after each; ``rid`` is known of MindIE alone."""
 
     FILE, BY = "kvcache", "time"
@@ -182,7 +182,7 @@ class KvBlocks(Rows):
     usage: Annotated[Share, "kvcache_usage_rate"]
 
 
-class SpecDecodes(Rows):
+class SpecDecodes(ServiceRows):
     """Speculative decoding: one request in one iteration. ``draft`` is the time of the draft model.
 
     ``accepted_tokens`` are drafted ones that were valid: one token comes without them.
@@ -200,7 +200,7 @@ class SpecDecodes(Rows):
     draft: Annotated[Length, "draft_model_time_ms"]
 
 
-class Transfers(Rows):
+class Transfers(ServiceRows):
     """Pulls of KV blocks from the prefill side, as the decode side sees them.
 
     ``rank`` is that of the device; ``tokens`` is the length of the sequence. Bytes are not recorded.
@@ -215,7 +215,7 @@ class Transfers(Rows):
     tokens: Annotated[Count, "seq_len | batch_seq_len"]
 
 
-class Handoffs(Rows):
+class Handoffs(ServiceRows):
     """Requests between prefill and decode instances: the moments of each, to the ms."""
 
     FILE, BY = "pd_split_communication", "received"
@@ -227,7 +227,7 @@ class Handoffs(Rows):
     ended: Annotated[Moment, "", "request_end_time(ms)"]
 
 
-class Statuses(Rows):
+class Statuses(ServiceRows):
     """How many requests are in which state: a row has one of the three, null is "as before".
 
     Early versions wrote changes (``CHANGES``): their sums are the states.
@@ -246,7 +246,7 @@ CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 
 
-class Spans(Rows):
+class EngineRanges(ServiceRows):
     """Ranges of the engine (chrome_tracing.json, else ``slice`` of profiler.db).
 
     ``name`` such as httpReq, Enqueue, Dequeue, tokenize, sample, detokenize; an event without a length ends where it
@@ -261,14 +261,14 @@ class Spans(Rows):
     rid: I32
 
 
-TABLES: dict[str, type[Rows]] = {
+TABLES: dict[str, type[ServiceRows]] = {
     "requests": Requests, "batches": Batches, "forwards": Forwards, "kv_blocks": KvBlocks, "spec_decodes": SpecDecodes,
     "transfers": Transfers, "handoffs": Handoffs, "statuses": Statuses,
 }  # fmt: skip
 """The tables of ``Service`` with a row for each row of a file."""
 
 
-def columns_of(table: type[Rows]) -> dict[str, tuple[str, ...]]:
+def columns_of(table: type[ServiceRows]) -> dict[str, tuple[str, ...]]:
     """What is declared of each column of ``table``: kind, form, and the names of it and of its dates in files."""
     return {name: declared.__metadata__ for name, declared in table.__annotations__.items() if name.islower()}
 
@@ -302,7 +302,7 @@ SCHEDULED = "schedule"
 Basis = Literal["written", "device", "assumed"]
 
 
-class Clock(Struct, frozen=True):
+class DatedClock(Struct, frozen=True):
     """How moments were found that are written as dates only: ``shift`` ns were taken off to get UTC.
 
     ``basis`` says how it is known: ``written`` where some file has both dates and ms since 1970, or no date was needed;
@@ -321,7 +321,7 @@ class Service(Struct, dict=True, eq=False):
 
     path: str
     files: dict[str, int]
-    clock: Clock
+    clock: DatedClock
     rids: list[str]
     texts: list[str]
     requests: Requests
@@ -334,7 +334,7 @@ class Service(Struct, dict=True, eq=False):
     statuses: Statuses
     odd: list[Message]
     read_members: Callable[[], Members]
-    read_spans: Callable[[], Spans]
+    read_spans: Callable[[], EngineRanges]
     ordinals: dict[str, int] = {}
     """The ordinal of the first row of each table among the slices of the trace, where there is one."""
 
@@ -344,7 +344,7 @@ class Service(Struct, dict=True, eq=False):
         return self.read_members()
 
     @once
-    def spans(self) -> Spans:
+    def spans(self) -> EngineRanges:
         """The ranges of the engine, of a service that was loaded as a trace."""
         _ = self.members  # both add names of requests, one after the other
         return self.read_spans()
@@ -359,7 +359,7 @@ class Service(Struct, dict=True, eq=False):
         """Put all moments ``by`` ns later, as ``basis`` has told."""
         for values in self.moments():
             values[values != UNKNOWN] += by
-        self.clock = Clock(self.clock.shift - by, basis)
+        self.clock = DatedClock(self.clock.shift - by, basis)
 
     def words(self, column: str) -> list[str] | None:
         """What the codes of ``column`` stand for; None for numbers."""

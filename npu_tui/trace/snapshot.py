@@ -28,12 +28,12 @@ Action = IntEnum(
     "snapshot workspace_snapshot annotate",
     start=0,
 )
-"""What the allocator can do, as ``Events.action`` says."""
+"""What the allocator can do, as ``AllocatorEvents.action`` says."""
 TAKEN, GIVEN_BACK = (Action.segment_alloc, Action.segment_map), (Action.segment_free, Action.segment_unmap)
 """What takes memory from the device, and what gives it back."""
 
 State = IntEnum("State", "active_allocated active_pending_free inactive", start=0)
-"""The states of a block, as ``Blocks.state`` says."""
+"""The states of a block, as ``SegmentBlocks.state`` says."""
 
 BEFORE = -1
 """The event that began what is older than the history."""
@@ -83,7 +83,7 @@ _NO_CODE: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
 _NO_FLAG: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
-class Events(Struct, eq=False):
+class AllocatorEvents(Struct, eq=False):
     """What the allocator did, in order; (n,) each. ``size`` is what was requested, of segments what was reserved.
 
     ``stack`` indexes ``MemorySnapshot.stacks``, -1 without one; ``time`` is in ns since 1970, None where the writer
@@ -138,7 +138,7 @@ class Segments(Struct, eq=False):
         return np.where(inside, found, -1)
 
 
-class Blocks(Struct, eq=False):
+class SegmentBlocks(Struct, eq=False):
     """How the segments are divided at the end; (n,) each, ``segment`` indexes those of the device."""
 
     segment: I32 = _NO_CODE
@@ -192,9 +192,9 @@ class DeviceMemory(Struct, dict=True, eq=False):
     """
 
     device: int
-    events: Events
+    events: AllocatorEvents
     segments: Segments
-    blocks: Blocks
+    blocks: SegmentBlocks
     lives: Lives
     allocator: str = ""
     process: int = -1

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, Copies, PlaneArgs, as_number
+from npu_tui.trace.args import ABSENT, ArgColumn, CollectiveArgs, CommunicationArgs, PlaneArgs, SizedCopies, as_number
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.kineto import device_work, exchanges, is_kineto, is_of_library
@@ -236,7 +236,7 @@ def copy_slices(trace: Trace) -> I64:
     return np.sort(np.concatenate(parts))
 
 
-def copies_of(trace: Trace) -> Copies:
+def copies_of(trace: Trace) -> SizedCopies:
     """The copies with a known size, from the parsed copy of the trace or else from its file, which is read once.
 
     Raises ``InputError`` if the file is gone or has changed.
@@ -245,7 +245,7 @@ def copies_of(trace: Trace) -> Copies:
 
 
 @of_trace
-def _read_copies(trace: Trace) -> Copies:
+def _read_copies(trace: Trace) -> SizedCopies:
     items = copy_slices(trace)
     columns = trace.args.columns(trace.slices.event[items], (*_SIZES, *_WAYS))
     sized = np.flatnonzero(np.any([column.kind != ABSENT for column in columns[: len(_SIZES)]], axis=0))
@@ -258,4 +258,4 @@ def _read_copies(trace: Trace) -> Copies:
             copies.append(item)
             sizes.append(int(number))
             codes.append(ways.setdefault(way.lower() or "?", len(ways)))
-    return Copies(np.array(copies, np.int64), np.array(sizes, np.int64), np.array(codes, np.int32), list(ways))
+    return SizedCopies(np.array(copies, np.int64), np.array(sizes, np.int64), np.array(codes, np.int32), list(ways))

@@ -51,7 +51,7 @@ _NICE = 10
 """Where there are fewer processors than threads, a frame that is due would wait for its turn, 4 ms each time."""
 
 
-class Beside(ThreadPoolExecutor):
+class BackgroundThreads(ThreadPoolExecutor):
     """The threads of the event loop, of lower priority than its own.
 
     What still runs when the loop ends is left behind, not waited for.
@@ -209,7 +209,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         self._main: MainScreen | None = None
         self._leaving = 0
         self._early: list[events.Event] = []
-        self.beside = Beside()
+        self.beside = BackgroundThreads()
         self._thresholds = thresholds
         self.terminal = terminal or Terminal()
         self._repaint = Repaint(self.terminal)

@@ -15,13 +15,13 @@ from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.lines import LinesTab, view_name
-from npu_tui.tui.tabs.table import Content, Context, Row, Stretch, Table, padded, row_cells
+from npu_tui.tui.tabs.table import Content, Context, Stretch, TabRow, TabTable, padded, row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
 
 
-def record(table: Table, row: Row) -> str:
+def record(table: TabTable, row: TabRow) -> str:
     """The headings of ``table`` with the cells of ``row``; columns without a word are left out."""
     pairs = [(name, cell) for name, cell in zip(table.headings, row_cells(row.cells), strict=True) if cell.strip()]
     names = padded([name for name, _ in pairs])
@@ -75,7 +75,7 @@ class Contents:
         self._filled: tuple[object, ...] | None = None
         self._counted: tuple[object, ...] | None = None
         self.computing: tuple[object, ...] | None = None
-        self._visited: tuple[Row, int] | None = None
+        self._visited: tuple[TabRow, int] | None = None
         self._marked: tuple[int, int] | None = None
         """The range that going to a row marked last."""
         self._finding: tuple[Text | str, ...] = ()
@@ -176,7 +176,7 @@ class Contents:
             self.computing = None
             self._panel.show(content)
 
-    def visit(self, row: Row) -> str:
+    def visit(self, row: TabRow) -> str:
         """Go to the first place of ``row``, and again to its next one; returns what to tell."""
         if not row.places:
             return ""
@@ -242,7 +242,7 @@ class Contents:
         now = self._now()
         content = self._tabs["findings"].content(now)
         ids = [finding.id for finding in now.findings.findings] if now.findings is not None else []
-        if wanted not in ids or not isinstance(content, Table):
+        if wanted not in ids or not isinstance(content, TabTable):
             return say("findings.silent", id=wanted)
         return self._show_finding(content.rows, content.rows[ids.index(wanted)])
 
@@ -250,7 +250,7 @@ class Contents:
         """Go to the evidence of finding number ``number``, from 1 on; returns what to tell."""
         self._open_walked()
         content = self._tabs[self._walked].content(self._now())
-        if not isinstance(content, Table) or not 0 < number <= len(content.rows):
+        if not isinstance(content, TabTable) or not 0 < number <= len(content.rows):
             return say(f"{self._walked}.none")
         return self._show_finding(content.rows, content.rows[number - 1])
 
@@ -263,7 +263,7 @@ class Contents:
             self.owed = Owed(direction, self._panel.tab, state.viewport, state.cursor, state.selection)
             return say("findings.then" if now.session.whole else "loading.findings")
         content = self._tabs[self._walked].content(now)
-        found = [row for row in content.rows if not row.minor] if isinstance(content, Table) else []
+        found = [row for row in content.rows if not row.minor] if isinstance(content, TabTable) else []
         if not found:
             return say(f"{self._walked}.none")
         at = next((i for i, row in enumerate(found) if row.cells == self._finding), -1 if direction > 0 else 0)
@@ -296,7 +296,7 @@ class Contents:
             self.open_tab(tab, unfold=False)
         return words
 
-    def _show_finding(self, found: list[Row], row: Row) -> str:
+    def _show_finding(self, found: list[TabRow], row: TabRow) -> str:
         self._finding = row.cells
         self._visited = None
         self.visit(row)

@@ -283,7 +283,7 @@ class FlagMarks:
     def list(self, then: Callable[[str], object]) -> str | None:
         """List the flags, and do what is chosen; ``then`` is given what to tell. Without flags says so."""
 
-        def chosen(choice: Choice | None) -> None:
+        def chosen(choice: FlagChoice | None) -> None:
             problem = self.mark()
             if choice is not None:
                 (self.go_to if choice.act == "go" else self.edit)(choice.flag)
@@ -295,14 +295,14 @@ class FlagMarks:
         return None
 
 
-class Choice(NamedTuple):
+class FlagChoice(NamedTuple):
     """What is to be done with a flag."""
 
     act: Literal["go", "rename"]
     flag: Flag
 
 
-class FlagSheet(Modal["Choice | None"]):
+class FlagSheet(Modal["FlagChoice | None"]):
     """Lists the flags of ``flags``; dismissed with what is to be done, or None."""
 
     DEFAULT_CSS = """
@@ -354,12 +354,12 @@ class FlagSheet(Modal["Choice | None"]):
     def on_data_table_row_selected(self) -> None:
         """Go to the flag."""
         if self._flag is not None:
-            self.dismiss(Choice("go", self._flag))
+            self.dismiss(FlagChoice("go", self._flag))
 
     def action_rename(self) -> None:
         """Ask for another name."""
         if self._flag is not None:
-            self.dismiss(Choice("rename", self._flag))
+            self.dismiss(FlagChoice("rename", self._flag))
 
     def action_delete(self) -> None:
         """Forget the flag."""

@@ -126,10 +126,10 @@ class Head(HeadLines):
 
     def __init__(self) -> None:
         super().__init__()
-        self._times: dict[int, Times] = {}
+        self._times: dict[int, HeadTimes] = {}
         self._shown: tuple[object, ...] = ()
 
-    def learn(self, index: int, times: Times) -> None:
+    def learn(self, index: int, times: HeadTimes) -> None:
         """Take the times of trace number ``index``."""
         self._times[index] = times
 
@@ -237,7 +237,7 @@ class DeviceTimes(Struct, frozen=True):
     sums: list[StepSums]
 
 
-class Times(Struct, frozen=True, dict=True):
+class HeadTimes(Struct, frozen=True, dict=True):
     """The steps of a trace, and what its devices did in them."""
 
     steps: list[Step]
@@ -249,13 +249,13 @@ class Times(Struct, frozen=True, dict=True):
         return np.array([step.item for step in self.steps], np.int64)
 
 
-def measure(profile: Profile) -> Times:
+def measure(profile: Profile) -> HeadTimes:
     """The times that the lines show."""
     sums = zip(profile.overlaps, profile.sums_by_device, strict=True)
-    return Times(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
+    return HeadTimes(profile.steps, [DeviceTimes(overlap.device, overlap, steps) for overlap, steps in sums])
 
 
-def examined(session: Session) -> Iterator[tuple[int, Times | Findings | list[ShownPath] | None]]:
+def examined(session: Session) -> Iterator[tuple[int, HeadTimes | Findings | list[ShownPath] | None]]:
     """What takes long of each profile, with its number: times, then findings, then critical paths.
 
     None once what lies beside it is read.
@@ -280,7 +280,7 @@ def examined(session: Session) -> Iterator[tuple[int, Times | Findings | list[Sh
             yield index, None
 
 
-def nearest_step(trace: Trace, times: Times, when: int) -> int:
+def nearest_step(trace: Trace, times: HeadTimes, when: int) -> int:
     """Which of the steps holds ``when`` ns, else the nearest one."""
     slices = trace.slices
     items = times.items
@@ -289,7 +289,7 @@ def nearest_step(trace: Trace, times: Times, when: int) -> int:
     return int(np.maximum(np.maximum(slices.start[items] - when, when - slices.end[items]), 0).argmin())
 
 
-def step_line(trace: Trace, times: Times, step: int, device: int, width: int) -> Text | None:
+def step_line(trace: Trace, times: HeadTimes, step: int, device: int, width: int) -> Text | None:
     """One step as a bar of ``width`` cells; None where the trace has no step or no device.
 
     As everywhere, shares are those of the device time, from the first kernel to the last: what comes before it is told
@@ -353,7 +353,7 @@ def _segment(key: str, label: str, cells: int) -> Text:
     return Text(fill * max(cells, 0), style=style, end="")
 
 
-def device_line(times: Times, step: int, device: int) -> Text | None:
+def device_line(times: HeadTimes, step: int, device: int) -> Text | None:
     """The whole time of one device in words, each with the fill it has in the bar above; None without one."""
     if not times.devices or not times.devices[device].overlap.total:
         return None

@@ -21,11 +21,11 @@ from npu_tui.tui.timeline import Drawing
 from npu_tui.view.bars import points
 from npu_tui.view.grid import Grid
 from npu_tui.view.heat import (
-    DrawnBar,
     DrawnParts,
     DrawnRow,
     FieldPicture,
     FieldPlaces,
+    HeatBar,
     HeatPicture,
     Places,
     WaterfallPicture,
@@ -177,7 +177,7 @@ def waterfall_picture(view: Overview, lines: int) -> WaterfallPicture | None:
     return WaterfallPicture(title, asides, found.length, found.come, drawn, more)
 
 
-def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
+def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> HeatBar:
     is_last = bar.rank == last
     host = view.job.host_of.get(bar.rank)
     words = "" if last is None or is_last else say("ranks.fall.waits_for", rank=last)
@@ -190,7 +190,7 @@ def _bar(view: Overview, bar: Bar, last: int | None, cost: int) -> DrawnBar:
     else:
         note = say("ranks.fall.with_last")
     name = f" {printable(host.id)}" if host is not None and host.known and len(view.job.hosts) > 1 else ""
-    return DrawnBar(
+    return HeatBar(
         f"{bar.rank}{name}", bar.begin, bar.come, bar.end, bar.own, bar.error, words, note, is_last, bar.at_most,
         bar.rank == view.rank,
     )  # fmt: skip

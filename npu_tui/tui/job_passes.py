@@ -8,11 +8,11 @@ import numpy as np
 
 from npu_tui.analysis.schedules import KINDS
 from npu_tui.jobs.pipeline import PARTS, Pipelines
-from npu_tui.jobs.pipeline_cases import Run
+from npu_tui.jobs.pipeline_cases import PipelineRun
 from npu_tui.rules.model import Evidence
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable
-from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
+from npu_tui.view.passes import DrawnStage, PassBar, PassesPicture, bar_room
 
 _NARROWEST = 4
 """Cells of a mean pass from which all of a step is shown; else those around the cursor."""
@@ -27,7 +27,7 @@ class PassWalk:
     def __init__(self, pipelines: Pipelines) -> None:
         self._parts = {id(run): parts for run, parts in zip(pipelines.runs, pipelines.parts, strict=True)}
         seen: dict[tuple[tuple[int, ...], str], int] = defaultdict(int)
-        steps: dict[tuple[str, int], list[Run]] = {}
+        steps: dict[tuple[str, int], list[PipelineRun]] = {}
         for run in pipelines.runs:
             steps.setdefault((run.step, seen[run.ranks, run.step]), []).append(run)
             seen[run.ranks, run.step] += 1
@@ -35,7 +35,7 @@ class PassWalk:
         self._at = max(range(len(self._steps)), key=lambda at: self._steps[at][0].length, default=0)
 
     @property
-    def lines(self) -> list[tuple[Run, int]]:
+    def lines(self) -> list[tuple[PipelineRun, int]]:
         """The run and the stage of each line; none without pipelines."""
         return (
             [(run, stage) for run in self._steps[self._at] for stage in range(run.plan.stages)] if self._steps else []
@@ -123,14 +123,14 @@ class PassWalk:
         legend = (*((fill, say(f"pipeline.pass.{fill}")) for fill in fills), ("", bubble))
         return PassesPicture(title, stages, line, legend)
 
-    def _bars(self, line: int, begun: int, scale: float, chosen: int) -> tuple[DrawnBar, ...]:
+    def _bars(self, line: int, begun: int, scale: float, chosen: int) -> tuple[PassBar, ...]:
         """The bars of a line where a cell is ``1 / scale`` ns; a pass has at least one cell, transfers need none."""
         run, _ = self.lines[line]
         moved, passes = [], []
         for at in self.passes(line):
             first, last = (round(int(time - begun) * scale) for time in (run.start[at], run.end[at]))
-            moved.append(DrawnBar(first - round(int(run.transfer[at]) * scale), first, "transfer", ""))
+            moved.append(PassBar(first - round(int(run.transfer[at]) * scale), first, "transfer", ""))
             chunk = chr(ord("a") + int(run.plan.chunk[at]) % 26) if run.plan.chunks > 1 else ""
             label = f"{run.plan.number[at]}{chunk}"
-            passes.append(DrawnBar(first, max(last, first + 1), KINDS[run.plan.kind[at]], label, at == chosen))
+            passes.append(PassBar(first, max(last, first + 1), KINDS[run.plan.kind[at]], label, at == chosen))
         return (*moved, *passes)

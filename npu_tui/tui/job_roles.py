@@ -13,7 +13,7 @@ from npu_tui.rules.model import Evidence
 from npu_tui.strings import say
 from npu_tui.trace.text import printable, signed_text, time_text
 from npu_tui.view.heat import DrawnRow, HeatPicture
-from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room
+from npu_tui.view.passes import DrawnStage, PassBar, PassesPicture, bar_room
 
 _FILLS = ("forward", "backward", "transfer", "other")
 _ALIKE = 0.05
@@ -23,7 +23,7 @@ _LISTED = 4
 _DIGITS = 3
 
 
-class Line(Struct, frozen=True):
+class StintLine(Struct, frozen=True):
     """The last stints of the ranks of ``role`` that a line stands for, the one that it shows first."""
 
     role: str
@@ -38,7 +38,7 @@ class RoleWalk:
         self.steps = roles.steps if roles is not None else []
         tails = sorted(roles.tails, key=lambda tail: tail.after) if roles is not None else []
         self._at = self.steps.index(tails[-1].step) if tails else 0
-        self.lines: list[Line] = []
+        self.lines: list[StintLine] = []
         self._who: tuple[str, int] | None = None
 
     @property
@@ -59,8 +59,8 @@ class RoleWalk:
         self.lines = [] if self.roles is None else self._lines(self.roles, opened)
         return [tuple(span.rank for span in line.spans) for line in self.lines]
 
-    def _lines(self, roles: Roles, opened: bool) -> list[Line]:
-        found: list[Line] = []
+    def _lines(self, roles: Roles, opened: bool) -> list[StintLine]:
+        found: list[StintLine] = []
         for role in roles.by_role:
             lasts = last_of(roles.by_role_step.get((role, self.step), ()))
             middle = median(span.end for span in lasts) if lasts else 0
@@ -68,8 +68,8 @@ class RoleWalk:
             together = near if len(near) > _LISTED and not opened else []
             alone = sorted((span for span in lasts if span not in together), key=lambda span: (span.place, span.rank))
             together.sort(key=lambda span: abs(span.end - middle))
-            found += [Line(role, (span,)) for span in alone]
-            found += [Line(role, tuple(together))] if together else []
+            found += [StintLine(role, (span,)) for span in alone]
+            found += [StintLine(role, tuple(together))] if together else []
         return found
 
     def held(self, line: int) -> tuple[str, int] | None:
@@ -123,13 +123,13 @@ class RoleWalk:
             bars = []
             for one in mine:
                 first, last = (round((time - begun) * scale) for time in (one.start, one.end))
-                bars.append(DrawnBar(first, max(last, first + 1), fills[line.role], ""))
+                bars.append(PassBar(first, max(last, first + 1), fills[line.role], ""))
             if tail is not None:
                 middle, end = (round((time - begun) * scale) for time in (tail.median, tail.end))
                 if span in tail.last:
-                    bars.append(DrawnBar(middle, round((span.end - begun) * scale), "tail", ""))
+                    bars.append(PassBar(middle, round((span.end - begun) * scale), "tail", ""))
                 else:
-                    bars.append(DrawnBar(round((span.end - begun) * scale), end, "", ""))
+                    bars.append(PassBar(round((span.end - begun) * scale), end, "", ""))
             stages.append(DrawnStage(labels[number], tuple(bars), notes[number]))
         title = say("roles.map.title", step=printable(self.step) or "–", length=done - begun)
         # Lines name their role.
@@ -137,7 +137,7 @@ class RoleWalk:
         return PassesPicture(title, tuple(stages), cursor, tuple(legend), "blank")
 
     @staticmethod
-    def _label(line: Line) -> str:
+    def _label(line: StintLine) -> str:
         span = line.spans[0]
         if len(line.spans) > 1:
             return f"{printable(line.role)} {say('ranks.alike', count=len(line.spans))}"

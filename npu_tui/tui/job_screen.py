@@ -14,7 +14,7 @@ from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import Opening, opening_of
@@ -34,7 +34,7 @@ from npu_tui.tui.questions import asked
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
-from npu_tui.tui.tabs.table import Row, Table
+from npu_tui.tui.tabs.table import TabRow, TabTable
 from npu_tui.tui.terminal.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class JobScreen(PanelScreen[JobMap]):
             same = self._filled is not None and self._filled[1] == panel.tab and panel.has_focus_within
             self._filled = wanted
             content = job_table(view, panel.tab)
-            panel.show(replace(content, at=None) if same and isinstance(content, Table) else content)
+            panel.show(replace(content, at=None) if same and isinstance(content, TabTable) else content)
 
     @property
     def _has_map(self) -> bool:
@@ -336,7 +336,9 @@ class JobScreen(PanelScreen[JobMap]):
         self.enter(traced, compared)
         return None
 
-    def enter(self, ranks: Sequence[int], compared: bool = False, follow: tuple[Blamed, int] | None = None) -> None:
+    def enter(
+        self, ranks: Sequence[int], compared: bool = False, follow: tuple[BlamedCollective, int] | None = None
+    ) -> None:
         """Ask for the timelines of ``ranks``, which have traces; ``compared``: the second held against the first.
 
         ``follow`` is a collective and the rank that was waited for in it: what that did then is selected.
@@ -407,7 +409,7 @@ class JobScreen(PanelScreen[JobMap]):
         self.fill()
         return None
 
-    def visit(self, row: Row) -> str:
+    def visit(self, row: TabRow) -> str:
         """To the collective, ranks or rank of ``row``; from the rank that is looked at into its timeline."""
         view = self.overview
         if not isinstance(row, JobRow):

@@ -21,15 +21,15 @@ from npu_tui.output.job_document import job_finding
 from npu_tui.output.job_report import JobReport
 from npu_tui.output.text import finding_lines
 from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
-from npu_tui.profile.table import Sheet, Value
 from npu_tui.profile.table import Table as DataTable
+from npu_tui.profile.table import TableSheet, Value
 from npu_tui.strings import say, words
 from npu_tui.trace.text import change_text, printable, runs, time_text
 from npu_tui.tui.commands import JOB_KEYS
 from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.tabs.declared import Cell, shown
-from npu_tui.tui.tabs.table import GAP, Content, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, TabRow, TabTable
 from npu_tui.tui.terminal.colours import ALERT
 
 _MOST = 300
@@ -68,7 +68,7 @@ class JobPanel(Panel):
         self.fit(height, max(least, left - more if left - more >= least else left))
 
 
-class JobRow(Row, frozen=True):
+class JobRow(TabRow, frozen=True):
     """A row that leads to a rank, a collective, a scope or a role; ``finding`` is the number of the finding it is.
 
     ``base`` is the rank of another job that ``rank`` is compared with.
@@ -104,14 +104,14 @@ def counts(view: Overview) -> dict[str, int]:
 
 def _table(
     table: DataTable,
-    sheet: Sheet,
+    sheet: TableSheet,
     order: Sequence[int],
     leads: Callable[[int], dict[str, Any]],
     cells: Mapping[str, Cell],
     note: str = "",
     every: bool = False,
     spare: Collection[str] = (),
-) -> Table:
+) -> TabTable:
     """The first of the rows ``order`` of ``sheet``; ``leads`` says where one of them leads, or how it is shown.
 
     With ``every`` an empty column stays. A narrow terminal leaves out the columns ``spare``.
@@ -133,7 +133,7 @@ def _in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
     return [row for row, rank in enumerate(ranks) if view.scope.ranks is None or rank in view.scope.ranks]
 
 
-def _ranks(view: Overview) -> Table:
+def _ranks(view: Overview) -> TabTable:
     missing = view.job.missing[:_MOST]
     sheet = RANKS.make(view.job, absent=missing)
     rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
@@ -164,11 +164,11 @@ def _ranks(view: Overview) -> Table:
     return _table(RANKS, sheet, rows, leads, cells, note, spare=("step", "computing", "free"))
 
 
-def _changes(view: Overview) -> Table:
+def _changes(view: Overview) -> TabTable:
     """The ranks against those of the other job with the same work, the most changed first."""
     compared, changes = view.whole.compared, view.whole.changes
     if compared is None or changes is None:
-        return Table((), [])
+        return TabTable((), [])
     sheet = CHANGED_RANKS.make(compared)
     names = ("rank", "base_rank", "role", "work_delta", "verdict")
     rank, base, role, delta, verdict = (sheet.values(name) for name in names)
@@ -194,7 +194,7 @@ def _time(us: Value) -> str:
     return time_text(float(us or 0) * 1e3)
 
 
-def _collectives(view: Overview) -> Table:
+def _collectives(view: Overview) -> TabTable:
     sheet, source = COLLECTIVES.make(view.job), view.examined.source
     group, second = sheet.values("group_name"), sheet.values("second")
     order = [row for row in range(sheet.rows) if view.scope.group in (None, source.group_of(row))]
@@ -208,7 +208,7 @@ def _collectives(view: Overview) -> Table:
     return replace(found, at=at)
 
 
-def _links(view: Overview) -> Table:
+def _links(view: Overview) -> TabTable:
     sheet = LINKS.make(view.job)
     verdict, score, source = (sheet.values(name) for name in ("verdict", "z", "src"))
     order = sorted(range(sheet.rows), key=lambda row: (verdict[row] == "as_others", score[row]))
@@ -219,7 +219,7 @@ def _links(view: Overview) -> Table:
     return _table(LINKS, sheet, order, lambda row: {"rank": source[row]}, cells, spare=("size_bytes",))
 
 
-def _experts(view: Overview) -> Table:
+def _experts(view: Overview) -> TabTable:
     """The MoE layers by what their slowest rank costs; Enter opens that rank at the exchange it is waited for in."""
     sheet, balance = EXPERT_LAYERS.make(view.job), view.job.experts
     layer, waits, slowest = (sheet.values(name) for name in ("layer", "job_waits", "slowest"))
@@ -236,7 +236,7 @@ def _experts(view: Overview) -> Table:
     return _table(EXPERT_LAYERS, sheet, order, leads, {})
 
 
-def _loads(view: Overview) -> Table:
+def _loads(view: Overview) -> TabTable:
     """The layers of dumps of expert loads, those first in which a swap gains most, then those with the hottest expert.
 
     Enter goes to their busiest rank. Without dumps the placements.
@@ -254,7 +254,7 @@ def _loads(view: Overview) -> Table:
     return _table(LOAD_LAYERS, sheet, order, leads.__getitem__, {}, beside)
 
 
-def _roles(view: Overview) -> Table:
+def _roles(view: Overview) -> TabTable:
     """The roles in the order in which they begin; Enter shows the lanes of one."""
     sheet = ROLES.make(view.whole.job)
     role = sheet.values("role")
@@ -262,7 +262,7 @@ def _roles(view: Overview) -> Table:
     return _table(ROLES, sheet, range(sheet.rows), lambda row: {"role": role[row]}, cells)
 
 
-def _hosts(view: Overview) -> Table:
+def _hosts(view: Overview) -> TabTable:
     sheet = HOSTS.make(view.job)
     own, ranks, hosts = (sheet.values(name) for name in ("own_excess", "ranks", "id"))
     order = sorted(range(sheet.rows), key=lambda row: -own[row])
@@ -281,7 +281,7 @@ def _few(ranks: Sequence[int]) -> str:
     return " ".join(words) + (" …" if len(parts) > 6 else "")
 
 
-def _groups(view: Overview) -> Table:
+def _groups(view: Overview) -> TabTable:
     sheet = GROUPS.make(view.job)
     waits, ranks, names = (sheet.values(name) for name in ("job_waits", "ranks", "name"))
     order = sorted(range(sheet.rows), key=lambda row: -waits[row])
@@ -298,7 +298,7 @@ def _groups(view: Overview) -> Table:
     return _table(GROUPS, sheet, order, leads, cells)
 
 
-def _clock(view: Overview) -> Table:
+def _clock(view: Overview) -> TabTable:
     sheet, rows = CLOCKS.make(view.job), view.examined.report.clock
     rank, offset, error = (sheet.values(name) for name in ("rank", "offset", "error"))
     order = _in_scope(view, rank)
@@ -329,7 +329,7 @@ def _told(report: JobReport, row: int) -> str:
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
 
 
-def _findings(view: Overview) -> Table:
+def _findings(view: Overview) -> TabTable:
     """The findings by what they cost, then what could not be checked."""
     findings, steps = view.report.findings, max(len(view.job.steps), 1)
     cells: dict[str, Cell] = {
@@ -368,7 +368,7 @@ def _dumped(report: JobReport) -> int:
 _OF_WHOLE = ("job_findings", "job_roles")
 """Tabs that are about all roles; the others are about that under the cursor."""
 
-_TABS: dict[str, tuple[Callable[[Overview], Table], Callable[[JobReport], int]]] = {
+_TABS: dict[str, tuple[Callable[[Overview], TabTable], Callable[[JobReport], int]]] = {
     "job_findings": (_findings, lambda report: len(report.findings)),
     "job_collectives": (_collectives, lambda report: len(report.collectives)),
     "job_links": (_links, lambda report: sum(link.verdict != "as_others" for link in report.links)),

@@ -19,7 +19,7 @@ from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
 from npu_tui.tui.tab_line import TabLine
-from npu_tui.tui.tabs.table import GAP, Content, Order, Row, Table, arranged, narrow, numeric
+from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, narrow, numeric
 
 _LOW = 7
 """Up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge."""
@@ -98,7 +98,7 @@ class Panel(Vertical):
         self._dragged = 0
         self._blank = 0
         self._told = ""
-        self.rows: list[Row] = []
+        self.rows: list[TabRow] = []
 
     def compose(self) -> ComposeResult:
         """Tabs, a text and a table."""
@@ -242,7 +242,7 @@ class Panel(Vertical):
     @property
     def _view(self) -> tuple[object, ...]:
         """What is sorted: a tab whose columns change is another table."""
-        return self.tab, self._content.headings if isinstance(self._content, Table) else ()
+        return self.tab, self._content.headings if isinstance(self._content, TabTable) else ()
 
     @property
     def content(self) -> Content:
@@ -260,7 +260,7 @@ class Panel(Vertical):
         self.table.reach(self.order.column)
         self._show_note()
 
-    def row_at_cursor(self) -> Row | None:
+    def row_at_cursor(self) -> TabRow | None:
         """The row of the table's cursor."""
         at = self.table.cursor_row
         return self.rows[at] if 0 <= at < len(self.rows) else None
@@ -278,14 +278,14 @@ class Panel(Vertical):
         if self.tab != self._shown:
             self.table.move_cursor(row=0, animate=False)
             self.table.reach(None)
-        if isinstance(content, Table) and content.spare and self.app.size.width < _SPARE_FROM:
+        if isinstance(content, TabTable) and content.spare and self.app.size.width < _SPARE_FROM:
             content = narrow(content)
         self._shown, self._content = self.tab, content
         focused = self.has_focus_within
-        self._show_table(isinstance(content, Table))
-        if focused and not (self.table if isinstance(content, Table) else self._scroll).has_focus:
+        self._show_table(isinstance(content, TabTable))
+        if focused and not (self.table if isinstance(content, TabTable) else self._scroll).has_focus:
             self.focus_content()
-        if not isinstance(content, Table):
+        if not isinstance(content, TabTable):
             self.rows = []
             self._text.update(Text(content) if isinstance(content, str) else content)
             self._scroll.scroll_home(animate=False)
@@ -301,7 +301,7 @@ class Panel(Vertical):
 
     def _show_note(self) -> None:
         """One line about the table, several where the panel has grown; on the right the columns beyond the edge."""
-        if not isinstance(self._content, Table) or not self.is_attached:
+        if not isinstance(self._content, TabTable) or not self.is_attached:
             return
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
         key = " ".join([keys_label(BY_ID[f"{TAB_COMMAND}{self.tab}"])] * (1 if self.has_focus_within else 2))
@@ -358,7 +358,7 @@ class Panel(Vertical):
 
     def _named_width(self) -> int:
         """Columns up to the end of the one that names the rows, 0 without one."""
-        if not isinstance(self._content, Table) or self._content.named not in self._content.headings:
+        if not isinstance(self._content, TabTable) or self._content.named not in self._content.headings:
             return 0
         headings = self._content.headings[: self._content.headings.index(self._content.named) + 1]
         return sum(
@@ -375,7 +375,7 @@ class Panel(Vertical):
     def on_rows_sorted(self, event: Rows.Sorted) -> None:
         """Sort as the table was told to."""
         event.stop()
-        if isinstance(self._content, Table):
+        if isinstance(self._content, TabTable):
             order = self.order
             column = event.column
             self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
@@ -396,7 +396,7 @@ class Filtering:
 
     def ask(self) -> str | None:
         """Open the prompt; what to say where there is no table."""
-        if not isinstance(self._panel.content, Table):
+        if not isinstance(self._panel.content, TabTable):
             return say("panel.no_table")
         self._before = self._panel.order.wanted
         self._prompt.open("filter", hint=say("filter.hint"))
@@ -407,7 +407,7 @@ class Filtering:
         if text != self._panel.order.wanted:
             self._panel.sort(replace(self._panel.order, wanted=text))
         content = self._panel.content
-        if self._prompt.is_open and isinstance(content, Table):
+        if self._prompt.is_open and isinstance(content, TabTable):
             shown, count = len(self._panel.rows), len(content.rows)
             self._prompt.answer(say("filter.count", shown=shown, count=count) if text else say("filter.hint"))
 

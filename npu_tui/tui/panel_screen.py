@@ -28,7 +28,7 @@ from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tab_line import TabLine
-from npu_tui.tui.tabs.table import Row, Table, as_csv, as_text
+from npu_tui.tui.tabs.table import TabRow, TabTable, as_csv, as_text
 from npu_tui.tui.terminal.internals import SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut
 from npu_tui.tui.timeline import Drawing
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
-_FORMS: dict[str, Callable[[Table | None], list[str]]] = {"text": as_text, "csv": as_csv}
+_FORMS: dict[str, Callable[[TabTable | None], list[str]]] = {"text": as_text, "csv": as_csv}
 
 
 class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
@@ -342,7 +342,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     # --- the table
 
     @abstractmethod
-    def visit(self, row: Row) -> str:
+    def visit(self, row: TabRow) -> str:
         """Go to where ``row`` of the table leads; returns what to tell."""
 
     def on_data_table_row_selected(self) -> None:
@@ -355,7 +355,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def on_rows_asked(self) -> None:
         """Space: everything about the row."""
         row, content, panel = self.panel.row_at_cursor(), self.panel.content, self.panel
-        if row is None or not isinstance(content, Table):
+        if row is None or not isinstance(content, TabTable):
             return
         title = say("told.row", tab=say(f"tab.{panel.tab}"), number=panel.table.cursor_row + 1)
         self.app.push_screen(Sheet(title, Text(row.told() if row.told is not None else record(content, row))))
@@ -363,7 +363,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def reverse_order(self) -> str | None:
         """Sort the table the other way round, by its first column where it is not sorted."""
         content, order = self.panel.content, self.panel.order
-        if not isinstance(content, Table):
+        if not isinstance(content, TabTable):
             return say("panel.no_table")
         self.panel.sort(order.by(content, 0 if order.column is None else order.column))
         return None
@@ -371,7 +371,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def copy_table(self, form: Literal["text", "csv"]) -> str:
         """Copy the table of the open tab as it is shown."""
         content = self.panel.content
-        lines = _FORMS[form](Table(content.headings, self.panel.rows) if isinstance(content, Table) else None)
+        lines = _FORMS[form](TabTable(content.headings, self.panel.rows) if isinstance(content, TabTable) else None)
         if not lines:
             return say("copy.none")
         text, kept = cut(lines)

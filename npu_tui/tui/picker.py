@@ -40,7 +40,7 @@ _WHOLE_TIME, _SHORT_TIME, _WIDE = 16, 11, 98
 """Cells of a time with its year, and without it on a line that is not so wide."""
 
 
-class Choice(Struct):
+class PickerChoice(Struct):
     """What can be chosen, what is shown of it, and what is marked."""
 
     folder: Path
@@ -87,7 +87,7 @@ class Choice(Struct):
         return {rank.path for entry in self.listed for rank in entry.ranks}
 
 
-def head_line(choice: Choice, width: int) -> Text:
+def head_line(choice: PickerChoice, width: int) -> Text:
     """How many there are, below which folder, and what is searched for."""
     profiles = sum(not entry.is_job for entry in choice.listed)
     words = [say("picker.title", count=profiles), say("picker.below", path=printable(str(choice.folder.absolute())))]
@@ -107,7 +107,7 @@ def head_line(choice: Choice, width: int) -> Text:
     return line
 
 
-def columns(choice: Choice, shown: Sequence[Nearby], width: int) -> list[int]:
+def columns(choice: PickerChoice, shown: Sequence[Nearby], width: int) -> list[int]:
     """Cells of name, rank, time, size, level and verdict in lines of ``width``; 0 for what has no room."""
     rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
@@ -131,7 +131,7 @@ def title_line(widths: Sequence[int]) -> Text:
     return Text(" " * _MARK + _joined(cells, widths), "dim", no_wrap=True, end="")
 
 
-def row_line(choice: Choice, entry: Nearby, widths: Sequence[int], is_current: bool) -> Text:
+def row_line(choice: PickerChoice, entry: Nearby, widths: Sequence[int], is_current: bool) -> Text:
     """One profile or job."""
     told = choice.told.get(entry.path)
     mark = "●" if entry.path in choice.marked else " "
@@ -153,7 +153,7 @@ def row_line(choice: Choice, entry: Nearby, widths: Sequence[int], is_current: b
     return line
 
 
-def foot_lines(choice: Choice, width: int, words: str) -> list[Text]:
+def foot_lines(choice: PickerChoice, width: int, words: str) -> list[Text]:
     """All of what the row under the cursor says, where it lies, and the keys."""
     entry = choice.current()
     lines: list[Text] = []
@@ -171,7 +171,7 @@ def foot_lines(choice: Choice, width: int, words: str) -> list[Text]:
     return lines
 
 
-def _keys(choice: Choice) -> str:
+def _keys(choice: PickerChoice) -> str:
     if choice.wanted:
         return say("picker.keys.filter")
     if choice.marked:
@@ -179,7 +179,7 @@ def _keys(choice: Choice) -> str:
     return say("picker.keys")
 
 
-def _name(choice: Choice, entry: Nearby) -> str:
+def _name(choice: PickerChoice, entry: Nearby) -> str:
     """The name, with how to unfold a job ahead, or below its job."""
     if entry.is_job:
         return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
@@ -258,7 +258,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         self._analysed: set[Path] = set()
         self._first = 0
         self._stop = Event()
-        self.choice = Choice(folder)
+        self.choice = PickerChoice(folder)
         bind(self, list_bindings("picker"))  # the user's keys are known only now
 
     def compose(self) -> ComposeResult:

@@ -38,7 +38,7 @@ _MOST_NAMES = 200_000
 _SHOWN = 50
 
 
-class Candidate(Struct, frozen=True):
+class Completion(Struct, frozen=True):
     """Something that can be gone to: its ``text`` is matched and taken over by Tab, ``kind`` says what it is.
 
     ``also`` are other names that are matched.
@@ -81,8 +81,8 @@ def _scattered(word: str, text: str) -> int:
     return max(100 - 10 * runs, 1) if len(word) >= 2 * runs else 0
 
 
-def best(typed: str, groups: Iterable[Sequence[Candidate]], names: Sequence[str], name: Callable[[str], Candidate]
-         ) -> tuple[list[Candidate], list[Candidate]]:  # fmt: skip
+def best(typed: str, groups: Iterable[Sequence[Completion]], names: Sequence[str], name: Callable[[str], Completion]
+         ) -> tuple[list[Completion], list[Completion]]:  # fmt: skip
     """The candidates of ``groups`` that fit, and the ``names`` of slices made into candidates by ``name``.
 
     First those that are called what was typed, then guesses: they only have its letters, or a command has its words
@@ -95,14 +95,14 @@ def best(typed: str, groups: Iterable[Sequence[Candidate]], names: Sequence[str]
     words = typed.split()
     fitting = [text for text in names[:_MOST_NAMES] if all(word in text.lower() for word in words)] if words else []
     fitting.sort(key=lambda text: (not text.lower().startswith(typed), len(text)))
-    sure: list[Candidate] = []
-    guesses: list[Candidate] = []
+    sure: list[Completion] = []
+    guesses: list[Completion] = []
     for fit, _, _, one in found:
         (sure if fit >= 1000 and _begins(words, one) else guesses).append(one)
     return [*sure, *(name(text) for text in fitting[:_SHOWN])][:_SHOWN], guesses[:_SHOWN]
 
 
-def _begins(words: Sequence[str], one: Candidate) -> bool:
+def _begins(words: Sequence[str], one: Completion) -> bool:
     """Whether what was typed names ``one``: its words begin words of a command, or are any parts of another name."""
     if one.kind != "command":
         return True
@@ -312,7 +312,7 @@ class Asking:
         self._jump = jump
         self._orders = orders
         self._querying = querying
-        self._found: list[Candidate] = []
+        self._found: list[Completion] = []
         self._at = 0
         self._typed = ""
         self._names: list[str] = []
@@ -374,34 +374,34 @@ class Asking:
             words = say("ask.found_of", kind=kind, text=text, n=self._at + 1, count=count)
         self._prompt.answer(words)
 
-    def candidates(self, text: str) -> tuple[list[Candidate], list[Candidate]]:
+    def candidates(self, text: str) -> tuple[list[Completion], list[Completion]]:
         """Everything that ``text`` may mean, and what it may have been meant to mean; each best first."""
         lowered = text.lower()
         if not text:
             return [], []
         if lowered in QUIT_WORDS:
-            return [Candidate("command", "quit", partial(self._run_command, "quit"))], []
+            return [Completion("command", "quit", partial(self._run_command, "quit"))], []
         word, _, rest = text.partition(" ")
         if (order := self._orders.get(word.lower())) is not None and rest.strip():
-            return [Candidate("command", text, partial(order, rest.strip()))], []
+            return [Completion("command", text, partial(order, rest.strip()))], []
         if lowered.startswith(_QUERY):
-            return [Candidate("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
+            return [Completion("command", text, partial(self._querying.ask, text[len(_QUERY) :]))], []
         span = parse_span(text)
         if span is not None:
             words = say("panel.range", start=exact_text(span[0]), end=exact_text(span[1]))
-            return [Candidate("range", words, partial(self._mark, *span))], []
+            return [Completion("range", words, partial(self._mark, *span))], []
         when = parse_duration(text)
         if when is not None:
-            return [Candidate("time", exact_text(when), partial(self._jump, when))], []
+            return [Completion("time", exact_text(when), partial(self._jump, when))], []
         exact = command_called(text, "lanes")
-        first = [] if exact is None else [Candidate("command", exact.title, partial(self._run_command, exact.id))]
+        first = [] if exact is None else [Completion("command", exact.title, partial(self._run_command, exact.id))]
         commands = [
-            Candidate("command", command.title, partial(self._run_command, command.id), (command.id,))
+            Completion("command", command.title, partial(self._run_command, command.id), (command.id,))
             for command in commands_of("lanes")
             if command is not exact and command.id != "command"
         ]
         commands += [
-            Candidate("command", say(f"table.{table.id}"), partial(self._view, table.id), (table.id,))
+            Completion("command", say(f"table.{table.id}"), partial(self._view, table.id), (table.id,))
             for table in declared_tables("npu_tui.profile")
             if table.tab
         ]
@@ -411,16 +411,16 @@ class Asking:
         # Several words, or Chinese ones, are a question; one word is a name, and a question only where it is none.
         if " " in text or not text.isascii() or not (first or sure):
             meant = [BY_ID[command] for command in asked(text, "lanes")]
-            answers = [Candidate("command", one.title, partial(self._run_command, one.id), (one.id,)) for one in meant]
+            answers = [Completion("command", one.title, partial(self._run_command, one.id), (one.id,)) for one in meant]
             first += [one for one in answers if one.also not in {each.also for each in sure}] if first else answers
         near = (nearest_command(text, "lanes"),)
         nearest = [one for one in commands if one.also == near and one not in sure]
         return first + sure, nearest + [one for one in guesses if one.also != near]
 
-    def _flags_and_lanes(self) -> tuple[list[Candidate], list[Candidate]]:
-        flags = [Candidate("flag", flag.name, partial(self._marks.go_to, flag)) for flag in self._marks.flags.all]
+    def _flags_and_lanes(self) -> tuple[list[Completion], list[Completion]]:
+        flags = [Completion("flag", flag.name, partial(self._marks.go_to, flag)) for flag in self._marks.flags.all]
         lanes = [
-            Candidate("lane", name, partial(self._go_to_lane, *place))
+            Completion("lane", name, partial(self._go_to_lane, *place))
             for name, place in _lane_names(self._explorer.scene)
         ]
         return flags, lanes
@@ -437,8 +437,8 @@ class Asking:
         self._explorer.go_to_lane(index, lane)
         self._explorer.select_under_cursor()
 
-    def _slice(self, name: str) -> Candidate:
-        return Candidate("slice", printable(name), partial(self._go_to_name, name))
+    def _slice(self, name: str) -> Completion:
+        return Completion("slice", printable(name), partial(self._go_to_name, name))
 
     def _go_to_name(self, name: str) -> None:
         found = find_slice(self._explorer.scene, name, self._explorer.state.cursor, parts=False)

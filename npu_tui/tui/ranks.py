@@ -10,13 +10,13 @@ import numpy.typing as npt
 from rich.text import Text
 from textual.geometry import Size
 
-from npu_tui.compare.comparison import Comparison, PartChange
-from npu_tui.compare.measured import Side
-from npu_tui.compare.picture import Picture, compared_scene
+from npu_tui.compare.comparison import PartChange, ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
+from npu_tui.compare.picture import ComparisonPicture, compared_scene
 from npu_tui.compare.steps import StepWindow
-from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.timelines import Late, Timelines, running_at
+from npu_tui.jobs.timelines import LateRank, Timelines, running_at
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
@@ -26,7 +26,7 @@ from npu_tui.tui.head import HeadLines, profile_name
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.scene import BASE, NEW, Face, Pair, Selected
+from npu_tui.view.scene import BASE, NEW, ComparedPair, Face, Selected
 
 _LONGEST_NAME = 40
 
@@ -38,7 +38,10 @@ class Ranks:
     """
 
     def __init__(
-        self, session: Session, explorer: Explorer, want: Callable[[list[int], tuple[Blamed, int] | None], object]
+        self,
+        session: Session,
+        explorer: Explorer,
+        want: Callable[[list[int], tuple[BlamedCollective, int] | None], object],
     ) -> None:
         self._session = session
         self._explorer = explorer
@@ -60,7 +63,7 @@ class Ranks:
         self._want([there[at]], None)
         return None
 
-    def late(self) -> Late | None:
+    def late(self) -> LateRank | None:
         """Who came last to the selected collective; None where that is no other rank, or nothing of that is known."""
         lines, selected = self._session.job, self._explorer.state.selection
         if lines is None or selected is None or self._session.picture is not None:
@@ -68,7 +71,7 @@ class Ranks:
         late = lines.late(selected.trace, selected.item)
         return None if late is None or late.rank == lines.ranks[selected.trace] else late
 
-    def follow(self, late: Late) -> str | None:
+    def follow(self, late: LateRank) -> str | None:
         """From the selected collective to what the rank that came last did meanwhile."""
         lines, waiting = self._session.job, self._explorer.state.selection
         assert lines is not None
@@ -97,7 +100,7 @@ def apart_words(session: Session) -> str:
 _NEXT: dict[Face, Face] = {"both": "base", "base": "new", "new": "both"}
 
 
-class Sides:
+class ComparedRanks:
     """The two profiles of ``session``, which ``explorer`` shows; without a comparison each says that there is none."""
 
     def __init__(self, session: Session, explorer: Explorer) -> None:
@@ -113,14 +116,14 @@ class Sides:
             return self._align_here(pair) or self._align_all(pair)
         return self._align_all(pair) if pair.alignment == "operation" else self._align_steps(pair)
 
-    def _align_steps(self, pair: Pair) -> str:
+    def _align_steps(self, pair: ComparedPair) -> str:
         self._explorer.leave()
         pair.alignment = "step"
         self._explorer.set_offsets(pair.offsets)
         self._explorer.show(*pair.step(self._session.scene.offsets))
         return say("compared.aligned.step")
 
-    def _align_here(self, pair: Pair) -> str:
+    def _align_here(self, pair: ComparedPair) -> str:
         """Lay the selected slice on its counterpart; nothing where none is selected or it has none."""
         selected, picture = self._explorer.state.selection, self._session.picture
         twin = None if selected is None or picture is None else picture.counterpart(selected.trace, selected.item)
@@ -135,7 +138,7 @@ class Sides:
         name = brief(printable(self._session.scene.traces[selected.trace].name_of(selected.item)), _LONGEST_NAME)
         return say("compared.aligned.operation", name=name, by=duration_text(abs(by)))
 
-    def _align_all(self, pair: Pair) -> str:
+    def _align_all(self, pair: ComparedPair) -> str:
         self._explorer.leave()
         self._explorer.set_offsets(pair.offsets)
         pair.alignment = "every"
@@ -175,7 +178,7 @@ class Sides:
         self._turn(pair, _NEXT[pair.face])
         return say(f"compared.shown.{pair.face}")
 
-    def _turn(self, pair: Pair, face: Face) -> None:
+    def _turn(self, pair: ComparedPair, face: Face) -> None:
         """Show ``face``: of one side the rows stand where those of the other stood."""
         alike = "both" not in (face, pair.face)
         pair.face = face
@@ -203,21 +206,21 @@ class Sides:
         )  # fmt: skip
 
 
-def of_sides(profiles: Sequence[Profile]) -> Comparison:
+def of_sides(profiles: Sequence[Profile]) -> ProfileComparison:
     """The second of two profiles held against the first."""
-    return Comparison(Side(profiles[0]), Side(profiles[1]))
+    return ProfileComparison(MeasuredSide(profiles[0]), MeasuredSide(profiles[1]))
 
 
-def compared_session(compare: Callable[[Sequence[Profile]], Comparison], profiles: Sequence[Profile]) -> Session:
+def compared_session(compare: Callable[[Sequence[Profile]], ProfileComparison], profiles: Sequence[Profile]) -> Session:
     """The session of two profiles, compared as ``compare`` says."""
-    picture = Picture(compare(profiles))
+    picture = ComparisonPicture(compare(profiles))
     return Session(profiles, compared_scene(picture), picture=picture)
 
 
 def ranks_session(
     job: Job,
     ranks: Sequence[int],
-    shown: Blamed | None,
+    shown: BlamedCollective | None,
     followed: int | None,
     profiles: Sequence[Profile],
     begun: int | None = None,
@@ -249,7 +252,7 @@ def _first_kernel(profile: Profile, begun: int) -> Selected | None:
     return Selected(0, int(later[np.argmin(start[later])])) if len(later) else None
 
 
-def late_operation(session: Session, blamed: Blamed, rank: int) -> Selected | None:
+def late_operation(session: Session, blamed: BlamedCollective, rank: int) -> Selected | None:
     """What ``rank`` did when the first of the ranks on screen had come to the collective; None if nothing is known."""
     lines = session.job
     if lines is None or rank not in lines.ranks:
@@ -284,7 +287,7 @@ _BAR = 6
 class ComparedHead(HeadLines):
     """Both profiles, the verdict of their comparison, and both steps in bars."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: ComparisonPicture) -> None:
         super().__init__()
         self._picture = picture
 
@@ -318,7 +321,7 @@ class ComparedHead(HeadLines):
         return line
 
     @staticmethod
-    def _facts(side: Side, wide: bool) -> str:
+    def _facts(side: MeasuredSide, wide: bool) -> str:
         """How many steps, which rank and level a side has."""
         count = len(side.windows)
         if not wide:
@@ -415,7 +418,7 @@ def _step_name(window: StepWindow) -> str:
     return "" if window.name is None else f"#{window.number}" if window.number is not None else window.name
 
 
-def _classes(side: Side, window: StepWindow, cells: int) -> npt.NDArray[np.int64]:
+def _classes(side: MeasuredSide, window: StepWindow, cells: int) -> npt.NDArray[np.int64]:
     """What each of ``cells`` equal parts of the step was mostly spent on, as an index of the kinds of fills."""
     if side.claims is None:
         return np.full(cells, _KINDS.index("outside"))

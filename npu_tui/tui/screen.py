@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
-from npu_tui.jobs.blame import Blamed
+from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
 from npu_tui.rules.model import Findings
@@ -27,25 +27,25 @@ from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of
-from npu_tui.tui.head import Head, Times, examined
+from npu_tui.tui.head import Head, HeadTimes, examined
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
-from npu_tui.tui.ranks import ComparedHead, Ranks, Sides, apart_words
+from npu_tui.tui.ranks import ComparedHead, ComparedRanks, Ranks, apart_words
 from npu_tui.tui.refusals import why_not
 from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import copy_text, copy_view, open_code
 from npu_tui.tui.tab_line import TabLine
-from npu_tui.tui.tabs.table import Row, Table
+from npu_tui.tui.tabs.table import TabRow, TabTable
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
-from npu_tui.tui.walk import Walk
+from npu_tui.tui.walk import TraceWalk
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at, take_over
@@ -68,7 +68,7 @@ class MainScreen(PanelScreen[Timeline]):
     class Wanted(Message):
         """Timelines of other ranks of the job are wanted, with what a late one did in a collective selected."""
 
-        def __init__(self, ranks: list[int], follow: tuple[Blamed, int] | None = None) -> None:
+        def __init__(self, ranks: list[int], follow: tuple[BlamedCollective, int] | None = None) -> None:
             self.ranks, self.follow = ranks, follow
             super().__init__()
 
@@ -112,10 +112,10 @@ class MainScreen(PanelScreen[Timeline]):
         session, explorer, prompt = self.session, self.explorer, self.prompt
         self.finder = Finder(session, self._work, self.call_later, lambda: self.searching.show())
         self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
-        self.walk = Walk(session, explorer, self.contents, self.finder)
+        self.walk = TraceWalk(session, explorer, self.contents, self.finder)
         self.path = PathWalk(session, explorer, self.contents)
         self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
-        self.sides = Sides(session, explorer)
+        self.sides = ComparedRanks(session, explorer)
         self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         answer = partial(self.call_later, self._show_supposed)
         # Whatever row of a film the cursor is in, the recorded run is replayed.
@@ -213,7 +213,7 @@ class MainScreen(PanelScreen[Timeline]):
                 return
             self.call_later(self.learn, session, index, made)
 
-    def learn(self, session: Session, index: int, made: Times | Findings | list[ShownPath] | None) -> None:
+    def learn(self, session: Session, index: int, made: HeadTimes | Findings | list[ShownPath] | None) -> None:
         """Show what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
         if session is not self.session:
             return
@@ -366,7 +366,7 @@ class MainScreen(PanelScreen[Timeline]):
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
-        has_table = isinstance(self.panel.content, Table)
+        has_table = isinstance(self.panel.content, TabTable)
         return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), has_table)
 
     def show_health(self) -> None:
@@ -504,7 +504,7 @@ class MainScreen(PanelScreen[Timeline]):
             return None
         return super().press_tab(tab)
 
-    def visit(self, row: Row) -> str:
+    def visit(self, row: TabRow) -> str:
         """Go to the place of ``row``, and again to its next one; returns what to tell."""
         if self.panel.is_full and row.places and self.explorer.rows:
             self.panel.grow("normal")

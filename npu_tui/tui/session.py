@@ -22,7 +22,7 @@ from npu_tui.view.painter import Painter
 from npu_tui.view.scene import Scene, Selected
 
 if TYPE_CHECKING:
-    from npu_tui.compare.picture import Picture
+    from npu_tui.compare.picture import ComparisonPicture
     from npu_tui.jobs.timelines import Timelines
     from npu_tui.output.film import Film
     from npu_tui.profile.path_lanes import ShownPath
@@ -158,7 +158,7 @@ class Session(Struct):
     findings: dict[int, Findings] = {}
     paths: dict[int, list[ShownPath]] = {}
     whole: bool = True
-    picture: Picture | None = None
+    picture: ComparisonPicture | None = None
     job: Timelines | None = None
     goal: Selected | None = None
     film: Film | None = None

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from npu_tui.tui.first_picture import HEADS_FROM
-from npu_tui.tui.terminal.frames import AnsiStrip, Pace, Shown
+from npu_tui.tui.terminal.frames import AnsiStrip, FramePace, Shown
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.ansi import Encoder
@@ -102,7 +102,7 @@ class Timeline(Drawing):
         """Whether what is to be shown next is still to be painted: of many sizes at a start only the last is seen."""
         self._versions: list[int] = []
         self._version = 0
-        self.pace = Pace()
+        self.pace = FramePace()
         self._shown = Shown(0, self.pace.question)
         self._pending = False
         self._timer: Timer | None = None

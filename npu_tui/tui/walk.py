@@ -19,7 +19,7 @@ from npu_tui.tui.finder import Finder
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import idle_at, verdict
 from npu_tui.tui.tabs.details import pass_times
-from npu_tui.tui.tabs.table import Row
+from npu_tui.tui.tabs.table import TabRow
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
 from npu_tui.view.outline import rank_name
@@ -37,7 +37,7 @@ def event_beside(profile: Profile, item: int) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-class Walk:
+class TraceWalk:
     """Moves ``explorer`` through ``session``. A move returns what to tell the user, or None where the screen shows it.
 
     ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about;
@@ -272,7 +272,7 @@ class Walk:
         self._contents.open_tab("details")
         return None if found.holds(selected.item) else say("chain.first")
 
-    def passes(self, row: Row | None) -> str | None:
+    def passes(self, row: TabRow | None) -> str | None:
         """Show the forward and the backward operation of ``row``, else of the selection, with their kernels alone.
 
         Again: to the other one of the two. Where there are none, only the panel changes: it lists those there are.

@@ -97,7 +97,7 @@ def points(text: str) -> U32:
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
-class Labels:
+class NameLadders:
     """The ladders of the names of one trace, made when a name first comes into view; ``forms`` makes that of a name."""
 
     def __init__(self, names: list[str], forms: Callable[[str], list[str]] = ladder) -> None:
@@ -155,7 +155,7 @@ _GAP8 = 2
 """Slices with a smaller gap, in eighths of a cell, are drawn as meeting."""
 
 
-class Look(Struct):
+class BarStyle(Struct):
     """How to draw the cells of the lane rows; arrays are (rows, columns).
 
     ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
@@ -169,7 +169,7 @@ class Look(Struct):
     trace: I64
     shade: U8
     names: list[I32]
-    labels: list[Labels]
+    labels: list[NameLadders]
     selected: Bools
     other_selected: Bools
     hit: Bools
@@ -185,7 +185,7 @@ class Painted(Struct):
     named: Bools
 
 
-def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
+def draw_bars(cells: Cells, look: BarStyle, width_ns: I64, grid: Grid) -> Painted:
     """Draw ``cells`` into ``grid`` (the lane rows without gutter, its backgrounds already set).
 
     ``width_ns`` are the widths of the columns. Where a bar fills a part of a cell, the rest shows the background.
@@ -196,7 +196,7 @@ def draw_bars(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> Painted:
     return Painted(free, filled & ~labelled, labelled)
 
 
-def _draw_bodies(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> tuple[Bools, Bools]:
+def _draw_bodies(cells: Cells, look: BarStyle, width_ns: I64, grid: Grid) -> tuple[Bools, Bools]:
     """Draw all but the names; returns which cells are free and which are filled from edge to edge."""
     ground = grid.bg.copy()
     ink, fill = _inks(cells, look, ground)
@@ -214,7 +214,7 @@ def _draw_bodies(cells: Cells, look: Look, width_ns: I64, grid: Grid) -> tuple[B
     return cells.count == 0, (solid | full) & ~waits
 
 
-def _inks(cells: Cells, look: Look, ground: U8) -> tuple[U8, U8]:
+def _inks(cells: Cells, look: BarStyle, ground: U8) -> tuple[U8, U8]:
     """The ink of the dominating slice of every cell, and the background of a cell that it fills."""
     # Only touching neighbours need two shades; elsewhere a change of colour costs bytes for nothing.
     apart = (cells.count > 1) | ~cells.touches | ~(cells.from_left | cells.to_right)
@@ -280,7 +280,7 @@ def _draw_wait_ends(opening: Bools, closing: Bools, cells: Cells, ink: U8, fill:
         grid.fg[hatched & (fill == ink)] = Ink.LANE
 
 
-def _draw_meeting(meet: Bools, cells: Cells, look: Look, grid: Grid) -> None:
+def _draw_meeting(meet: Bools, cells: Cells, look: BarStyle, grid: Grid) -> None:
     """Draw the cells in which one slice ends and the next begins at once: both colours, divided at that eighth."""
     leads = cells.leads[meet]
     # Neighbours in a row differ by one position: the parity of the dominating slice gives both shades.
@@ -311,7 +311,7 @@ def _draw_several(several: Bools, cells: Cells, ink: U8, fill: U8, width_ns: I64
     return np.asarray(full)
 
 
-def _mark_hits(cells: Cells, look: Look, grid: Grid) -> None:
+def _mark_hits(cells: Cells, look: BarStyle, grid: Grid) -> None:
     """Underline search hits; a thin bar has no body to underline and takes the hit's ink."""
     hit = look.hit & (cells.count > 0)
     grid.attr[hit] |= int(Attr.UNDERLINE)
@@ -336,7 +336,7 @@ def _label_runs(cells: Cells) -> tuple[I64, I64]:
     return first[roomy], length[roomy]
 
 
-def _draw_labels(first: I64, length: I64, cells: Cells, look: Look, grid: Grid) -> Bools:
+def _draw_labels(first: I64, length: I64, cells: Cells, look: BarStyle, grid: Grid) -> Bools:
     """Write names into the runs of ``length`` cells from ``first`` on; returns the cells that were written."""
     height, width = grid.char.shape
     drawn = np.zeros((height, width), np.bool_)
@@ -351,7 +351,9 @@ def _draw_labels(first: I64, length: I64, cells: Cells, look: Look, grid: Grid) 
     return drawn
 
 
-def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, grid: Grid, drawn: Bools) -> None:
+def _write_labels(
+    first: I64, room: I64, names: I64, look: BarStyle, table: NameLadders, grid: Grid, drawn: Bools
+) -> None:
     offset, length, cut = table.fit(names, room)
     target = spread(first, length)
     y, x = np.divmod(target, grid.width)
@@ -372,7 +374,7 @@ def _write_labels(first: I64, room: I64, names: I64, look: Look, table: Labels, 
     _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
 
 
-def draw_open_ends(ends: Bools, look: Look, painted: Painted, grid: Grid) -> None:
+def draw_open_ends(ends: Bools, look: BarStyle, painted: Painted, grid: Grid) -> None:
     """Mark the last cells of slices that began and never ended."""
     grid.char[ends] = OPEN_END
     grid.fg[ends] = np.where(look.selected, int(Ink.LANE), int(Ink.LABEL))[ends]

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.model import Rows, Trace
-from npu_tui.view.bars import Labels
-from npu_tui.view.curves import Curve, counter_curve
+from npu_tui.view.bars import NameLadders
+from npu_tui.view.curves import StepCurve, counter_curve
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Cover
 from npu_tui.view.links import LinkIndex, links_of_slice
@@ -36,8 +36,8 @@ class SceneCache:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         traces = scene.traces
-        self.labels = [Labels(trace.names) for trace in traces]
-        self.path_labels = cache(lambda path: Labels(path.names, str.splitlines))
+        self.labels = [NameLadders(trace.names) for trace in traces]
+        self.path_labels = cache(lambda path: NameLadders(path.names, str.splitlines))
         """The labels of a critical path."""
         self.path_marks = cache(lambda path: RowMarks(path.marks))
         """Where a critical path runs through other lanes."""
@@ -63,14 +63,14 @@ class SceneCache:
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._counts: dict[tuple[Rows, object, int], tuple[npt.NDArray[Any], I32]] = {}
 
-    def curve(self, row: ScreenRow) -> Curve:
+    def curve(self, row: ScreenRow) -> StepCurve:
         """The curve of ``row``, a counter or a chart."""
         source = row.series if row.kind == "counter" else self.scene.charts[row.trace][row.chart]
         return self._curve(row.trace, source)
 
-    def _make_curve(self, trace: int, source: int | Chart) -> Curve:
+    def _make_curve(self, trace: int, source: int | Chart) -> StepCurve:
         if isinstance(source, Chart):
-            return Curve(source.function(), source.kind, source.top)
+            return StepCurve(source.function(), source.kind, source.top)
         return counter_curve(self.scene.traces[trace].counters, source, self.scene.lengths[trace])
 
     def counts(self, rows: Rows, marks: npt.NDArray[Any], mark: int) -> I32:

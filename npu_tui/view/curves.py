@@ -34,7 +34,7 @@ _LEAD_BOUNDS = np.array([3, 10, 30, 100, 300, 1_000, 3_000], np.int64) * 1_000
 _UPPER = np.array([ord(char) for char in " ▔▔▔▀▀▀██"], np.uint32)
 
 
-class Curve:
+class StepCurve:
     """A counter or a chart as a step function, exact in any cell: the highest value of a column, the lowest lead.
 
     ``low`` and ``high`` are the ends of its scale, at least up to ``top``. Values are finite.
@@ -52,14 +52,14 @@ class Curve:
         return Extremes(self.function.value, np.minimum if self.kind == "lead" else np.maximum)
 
     @cached_property
-    def _classes(self) -> dict[CpuClass, Curve]:
+    def _classes(self) -> dict[CpuClass, StepCurve]:
         """A curve for each class of a ``cpu`` chart: 1 while a thread is in it."""
         time, value, end = self.function.time, self.function.value, self.function.end
         curves = {}
         for kind in CpuClass:
             inside = (value & _CLASS) == kind
             turns = np.append(True, inside[1:] != inside[:-1])[: len(inside)]
-            curves[kind] = Curve(StepFunction(time[turns], inside[turns].astype(np.int64), end), "share")
+            curves[kind] = StepCurve(StepFunction(time[turns], inside[turns].astype(np.int64), end), "share")
         return curves
 
     def share_of(self, kind: CpuClass, viewport: Viewport) -> I64:
@@ -109,7 +109,7 @@ class Curve:
         return -(-1000 * np.diff(done) // length)
 
 
-def counter_curve(counters: Counters, series: int, end: int) -> Curve:
+def counter_curve(counters: Counters, series: int, end: int) -> StepCurve:
     """The curve of ``series``, drawn up to ``end`` ns, where the trace ends, or to its last sample."""
     low, high = counters.offset[series], counters.offset[series + 1]
     time, value = counters.time[low:high], counters.value[low:high]
@@ -117,10 +117,10 @@ def counter_curve(counters: Counters, series: int, end: int) -> Curve:
     if not finite.all():
         time, value = time[finite], value[finite]
     end = max(end, int(time[-1]) + 1) if len(time) else end
-    return Curve(StepFunction(time, value, end), "counter", top=-inf, unit=unit_of(counters.series[series].key))
+    return StepCurve(StepFunction(time, value, end), "counter", top=-inf, unit=unit_of(counters.series[series].key))
 
 
-def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
+def draw_curve(grid: Grid, y: int, curve: StepCurve, viewport: Viewport) -> Bools:
     """Draw ``curve`` into row ``y`` of ``grid``; returns the columns that are drawn.
 
     Depth and memory grow from the bottom on a scale up to the maximum of the trace; a share grows by the share of each
@@ -165,7 +165,7 @@ def draw_curve(grid: Grid, y: int, curve: Curve, viewport: Viewport) -> Bools:
     return drawn
 
 
-def counter_levels(curve: Curve, viewport: Viewport) -> I64:
+def counter_levels(curve: StepCurve, viewport: Viewport) -> I64:
     """The height 1..8 of every column of a counter, 0 before its first sample and from its end on.
 
     A column shows its highest value. The lowest value of the series is 1, the highest 8; a constant series is 1.
@@ -187,7 +187,7 @@ def _memory(size: float) -> str:
     return f"{digits if len(digits) > 2 or not rest else number}{unit}"
 
 
-def curve_value(curve: Curve, time: int) -> str:
+def curve_value(curve: StepCurve, time: int) -> str:
     """The text in the gutter: a counter, depth at ``time`` of the maximum, memory, or the signed lead; else empty."""
     value = curve.at(time)
     if curve.kind == "memory":

@@ -14,7 +14,7 @@ from npu_tui.view.moves import slice_at, slice_beside, snapped
 from npu_tui.view.outline import Folds
 from npu_tui.view.rows import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
-from npu_tui.view.viewport import History, Viewport
+from npu_tui.view.viewport import ViewHistory, Viewport
 
 _LEAD = 0.3
 """Where a time that was off screen appears, as a share of the width."""
@@ -43,7 +43,7 @@ class Explorer:
 
     def __init__(self, scene: Scene, width: int, height: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.scene = scene
-        self.history: History[View] = History()
+        self.history: ViewHistory[View] = ViewHistory()
         self.anchor: int | None = None
         self.base: Selected | None = None
         self._clock = clock

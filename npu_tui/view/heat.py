@@ -357,7 +357,7 @@ _BEFORE = "≤"
 _WORK_INK, _MOVE_INK, _WAIT_INK = bar(OpClass.CUBE), bar(OpClass.COMMUNICATION), bar(OpClass.WAIT)
 
 
-class DrawnBar(Struct, frozen=True):
+class HeatBar(Struct, frozen=True):
     """One rank, ns from the start of the picture: it worked from ``begin`` (None: not recorded) to ``come``.
 
     ``own`` ns of that are more than its peers needed; it left at ``end``. ``words`` are drawn in its wait if there is
@@ -387,7 +387,7 @@ class WaterfallPicture(Struct, frozen=True):
     asides: tuple[str, ...]
     length: int
     come: int
-    bars: tuple[DrawnBar, ...]
+    bars: tuple[HeatBar, ...]
     more: str = ""
 
 
@@ -418,7 +418,7 @@ def draw_waterfall(picture: WaterfallPicture, grid: Grid) -> None:
         grid.write(min(len(picture.bars), lines) + 1, 1, points(shortened(picture.more, grid.width - 2)), Ink.DIM)
 
 
-def _bar(picture: WaterfallPicture, rank_bar: DrawnBar, grid: Grid, line: int, left: int, right: int) -> None:
+def _bar(picture: WaterfallPicture, rank_bar: HeatBar, grid: Grid, line: int, left: int, right: int) -> None:
     width = right - left
 
     def column(time: int) -> int:
@@ -450,7 +450,7 @@ def _bar(picture: WaterfallPicture, rank_bar: DrawnBar, grid: Grid, line: int, l
             grid.write(line, come, points(_EDGE), Ink.TEXT)
 
 
-def _error(rank_bar: DrawnBar, grid: Grid, line: int, column: Callable[[int], int]) -> None:
+def _error(rank_bar: HeatBar, grid: Grid, line: int, column: Callable[[int], int]) -> None:
     """Draw the uncertainty of the arrival where it is wider than a cell."""
     low, high = column(rank_bar.come - rank_bar.error), column(rank_bar.come + rank_bar.error)
     if high > low:

@@ -110,20 +110,20 @@ def next_in_time(times: npt.NDArray[np.int64], when: int, direction: int) -> int
 _PREFERENCE = (HOST_TO_DEVICE, TASK_QUEUE, ASYNC_NPU, FORWARD_BACKWARD)
 
 
-class LinkEnds(Struct, frozen=True):
+class SliceLinks(Struct, frozen=True):
     """The links of a slice as indices of ``Trace.links``: those that leave and those that arrive, preferred first."""
 
     out: list[int]
     into: list[int]
 
 
-def links_of(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> LinkEnds:
+def links_of(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> SliceLinks:
     """The links with an end at slice ``item``; those of ``category`` come first, then by target time."""
     links = trace.links
     order = _order(trace, category)
     out = np.flatnonzero(links.source_slice == item)
     into = np.flatnonzero(links.target_slice == item)
-    return LinkEnds(_sorted(out, order, trace), _sorted(into, order, trace))
+    return SliceLinks(_sorted(out, order, trace), _sorted(into, order, trace))
 
 
 def inner_links(trace: Trace, item: int, category: str = HOST_TO_DEVICE) -> list[int]:

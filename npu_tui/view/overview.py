@@ -16,7 +16,7 @@ from npu_tui.view.margins import Ticks, anchor_text, draw_ruler, range_columns
 from npu_tui.view.minimap import draw_losses
 from npu_tui.view.paired import PairRows, draw_pair_rows
 from npu_tui.view.palette import Ink
-from npu_tui.view.scene import BASE, FindingMark, Pair, Scene, ViewState
+from npu_tui.view.scene import BASE, ComparedPair, FindingMark, Scene, ViewState
 from npu_tui.view.viewport import Viewport
 
 _INKS = {"high": Ink.ALERT, "medium": Ink.ACCENT, "low": Ink.DIM, "info": Ink.FAINT}
@@ -140,7 +140,7 @@ class TopRows(Struct):
             span = duration_text(view.end - view.start, gap="")
             left.write(_RULER, 1, points(say("frame.view", span=span)), Ink.DIM)
 
-    def _draw_pair(self, pair: Pair, minimap: Grid, strip: Grid, left: Grid) -> None:
+    def _draw_pair(self, pair: ComparedPair, minimap: Grid, strip: Grid, left: Grid) -> None:
         """Draw the marks of changes in view, or else the minimap, then the lag and, if there is room, its growth."""
         view, lost = self.frame.viewport, None
         if self.frame.lanes_top > _LOSSES:

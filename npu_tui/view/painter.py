@@ -10,9 +10,9 @@ from msgspec import Struct
 from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
-from npu_tui.view.bars import Look, Painted, draw_bars, draw_open_ends
+from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
-from npu_tui.view.curves import Curve, curve_value, draw_curve
+from npu_tui.view.curves import StepCurve, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
@@ -97,7 +97,7 @@ class _Drawing(Struct):
     cursor: int | None
     focus_y: int | None
     ticks: Ticks
-    curves: dict[int, Curve] = {}
+    curves: dict[int, StepCurve] = {}
     paths: dict[int, PathLane] = {}
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class _Drawing(Struct):
         for number, (y, path) in enumerate(self.paths.items(), len(self.scene.traces)):
             self._look_up_path(y, path, cells, kind, other_kind)
             traces[y] = number
-        look = Look(
+        look = BarStyle(
             kind=kind,
             other_kind=other_kind,
             trace=traces,

@@ -15,7 +15,7 @@ from npu_tui.view.bars import LOWER_EIGHTHS, Painted, points
 from npu_tui.view.caches import SceneCache
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import Ink
-from npu_tui.view.scene import ALONE, BASE, CHANGED, SAME, Pair, ScreenRow
+from npu_tui.view.scene import ALONE, BASE, CHANGED, SAME, ComparedPair, ScreenRow
 from npu_tui.view.viewport import Viewport
 
 I64 = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ _NOTICED = 0.002
 
 
 def draw_marks(
-    pair: Pair, rows: list[ScreenRow | None], cells: Cells, cache: SceneCache, painted: Painted, grid: Grid
+    pair: ComparedPair, rows: list[ScreenRow | None], cells: Cells, cache: SceneCache, painted: Painted, grid: Grid
 ) -> None:
     """Mark the slices of ``rows`` without a counterpart or different from it; ``painted`` are the bars drawn so far.
 
@@ -74,7 +74,7 @@ def draw_marks(
             painted.plain[y, x] = False
 
 
-def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
+def draw_lag(grid: Grid, pair: ComparedPair, view: Viewport) -> None:
     """Draw the lag into the one-row ``grid``, scaled to its extremes; ``view`` is on the clock of the base."""
     lag = pair.lag
     low, high = min(int(lag.min()), 0), max(int(lag.max()), 0)
@@ -88,7 +88,7 @@ def draw_lag(grid: Grid, pair: Pair, view: Viewport) -> None:
     grid.fg[0] = np.where(value < 0, int(Ink.NEAR), int(Ink.COUNTER))
 
 
-def draw_lost(grid: Grid, pair: Pair, view: Viewport) -> int:
+def draw_lost(grid: Grid, pair: ComparedPair, view: Viewport) -> int:
     """Draw where the lag grows (+) or shrinks (−) into the one-row ``grid``; returns its growth over the view, ns."""
     edges = view.edges()
     start, end = pair.windows[BASE]
@@ -101,7 +101,7 @@ def draw_lost(grid: Grid, pair: Pair, view: Viewport) -> int:
     return round(float(value[-1] - value[0]))
 
 
-def lag_at(pair: Pair, when: int) -> int:
+def lag_at(pair: ComparedPair, when: int) -> int:
     """The lag (ns) at ``when`` ns on the clock of the base."""
     return round(float(np.interp(when, pair.matched.base, pair.lag)))
 
@@ -117,7 +117,7 @@ class PairRows(Struct, frozen=True):
 _LAG_ROW, _LOST_ROW = 2, 3
 
 
-def draw_pair_rows(pair: Pair, rows: PairRows, view: Viewport, cursor: int) -> None:
+def draw_pair_rows(pair: ComparedPair, rows: PairRows, view: Viewport, cursor: int) -> None:
     """Draw the lag and its growth; ``view`` and ``cursor`` are on the clock of the base."""
     draw_lag(rows.lag, pair, view)
     x = rows.left.write(_LAG_ROW, 1, points(say("frame.lag")), Ink.DIM)

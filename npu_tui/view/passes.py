@@ -23,7 +23,7 @@ _FILLS = {
 """The character and the ink of what fills a cell; nothing is a bubble."""
 
 
-class DrawnBar(Struct, frozen=True):
+class PassBar(Struct, frozen=True):
     """What fills the cells from ``first`` to before ``last``, with a ``label``; ``chosen``: the cursor is on it."""
 
     first: int
@@ -37,7 +37,7 @@ class DrawnStage(Struct, frozen=True):
     """One stage: its label, its bars and a note at the right edge."""
 
     label: str
-    bars: tuple[DrawnBar, ...]
+    bars: tuple[PassBar, ...]
     note: str
 
 
@@ -97,7 +97,7 @@ def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
     return places
 
 
-def _bar(one: DrawnBar, grid: Grid, y: int, left: int, room: int) -> None:
+def _bar(one: PassBar, grid: Grid, y: int, left: int, room: int) -> None:
     """A bar with its label, where the window holds it."""
     char, ink = _FILLS[one.fill]
     first, last = max(one.first, 0), min(one.last, room)

@@ -90,7 +90,7 @@ class WarpedViewport(Viewport, frozen=True, dict=True):
         return int(np.searchsorted(self.edges(), time, "right")) - 1
 
 
-class Pair(Struct):
+class ComparedPair(Struct):
     """A comparison: the base is trace 0 of the scene, the new one trace 1; times are on the clock of their trace.
 
     ``windows`` are the compared steps; ``twins`` is the counterpart of every slice (-1: none), ``marks`` is ``SAME``,
@@ -391,7 +391,7 @@ class Scene(Struct):
     losses: list[Losses] = []
     findings: list[list[FindingMark]] = []
     offsets: list[int] = []
-    pair: Pair | None = None
+    pair: ComparedPair | None = None
     stacked: bool = False
     is_film: bool = False
     measured: bool = True
@@ -430,7 +430,7 @@ class Scene(Struct):
         self.whole = self.start, max(map(add, offsets, last_slice), default=self.start + 1)
         self.limits = min(map(add, offsets, first), default=0), max(map(add, offsets, last), default=1)
 
-    def compare(self, pair: Pair) -> None:
+    def compare(self, pair: ComparedPair) -> None:
         """Compare the second trace with the first one, with the starts of the compared steps at the same time."""
         self.pair, self.labels = pair, ["B", "N"]
         self.set_offsets(pair.offsets)

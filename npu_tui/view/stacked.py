@@ -8,7 +8,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from npu_tui.view.outline import Folds, LaneKey, lane_key
-from npu_tui.view.scene import BASE, NEW, Pair, Scene, ScreenRow
+from npu_tui.view.scene import BASE, NEW, ComparedPair, Scene, ScreenRow
 
 Named = tuple[int, tuple[object, object]]
 """The number of a layer, lane, curve or chart, with its (kind, name)."""
@@ -94,7 +94,7 @@ def matched(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
     return pairs
 
 
-def paired_rows(pair: Pair, twins: Twins, rows: list[ScreenRow]) -> list[ScreenRow]:
+def paired_rows(pair: ComparedPair, twins: Twins, rows: list[ScreenRow]) -> list[ScreenRow]:
     """``rows`` in pairs, base above new. A single face is padded with blank rows, so that both faces line up."""
     blocks = {
         key: list(block)

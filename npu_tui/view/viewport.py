@@ -93,7 +93,7 @@ def _edges(view: Viewport) -> npt.NDArray[np.int64]:
     return edges
 
 
-class History(Struct, Generic[T]):
+class ViewHistory(Struct, Generic[T]):
     """The ``past`` and ``future`` places of undo and redo; the caller has the present one."""
 
     past: list[T] = []

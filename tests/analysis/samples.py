@@ -12,7 +12,7 @@ from generate import build, write
 from situations import SITUATIONS
 
 from npu_tui.analysis.device import DeviceSlices, device_slices
-from npu_tui.analysis.launches import Dispatch, Pairs, busy_pairs, dispatch
+from npu_tui.analysis.launches import Dispatch, LaunchPairs, busy_pairs, dispatch
 from npu_tui.analysis.overlap import FreeSplit, OverlapLanes, free_split, overlap_lanes
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.load import load
@@ -51,7 +51,7 @@ class Parts:
     device: DeviceSlices
     lanes: OverlapLanes
     launches: Dispatch
-    pairs: Pairs
+    pairs: LaunchPairs
     split: FreeSplit
 
 

@@ -22,7 +22,7 @@ from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.origins import Origins
 from npu_tui.cli.main import main
 from npu_tui.load.errors import InputError
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import Open, Query, open_tool, query_tool
 from npu_tui.output.report import report
 from npu_tui.profile.borrowed_tables import borrow, code_of
@@ -110,9 +110,9 @@ def test_queries_comparisons_and_agents_have_borrowed_code(
     lines = fields_of(capsys.readouterr().out)["lines"]
     assert lines
     assert all(line["file"] for line in lines)
-    session = Session([replay.parent])
-    open_tool(session, Call(), Open(path=replay.name, eager=eager.name))
-    assert query_tool(session, Call(), Query(path="#1", sql=sql)).data["rows"] == [[100]]
+    session = OpenProfiles([replay.parent])
+    open_tool(session, ToolCall(), Open(path=replay.name, eager=eager.name))
+    assert query_tool(session, ToolCall(), Query(path="#1", sql=sql)).data["rows"] == [[100]]
     with pytest.raises(npu_tui.Error, match="nothing to borrow"):
         npu_tui.open(eager).borrow(npu_tui.open(replay))
 

@@ -12,12 +12,12 @@ import pytest
 from npu_tui.analysis.collectives import pair_sums
 from npu_tui.analysis.joins import cross_check
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Memory, holders, memory_curve
+from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, MemoryUse, holders, memory_curve
 from npu_tui.analysis.steps import step_spread
 from npu_tui.load.load import opening_of
 from npu_tui.profile.checks import checks_of
 from npu_tui.profile.profile import Profile
-from npu_tui.view.curves import Curve
+from npu_tui.view.curves import StepCurve
 from npu_tui.view.scene import StepFunction
 from npu_tui.view.viewport import Viewport
 
@@ -40,7 +40,7 @@ def test_a_peak_is_drawn_however_far_the_view_is_zoomed_out():
     time = np.arange(100_000, dtype=np.int64) * 10
     value = np.ones(100_000, np.int64)
     value[77_777] = 999
-    known, highest = Curve(StepFunction(time, value, 1_000_000), "memory").cells(Viewport.around(0, 1_000_000, 80))
+    known, highest = StepCurve(StepFunction(time, value, 1_000_000), "memory").cells(Viewport.around(0, 1_000_000, 80))
     assert known.all()
     assert highest.max() == 999
 
@@ -51,8 +51,8 @@ def test_fragmentation_is_the_farthest_that_reserved_stands_above_allocated():
         memory_curve("PTA", "allocated", array(0, 5, 12), array(90, 20, 149)),
     )
     nothing = Allocations(Coded([], array()), array(), array(), array())
-    assert Memory(curves, nothing, ()).fragmented() == (10, 130)
-    assert Memory(curves[:1], nothing, ()).fragmented() is None
+    assert MemoryUse(curves, nothing, ()).fragmented() == (10, 130)
+    assert MemoryUse(curves[:1], nothing, ()).fragmented() is None
 
 
 def test_what_is_alive_is_held_by_operation_and_line():

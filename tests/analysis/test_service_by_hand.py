@@ -29,7 +29,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
 )
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.load.service import read_service
 
 ORIGIN = 1_763_600_000_000
@@ -42,7 +42,7 @@ STEPS = (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
+def found(tmp_path_factory: pytest.TempPathFactory) -> ServiceTimeline:
     """The service through its files."""
     folder = tmp_path_factory.mktemp("service")
     requests = [
@@ -68,7 +68,7 @@ def parts_of(values: np.ndarray, names: type[IntEnum]) -> dict[str, float]:
     return {part.name: value / 1e6 for part, value in zip(names, values.tolist(), strict=True) if value}
 
 
-def test_time_to_first_token(found: Timeline) -> None:
+def test_time_to_first_token(found: ServiceTimeline) -> None:
     """Nothing runs before the first schedule; b waits through the first step, which has as many tokens as any."""
     parts = found.latencies.ttft_parts[[found.service.rids.index(rid) for rid in "ab"]]
     one = {"frontend": 4, "queue_other": 6, "batching": 1, "prefill": 8, "bubble": 1, "sampling": 2, "output": 0.5}
@@ -85,7 +85,7 @@ def test_time_to_first_token(found: Timeline) -> None:
     assert parts_of(parts[1], TTFT) == other | {"sampling": 3, "output": 0.5}
 
 
-def test_time_per_token(found: Timeline) -> None:
+def test_time_per_token(found: ServiceTimeline) -> None:
     """From the step of the first token to that of the last: 22 to 47 ms of a, 39 to 55 ms of b."""
     parts = found.latencies.tpot_parts[[found.service.rids.index(rid) for rid in "ab"]]
     assert parts_of(parts[0], TPOT) == {"forward": 16, "sampling": 5, "schedule": 2, "bubble": 2}
@@ -94,7 +94,7 @@ def test_time_per_token(found: Timeline) -> None:
     assert ((found.latencies.tpot[rids] / (found.latencies.tokens[rids] - 1)) / 1e6).tolist() == [12.5, 8.0]
 
 
-def test_time_of_the_engine(found: Timeline) -> None:
+def test_time_of_the_engine(found: ServiceTimeline) -> None:
     """45 ms from its first schedule to its last step."""
     steps = found.steps
     forward = np.bincount(steps.work, steps.cycle[:, Cycle.forward], len(Work))

@@ -23,7 +23,7 @@ from rounds import rounds
 from npu_tui.cli.main import main as command
 from npu_tui.cli.parser import COMMANDS, parser_of
 from npu_tui.mcp.server import answered
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import TOOLS
 from npu_tui.profile.profile import Profile
 from npu_tui.query.bounds import QueryError
@@ -125,8 +125,8 @@ def words(draw: random.Random) -> str:
 
 
 @cache
-def _session() -> Session:
-    return Session([FIXTURES])
+def _session() -> OpenProfiles:
+    return OpenProfiles([FIXTURES])
 
 
 def agents(draw: random.Random) -> str:
@@ -139,7 +139,7 @@ def agents(draw: random.Random) -> str:
     if "output" in given:
         given["output"] = draw.choice(["", "../a.svg", "/dev/full", "\0", 5])
     try:
-        answer, _ = answered(_session(), Call(), name, given)
+        answer, _ = answered(_session(), ToolCall(), name, given)
     except Exception as error:
         return f"{type(error).__name__} {error!s:.200}: {name} {given!r:.400}"
     if "internal" in str(answer.get("error", "")) or "\x1b" in str(answer):

@@ -21,7 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from npu_tui.load.database_file import UNREADABLE, open_database  # noqa: E402
-from npu_tui.load.database_rows import ABSENT, Rows, Tables, quoted  # noqa: E402  # noqa: E402
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables, quoted  # noqa: E402  # noqa: E402
 from npu_tui.load.errors import InputError  # noqa: E402
 
 TABLE = "T"
@@ -85,7 +85,7 @@ def slowly(path: Path) -> tuple[list[tuple[int | float, ...]], bool]:
         database.close()
 
 
-def read(path: Path) -> tuple[Rows, bool] | None:
+def read(path: Path) -> tuple[DatabaseRows, bool] | None:
     """The rows as the loader has them, and whether damage was noted; None without a table."""
     try:
         database = open_database(path)
@@ -99,7 +99,7 @@ def read(path: Path) -> tuple[Rows, bool] | None:
         database.close()
 
 
-def same(rows: Rows, expected: list[tuple[int | float, ...]]) -> bool:
+def same(rows: DatabaseRows, expected: list[tuple[int | float, ...]]) -> bool:
     """Whether ``rows`` are those ``expected``, bit for bit."""
     columns = [rows.number, *(rows.columns[name] for name in (*WHOLE, *REAL))]
     if any(len(column) != len(expected) for column in columns):

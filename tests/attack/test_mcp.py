@@ -10,14 +10,14 @@ import pytest
 from npu_tui.mcp import server, tools
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import answered
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-SESSION = Session([FIXTURES])
+SESSION = OpenProfiles([FIXTURES])
 
 
 def _asked(name: str, **arguments: Any) -> dict[str, Any]:
-    return answered(SESSION, Call(), name, {"path": "dispatch_bound", **arguments})[0]
+    return answered(SESSION, ToolCall(), name, {"path": "dispatch_bound", **arguments})[0]
 
 
 @pytest.mark.parametrize("cursor", [10**9, 10**18, 10**30])

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
-from npu_tui.compare.picture import Picture, compared_scene
+from npu_tui.compare.comparison import ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
+from npu_tui.compare.picture import ComparisonPicture, compared_scene
 from npu_tui.compare.tables import PROFILE_FINDINGS
 from npu_tui.load.load import opening_of
 from npu_tui.output.compare_document import compare_document
@@ -91,8 +91,8 @@ def main() -> None:
         opened(path)
     opening, profiles = timed(lambda: [opened(path) for path in paths])
     assert isinstance(profiles, list)
-    comparison = Comparison(*map(Side, profiles))
-    picture = Picture(comparison)
+    comparison = ProfileComparison(*map(MeasuredSide, profiles))
+    picture = ComparisonPicture(comparison)
     table, _ = timed(lambda: (picture.changes, comparison.parts, comparison.step))
     drawing, scene = timed(lambda: compared_scene(picture))
     judging, _ = timed(lambda: PROFILE_FINDINGS.records(comparison))

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 
 _SHARED = re.compile(r"aten::|torch::|autograd::|c10d::|\w+Backward\d+$")
 """What operations are called on any device; the others are those of the NPU's own backend."""
@@ -45,7 +45,7 @@ class _Events:
         self.all.append({"name": what, "ph": "M", "ts": 4_935_426_834.123, "pid": pid, "tid": tid, "args": args})
 
 
-def as_gpu(side: Side, factor: float, path: Path, late_ns: int = 2_000, annotated: bool = True) -> Path:
+def as_gpu(side: MeasuredSide, factor: float, path: Path, late_ns: int = 2_000, annotated: bool = True) -> Path:
     """Write the host operations of ``side`` and one CUDA kernel per kernel of it, ``factor`` times as long.
 
     A kernel starts ``late_ns`` after its launch at the earliest; ``annotated`` steps are written on the device, too.

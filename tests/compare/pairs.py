@@ -19,8 +19,8 @@ from situations import Situation, SlowLine, Trouble, Uneven
 from workload import ModuleCall
 
 from npu_tui.analysis.statistics import Tolerance
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
+from npu_tui.compare.comparison import ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.profile.profile import Profile
 
 _KEPT = TemporaryDirectory(prefix="npu-tui-pairs-")
@@ -70,9 +70,9 @@ def _written(situation: Situation, edit: Callable[[str], str]) -> Path:
     return folder
 
 
-def compared(base: Profile, new: Profile, tolerance: Tolerance | None = None) -> Comparison:
+def compared(base: Profile, new: Profile, tolerance: Tolerance | None = None) -> ProfileComparison:
     """The comparison of both."""
-    return Comparison(Side(base), Side(new), tolerance)
+    return ProfileComparison(MeasuredSide(base), MeasuredSide(new), tolerance)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from npu_tui.compare.kernels import Identity, Kernels, group_changes
+from npu_tui.compare.kernels import ComparedKernels, Identity, group_changes
 
 _STEPS = 4
 _MM, _ADD = Identity("MatMulV2", "8,8", "BF16"), Identity("Add", "8,8", "BF16")
@@ -13,7 +13,7 @@ def kernels(*rows, steps=_STEPS):
     """``rows`` are (identity, duration, operation) of one step; every step has the same."""
     identities = list(dict.fromkeys(row[0] for row in rows))
     every = [(row, step) for step in range(steps) for row in rows]
-    return Kernels(
+    return ComparedKernels(
         np.arange(len(every)),
         np.array([row[1] for row, _ in every], np.int64),
         identities,

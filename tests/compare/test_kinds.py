@@ -9,10 +9,10 @@ from measured import profile_at
 from written import html_comparison, text_comparison
 
 from npu_tui.analysis.operators import foreign_type
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import differences
-from npu_tui.compare.measured import Side
-from npu_tui.compare.picture import Picture, compared_scene
+from npu_tui.compare.measured import MeasuredSide
+from npu_tui.compare.picture import ComparisonPicture, compared_scene
 from npu_tui.load.load import opening_of
 from npu_tui.output.compare_report import compared as typed
 from npu_tui.profile.profile import Profile
@@ -31,7 +31,7 @@ _FASTER = 0.045
 
 def side(path):
     opening = opening_of(Path(path), cached=False)
-    return Side(Profile(opening.trace(), opening.source))
+    return MeasuredSide(Profile(opening.trace(), opening.source))
 
 
 def real(name):
@@ -41,12 +41,14 @@ def real(name):
 def test_a_gpu_is_compared_by_operation(tmp_path):
     npu = side(_FIXTURES / "healthy")
     gpu = side(as_gpu(npu, _FASTER, tmp_path / "a100.pt.trace.json"))
-    found = Comparison(gpu, npu)
+    found = ProfileComparison(gpu, npu)
     assert found.by_operation
     assert found.comparability.verdict in ("comparable", "partly")
     assert found.kernels_matched < 1.0, "attention is another operation on a GPU"
     attention = "aten::scaled_dot_product_attention", "npu::npu_fusion_attention"
-    found = Comparison(gpu, npu, renamed={attention[0]: attention[1], f"{attention[0]}_grad": f"{attention[1]}_grad"})
+    found = ProfileComparison(
+        gpu, npu, renamed={attention[0]: attention[1], f"{attention[0]}_grad": f"{attention[1]}_grad"}
+    )
     assert found.kernels_matched == 1.0
     assert found.operations_matched > 0.5, "the NPU has operations of its own"
     groups = {row.identity.type: row for row in found.groups}
@@ -69,7 +71,7 @@ def test_a_gpu_is_compared_by_operation(tmp_path):
 
 def test_the_same_gpu_twice_is_the_same(tmp_path):
     gpu = side(as_gpu(side(_FIXTURES / "healthy"), _FASTER, tmp_path / "a100.pt.trace.json"))
-    found = Comparison(gpu, gpu)
+    found = ProfileComparison(gpu, gpu)
     assert not found.by_operation
     assert found.step.verdict == "same"
     assert differences(found) == []
@@ -98,7 +100,7 @@ def test_names_lose_what_differs_from_run_to_run(name, type_):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_text_and_database_of_one_job(level, rank):
     """The same job, host and day: computing is the same, and no step is called slower."""
-    found = Comparison(real(f"text/{level}/rank{rank}_ascend_pt"), real(f"db/{level}/rank{rank}_ascend_pt"))
+    found = ProfileComparison(real(f"text/{level}/rank{rank}_ascend_pt"), real(f"db/{level}/rank{rank}_ascend_pt"))
     assert found.computing.verdict == "same"
     assert found.step.verdict != "slower"
     assert found.operations_matched > 0.99
@@ -110,20 +112,20 @@ def test_text_and_database_of_one_job(level, rank):
 @_REAL
 @pytest.mark.parametrize("kind", ["text", "db"])
 def test_two_levels_leave_out_short_kernels(kind):
-    found = Comparison(real(f"{kind}/level0/rank0_ascend_pt"), real(f"{kind}/level1/rank0_ascend_pt"))
+    found = ProfileComparison(real(f"{kind}/level0/rank0_ascend_pt"), real(f"{kind}/level1/rank0_ascend_pt"))
     assert found.computing.verdict == "same"
     assert [each.code for each in found.comparability.not_judged] == ["compare.skipped.short_kernels"]
 
 
 @_REAL
 def test_two_ranks_from_databases_are_one_job():
-    found = Comparison(real("db/level1/rank0_ascend_pt"), real("db/level1/rank1_ascend_pt"))
+    found = ProfileComparison(real("db/level1/rank0_ascend_pt"), real("db/level1/rank1_ascend_pt"))
     assert found.comparability.verdict == "same_job"
     assert found.paired
 
 
 def test_an_old_chip_against_a_new_one():
-    found = Comparison(side(_FIXTURES / "older_chip"), side(_FIXTURES / "healthy"))
+    found = ProfileComparison(side(_FIXTURES / "older_chip"), side(_FIXTURES / "healthy"))
     assert found.comparability.verdict in ("comparable", "partly")
     assert sum(part.exact for part in found.parts) == round(
         len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
@@ -142,8 +144,8 @@ _UNLIKE = [
 def test_unlike_profiles_are_told_and_drawn(names, turned):
     """Without steps, operations, a device or anything alike there is still a report, a page and a picture."""
     base, new = (side(_FIXTURES / name) for name in (names[::-1] if turned else names))
-    found = Comparison(base, new)
-    picture = Picture(found)
+    found = ProfileComparison(base, new)
+    picture = ComparisonPicture(found)
     assert text_comparison(typed(found)).splitlines()[2].startswith("base ")
     assert "</html>" in html_comparison(typed(found), picture)
     for alignment in ("step", "every"):
@@ -159,11 +161,11 @@ def test_a_step_of_a_gpu_lasts_until_its_last_kernel(tmp_path, annotated):
     """The host runs ahead: a step on the device ends after its slice on the host."""
     npu = side(_FIXTURES / "healthy")
     path = as_gpu(npu, 3.0, tmp_path / "late.pt.trace.json", late_ns=40_000_000, annotated=annotated)
-    late = Side(side(path).profile, [each.number for each in npu.windows])
+    late = MeasuredSide(side(path).profile, [each.number for each in npu.windows])
     kernels = late.kernels
     assert len(kernels.item) == len(npu.kernels.item), "every kernel is one of a step"
     assert len(late.windows) == len(npu.windows), "annotations on the device are no steps of their own"
-    found = Comparison(late, npu)
+    found = ProfileComparison(late, npu)
     assert sum(part.exact for part in found.parts) == round(
         len(found.base.walls) * found.new.walls.sum() - len(found.new.walls) * found.base.walls.sum()
     )
@@ -184,8 +186,8 @@ def test_tables_alone_are_compared_by_their_kernels(tmp_path):
         folder = tmp_path / name / "h_1_20250601120000000_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
         folder.mkdir(parents=True)
         (folder / "kernel_details.csv").write_text("\n".join(rows) + "\n")
-    base, new = (Side(profile_at(next((tmp_path / name).iterdir()), None)) for name in ("base", "new"))
-    found = Comparison(base, new)
+    base, new = (MeasuredSide(profile_at(next((tmp_path / name).iterdir()), None)) for name in ("base", "new"))
+    found = ProfileComparison(base, new)
     assert found.comparability.verdict == "comparable"
     assert [len(each.windows) for each in (base, new)] == [5, 5], "without the first step"
     assert found.computing.base.tolist() == [600_000.0] * 5

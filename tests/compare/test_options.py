@@ -8,9 +8,9 @@ from pairs import BASE, compared, profile, replace
 from written import fields_of
 
 from npu_tui.cli.main import main
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import DIFFERENCES
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.output.explain import findings_document
 from npu_tui.output.text import text
 
@@ -64,7 +64,7 @@ def test_names_that_were_changed_are_told():
 
     base, new = profile(job), profile(job, renamed)
     assert compared(base, new).operations_matched < 1.0
-    found = Comparison(Side(base), Side(new), renamed={"aten::linear": "my::dense"})
+    found = ProfileComparison(MeasuredSide(base), MeasuredSide(new), renamed={"aten::linear": "my::dense"})
     assert found.operations_matched == 1.0
     assert found.step.delta == 0
 
@@ -74,7 +74,7 @@ def test_a_type_of_kernel_that_was_renamed():
     base, new = profile(job), profile(job, lambda text: text.replace("MatMulV2", "MatMulV9"))
     apart = {row.identity.type: row.change for row in compared(base, new).groups}
     assert apart.get("MatMulV2") != "same"
-    found = Comparison(Side(base), Side(new), renamed={"MatMulV2": "MatMulV9"})
+    found = ProfileComparison(MeasuredSide(base), MeasuredSide(new), renamed={"MatMulV2": "MatMulV9"})
     assert {row.change for row in found.groups} == {"same"}
 
 

@@ -9,9 +9,9 @@ import pytest
 from written import fields_of, markdown_comparison, text_comparison
 
 from npu_tui.cli.main import main
-from npu_tui.compare.comparison import Comparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import differences
-from npu_tui.compare.measured import Side
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.load.load import opening_of
 from npu_tui.output.compare_report import compared as typed
 from npu_tui.profile.profile import Profile
@@ -40,7 +40,7 @@ def real(name):
 @pytest.mark.parametrize("name", _NAMES)
 def test_a_profile_and_itself(name):
     profile = opened(_FIXTURES / name)
-    found = Comparison(Side(profile), Side(profile))
+    found = ProfileComparison(MeasuredSide(profile), MeasuredSide(profile))
     if found.comparability.verdict == "incomparable":
         assert not found.base.circumstances.device
         return
@@ -71,7 +71,7 @@ _REAL_NAMES = [
 @pytest.mark.parametrize("name", _REAL_NAMES)
 def test_a_real_profile_and_itself(name, capsys):
     profile = real(name)
-    found = Comparison(Side(profile), Side(profile))
+    found = ProfileComparison(MeasuredSide(profile), MeasuredSide(profile))
     assert found.step.verdict == "same"
     assert found.step.delta == 0
     assert [part.exact for part in found.parts] == [0] * len(found.parts)
@@ -93,7 +93,10 @@ def test_a_real_profile_and_itself(name, capsys):
 )
 def test_turned_round_a_comparison_is_its_negative(names):
     base, new = (real(f"{name}_ascend_pt") for name in names)
-    there, back = typed(Comparison(Side(base), Side(new))), typed(Comparison(Side(new), Side(base)))
+    there, back = (
+        typed(ProfileComparison(MeasuredSide(base), MeasuredSide(new))),
+        typed(ProfileComparison(MeasuredSide(new), MeasuredSide(base))),
+    )
     assert there.step.delta_us == -back.step.delta_us
     deltas = [[part.delta_us for part in found.parts if part.delta_us is not None] for found in (there, back)]
     assert deltas[0] == [-each for each in deltas[1]]
@@ -105,7 +108,9 @@ def test_turned_round_a_comparison_is_its_negative(names):
 
 @_REAL
 def test_two_ranks_of_one_job():
-    found = Comparison(Side(real("text/level1/rank0_ascend_pt")), Side(real("text/level1/rank1_ascend_pt")))
+    found = ProfileComparison(
+        MeasuredSide(real("text/level1/rank0_ascend_pt")), MeasuredSide(real("text/level1/rank1_ascend_pt"))
+    )
     assert found.comparability.verdict == "same_job"
     delta = {part.part: part.delta for part in found.parts}
     assert delta["computing"] == 4_539
@@ -121,7 +126,9 @@ def test_two_ranks_of_one_job():
 
 @_REAL
 def test_two_levels_of_the_profiler():
-    found = Comparison(Side(real("text/level0/rank0_ascend_pt")), Side(real("text/level1/rank0_ascend_pt")))
+    found = ProfileComparison(
+        MeasuredSide(real("text/level0/rank0_ascend_pt")), MeasuredSide(real("text/level1/rank0_ascend_pt"))
+    )
     delta = {part.part: round(part.delta / 1e6, 3) for part in found.parts}
     assert delta["prep"] == -1.456
     assert delta["computing"] == 0.046

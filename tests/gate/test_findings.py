@@ -7,8 +7,8 @@ import pytest
 from made_up import finding
 from msgspec.structs import fields
 
-from npu_tui.gate.answer import Answer, answer_document, checked
-from npu_tui.gate.checks import Check, finding_checks
+from npu_tui.gate.answer import GateAnswer, answer_document, checked
+from npu_tui.gate.checks import GateCheck, finding_checks
 from npu_tui.output.report_schema import NotChecked, OverlapPart
 from npu_tui.output.text import text as text_of
 from npu_tui.profile.finding_tables import FINDINGS
@@ -79,13 +79,13 @@ def test_without_a_device_no_finding_passes():
 
 def test_the_answer_names_what_failed_first_and_by_how_much():
     checks = [
-        Check("limit", "lost", "pass", 900.0, 1000.0),
-        Check("limit", "free", "fail", 2000.0, 1000.0, 0.2, 0.1),
-        Check("baseline", "step_p99", "fail", 106.0, 105.0, base_us=100.0, tolerance=0.05),
-        Check("limit", "host_late", "not_measured", text="no links"),
+        GateCheck("limit", "lost", "pass", 900.0, 1000.0),
+        GateCheck("limit", "free", "fail", 2000.0, 1000.0, 0.2, 0.1),
+        GateCheck("baseline", "step_p99", "fail", 106.0, 105.0, base_us=100.0, tolerance=0.05),
+        GateCheck("limit", "host_late", "not_measured", text="no links"),
         *finding_checks(with_findings(ROWS), subject("profile"), "high", (), ()),
     ]
-    answer = Answer("trace.json", checks, ["rank 1"])
+    answer = GateAnswer("trace.json", checks, ["rank 1"])
     lines = text_of(answer_document(answer)).splitlines()
     assert lines[0] == "FAILED, 4 of 8 checks, 1 not measured: trace.json"
     assert lines[2] == "FAIL          free: 20.0% (2.000 ms), allowed 10.0% (1.000 ms): 1.000 ms too long"
@@ -105,15 +105,15 @@ def test_the_answer_names_what_failed_first_and_by_how_much():
 
 
 def test_what_is_not_measured_may_be_allowed():
-    checks = [Check("limit", "free", "not_measured", text="no device")]
-    assert not Answer("x", checks, []).passed
-    assert Answer("x", checks, [], lenient=True).passed
-    assert "NOT MEASURED" in text_of(answer_document(Answer("x", checks, [], lenient=True)))
+    checks = [GateCheck("limit", "free", "not_measured", text="no device")]
+    assert not GateAnswer("x", checks, []).passed
+    assert GateAnswer("x", checks, [], lenient=True).passed
+    assert "NOT MEASURED" in text_of(answer_document(GateAnswer("x", checks, [], lenient=True)))
 
 
 def test_hostile_titles_stay_on_their_line():
     rows = [finding("OP.SMALL", "high", title="a\nb\x1b[2J\u202ec")]
     checks = finding_checks(with_findings(rows), subject("profile"), "high", (), ())
-    text = text_of(answer_document(Answer("\x1b]0;x\x07", checks, [])))
+    text = text_of(answer_document(GateAnswer("\x1b]0;x\x07", checks, [])))
     assert len(text.splitlines()) == 3
     assert all(line.isprintable() for line in text.splitlines())

@@ -13,7 +13,7 @@ from npu_tui.analysis import changes
 from npu_tui.cli.main import main
 from npu_tui.gate import history as gate_history
 from npu_tui.gate.history import log_checks
-from npu_tui.jobs.history import ENDING, Log, OfKind, Run, read_log
+from npu_tui.jobs.history import ENDING, Log, LoggedRun, OfKind, read_log
 from tests.histories import history
 from tests.jobs.test_history import FIXTURES, made, put
 
@@ -113,7 +113,7 @@ def test_parts_by_their_tolerance_and_lost_time_that_is_unknown() -> None:
 
 
 def test_engine_steps_by_kind() -> None:
-    def run(step: float, k: int) -> Run:
+    def run(step: float, k: int) -> LoggedRun:
         kinds = [OfKind(kind="decode", steps=90, step_us=step), OfKind(kind="prefill", steps=2, step_us=9 * step)]
         return replace(made(f"c{k}", step), per="engine_step", step_us=None, kinds=kinds)
 

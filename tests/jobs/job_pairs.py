@@ -19,7 +19,7 @@ from simulations import EPOCH, F64, HOST, HOUR, TRANSFER, WORK, run
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Calls, Layout, RankProfile, StepTime
+from npu_tui.jobs.model import Layout, RankCalls, RankProfile, StepTime
 
 I64 = np.ndarray
 
@@ -118,7 +118,7 @@ def _job(
                     "pp": (int(order[place % half]), int(order[place % half + half])),
                     "dp": tuple(order[stage * half : stage * half + half].tolist()),
                 } if groups else {},
-                calls=Calls.sorted(names, kinds, [*range(steps * calls)],
+                calls=RankCalls.sorted(names, kinds, [*range(steps * calls)],
                                    (EPOCH + start[:, :, place].ravel()).astype(np.int64) + offset,
                                    (EPOCH + end[:, :, place].ravel()).astype(np.int64) + offset),
                 steps=tuple(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Busy, Call, Layout, LinkUse, RankProfile, StepTime
+from npu_tui.jobs.model import Busy, Layout, LinkUse, RankProfile, RecordedCall, StepTime
 from npu_tui.trace.intervals import covered_within
 
 EPOCH = 1_760_000_000_000_000_000
@@ -34,7 +34,7 @@ def simulated(
     """
     draw = random.Random(seed)
     left = [0] * world
-    recorded: list[list[Call]] = [[] for _ in range(world)]
+    recorded: list[list[RecordedCall]] = [[] for _ in range(world)]
 
     def on_clock(rank: int, time: int) -> int:
         return EPOCH + time + offset(rank) + round(drift(rank) * time)
@@ -47,7 +47,9 @@ def simulated(
                 end = done + draw.randrange(1_000)
                 name = f"hcom_allReduce__123_{step * calls + number}_1"
                 begun, ended = on_clock(rank, starts[rank]), on_clock(rank, end)
-                recorded[rank].append(Call("123", "allReduce", name, str(step), step * calls + number, begun, ended))
+                recorded[rank].append(
+                    RecordedCall("123", "allReduce", name, str(step), step * calls + number, begun, ended)
+                )
                 left[rank] = end
         left = [time + pause for time in left]
     total = max(left) // steps
@@ -101,7 +103,7 @@ def overlapped(
     what it does before is no part of a step.
     """
     free = [begun(rank) for rank in range(world)]
-    recorded: list[list[Call]] = [[] for _ in range(world)]
+    recorded: list[list[RecordedCall]] = [[] for _ in range(world)]
     worked: list[list[tuple[int, int]]] = [[] for _ in range(world)]
     for step in range(steps):
         done = list(free)
@@ -115,7 +117,7 @@ def overlapped(
                 reduced[rank] = max(starts) + 300_000 + rank
                 name = f"hcom_allReduce__123_{step * calls + number}_1"
                 times = EPOCH + start, EPOCH + reduced[rank]
-                recorded[rank].append(Call("123", "allReduce", name, str(step), step * calls + number, *times))
+                recorded[rank].append(RecordedCall("123", "allReduce", name, str(step), step * calls + number, *times))
         free = [max(own) for own in zip(done, reduced, strict=True)]
     total = max(free) // steps
     ranks = []

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Calls, Layout, RankProfile, StepTime
+from npu_tui.jobs.model import Layout, RankCalls, RankProfile, StepTime
 from npu_tui.rules.model import Finding
 
 F64 = npt.NDArray[np.float64]
@@ -153,7 +153,7 @@ def simulate(
         ranks.append(
             RankProfile(
                 rank, Path(f"rank{rank}"), "companions", boot=EPOCH + rank // HOST * 10**10, counter=0, layout=layout,
-                calls=Calls.sorted(names, kinds, list(range(steps * calls)), clock[:, :, rank].ravel(),
+                calls=RankCalls.sorted(names, kinds, list(range(steps * calls)), clock[:, :, rank].ravel(),
                                    ended[:, :, rank].ravel()),
                 steps=times,
             )

@@ -19,7 +19,7 @@ from npu_tui.strings import LANGUAGES, say, speaking, words
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import NO_HITS
 from npu_tui.tui.tabs.findings import findings
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, TabTable
 
 MS = 1_000_000
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -70,7 +70,7 @@ def test_the_heading_of_findings_says_of_what_a_gain_is(name: str) -> None:
     found = session.profiles[0].findings
     session.learn(0, found)
     content = findings(Context(session, None, None, None, "HostToDevice", NO_HITS, 0))
-    if not isinstance(content, Table) or not any(finding.gain_ns for finding in found.findings):
+    if not isinstance(content, TabTable) or not any(finding.gain_ns for finding in found.findings):
         return
     units = {finding.unit for finding in found.findings}
     assert len(units) == 1

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from npu_tui.jobs.blame import before_calls
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Layout, RankProfile, StepTime
+from npu_tui.jobs.model import Layout, RankProfile, RecordedCall, StepTime
 
 HOUR = 3_600 * 1_000_000_000
 
@@ -182,7 +182,7 @@ def piped(work, calls, links) -> Job:
                 kind = "send" if rank == one else "receive"
                 name = f"hcom_{kind}__{one}{other}_{number}_1"
                 times = EPOCH + start, EPOCH + left[rank]
-                recorded[rank].append(Call(f"{one}{other}", kind, name, str(number), number, *times))
+                recorded[rank].append(RecordedCall(f"{one}{other}", kind, name, str(number), number, *times))
     return Job(Path("job"), [
         RankProfile(rank, Path(f"r{rank}"), "trace", boot=EPOCH, counter=0, calls=tuple(recorded[rank]),
                     steps=tuple(StepTime(str(k), work(rank), 0, 0, left[rank] // calls) for k in range(calls)))

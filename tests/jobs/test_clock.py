@@ -10,16 +10,16 @@ import pytest
 from made_jobs import EPOCH, simulated
 from msgspec.structs import replace
 
-from npu_tui.jobs.clock import Clock
+from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Notify, RankProfile, Seen
+from npu_tui.jobs.model import Notify, RankProfile, RecordedCall, Seen
 from npu_tui.jobs.opening import open_job
 
 HOUR = 3_600 * 1_000_000_000
 
 
-def clocks(ranks: list[RankProfile]) -> list[Clock]:
+def clocks(ranks: list[RankProfile]) -> list[RankClock]:
     return Job(Path("job"), ranks).clocks
 
 
@@ -213,11 +213,13 @@ def test_a_stage_that_only_messages_tie_keeps_what_its_own_collectives_tell():
             for kind, source, target, at in (("send", one, other, 0), ("send", other, one, 20_000_000)):
                 for rank, act in ((source, kind), (target, "receive")):
                     name, start = f"hcom_{act}__{one}{other}_{number}_1", begun + at + offsets[rank]
-                    calls[rank].append(Call(f"{one}{other}", act, name, "0", None, start, start + length))
+                    calls[rank].append(RecordedCall(f"{one}{other}", act, name, "0", None, start, start + length))
         for rank in range(4):
             end = begun + 40_000_000 + offsets[rank]
             name = f"hcom_allReduce__{rank // 2}_{number}_1"
-            calls[rank].append(Call(f"{rank // 2}", "allReduce", name, "0", number, end - 100_000 * (rank + 1), end))
+            calls[rank].append(
+                RecordedCall(f"{rank // 2}", "allReduce", name, "0", number, end - 100_000 * (rank + 1), end)
+            )
     found = clocks([RankProfile(rank, Path(f"r{rank}"), "trace", calls=tuple(own)) for rank, own in enumerate(calls)])
     assert [clock.offset for clock in found] == pytest.approx(offsets, abs=1_000)
     assert max(clock.error for clock in found) < 2_000

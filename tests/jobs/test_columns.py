@@ -11,7 +11,7 @@ from made_jobs import EPOCH, simulated
 from msgspec.structs import replace
 
 from npu_tui.jobs.clock import notify_bounds
-from npu_tui.jobs.columns import Codes, Names
+from npu_tui.jobs.columns import Names, TextCodes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Notify, RankProfile, Seen
 from npu_tui.jobs.peers import views
@@ -88,7 +88,7 @@ def test_rows_come_back_from_columns_and_from_a_summary(tmp_path: Path):
 
 def test_equal_names_have_one_code_whoever_wrote_them():
     shared = ("x", "y")
-    codes = Codes()
+    codes = TextCodes()
     first = codes.of(Names(shared, np.array([1, 0, 1], np.int32)))
     second = codes.of(Names.of(["y", "z", "y"]))
     assert first.tolist() == [1, 0, 1]

@@ -10,7 +10,7 @@ from statistics import median
 import msgspec
 import pytest
 
-from npu_tui.jobs.history import ENDING, OfKind, Run, file_name, read_log, run_of, run_of_job
+from npu_tui.jobs.history import ENDING, LoggedRun, OfKind, file_name, read_log, run_of, run_of_job
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
@@ -21,7 +21,7 @@ from npu_tui.profile.profile import Profile
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
-def made(label: str, step: float, when: str = "2026-11-25T10:00:00+00:00", **given: object) -> Run:
+def made(label: str, step: float, when: str = "2026-11-25T10:00:00+00:00", **given: object) -> LoggedRun:
     """A run of training."""
     times = {
         "steps": 5,
@@ -32,10 +32,10 @@ def made(label: str, step: float, when: str = "2026-11-25T10:00:00+00:00", **giv
         "lost_us": 1.0,
     }
     fields = {"id": f"{label}{step}{when}", "path": "x", "per": "step", "ranks": 1, "level": 1, "setup": {}}
-    return Run(label=label, when=when, **times | fields | given)  # type: ignore[arg-type]
+    return LoggedRun(label=label, when=when, **times | fields | given)  # type: ignore[arg-type]
 
 
-def put(folder: Path, run: Run, token: str = "0") -> Path:
+def put(folder: Path, run: LoggedRun, token: str = "0") -> Path:
     """The file of ``run`` in ``folder``."""
     folder.mkdir(exist_ok=True)
     file = folder / file_name(run, token)

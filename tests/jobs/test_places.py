@@ -11,7 +11,7 @@ from made_jobs import EPOCH, simulated
 from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Busy, Call, Notify, RankProfile, Seen, pair_of
+from npu_tui.jobs.model import Busy, Notify, RankProfile, RecordedCall, Seen, pair_of
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.rank_trace import fewer
 from npu_tui.jobs.summary import read_summaries, write_summary
@@ -26,7 +26,7 @@ def pipeline(micro: int = 6, slow: int = 2, told: bool = True, dropped: int | No
     All messages go through one group of four, an allReduce of all ends every batch; ``told``: the pair of each message
     is known, but for the first of ``dropped``.
     """
-    calls: list[list[Call]] = [[] for _ in range(STAGES)]
+    calls: list[list[RecordedCall]] = [[] for _ in range(STAGES)]
     time = [0] * STAGES
     number = itertools.count()
     for _ in range(micro):
@@ -45,7 +45,7 @@ def pipeline(micro: int = 6, slow: int = 2, told: bool = True, dropped: int | No
         at = next(number)
         for stage in range(STAGES):
             name = f"hcom_allReduce__88_{at}_1"
-            calls[stage].append(Call("88", "allReduce", name, "0", at, EPOCH + time[stage], EPOCH + end))
+            calls[stage].append(RecordedCall("88", "allReduce", name, "0", at, EPOCH + time[stage], EPOCH + end))
         time = [end] * STAGES
     if dropped is not None:
         calls[dropped][0] = replace(calls[dropped][0], pair=-1)
@@ -53,10 +53,12 @@ def pipeline(micro: int = 6, slow: int = 2, told: bool = True, dropped: int | No
                              for rank, own in enumerate(calls)])  # fmt: skip
 
 
-def _call(kind: str, number: itertools.count[int], start: int, end: int, places: tuple[int, int], told: bool) -> Call:
+def _call(
+    kind: str, number: itertools.count[int], start: int, end: int, places: tuple[int, int], told: bool
+) -> RecordedCall:
     at = next(number)
     name = f"hcom_{kind}__77_{at}_1"
-    return Call("77", kind, name, "0", at, EPOCH + start, EPOCH + end, pair_of(*places) if told else -1)
+    return RecordedCall("77", kind, name, "0", at, EPOCH + start, EPOCH + end, pair_of(*places) if told else -1)
 
 
 def test_messages_in_a_pipeline_of_four_are_paired_by_their_two_ranks():
@@ -75,7 +77,7 @@ def test_messages_in_a_pipeline_of_four_are_paired_by_their_two_ranks():
 
 def test_messages_both_ways_are_paired_by_their_way():
     """Rank 0 sends four batches and rank 1 their gradients; both ask for what they receive long before it comes."""
-    calls: list[list[Call]] = [[], []]
+    calls: list[list[RecordedCall]] = [[], []]
     notifies: list[list[Notify]] = [[], []]
     for number, source in itertools.product(range(4), range(2)):
         sent = EPOCH + (10 + 10 * number + 4 * source) * MS
@@ -83,7 +85,7 @@ def test_messages_both_ways_are_paired_by_their_way():
         for rank in range(2):
             kind, start = ("send", sent) if rank == source else ("receive", asked)
             name = f"hcom_{kind}__77_{2 * number + (rank == source)}_1"
-            calls[rank].append(Call("77", kind, name, "0", None, start + rank, sent + MS + rank))
+            calls[rank].append(RecordedCall("77", kind, name, "0", None, start + rank, sent + MS + rank))
             notifies[rank].append(Notify(rank != source, 1 - rank, name, source, start, sent + MS))
     ranks = [
         RankProfile(rank, Path(f"r{rank}"), "trace", calls=tuple(calls[rank]), notifies=tuple(notifies[rank]))
@@ -107,7 +109,7 @@ def test_a_place_in_a_group_is_no_rank():
     """Ranks 4 to 7 are a tensor group: place 1 in it is rank 5, not rank 1."""
     ranks = []
     for place, rank in enumerate((4, 5, 6)):
-        call = Call("9", "allReduce", "hcom_allReduce__9_0_1", "0", 0, EPOCH, EPOCH + MS)
+        call = RecordedCall("9", "allReduce", "hcom_allReduce__9_0_1", "0", 0, EPOCH, EPOCH + MS)
         ranks.append(
             RankProfile(
                 rank, Path(f"r{rank}"), "companions", groups={"tp": (4, 5, 6, 7), "all": tuple(range(8))},
@@ -123,7 +125,7 @@ def test_a_place_in_a_group_is_no_rank():
 
 
 def test_places_that_are_ranks_stay_and_others_are_left_out():
-    call = Call("9", "allReduce", "hcom_allReduce__9_0_1", "0", 0, EPOCH, EPOCH + MS)
+    call = RecordedCall("9", "allReduce", "hcom_allReduce__9_0_1", "0", 0, EPOCH, EPOCH + MS)
     world = [RankProfile(rank, Path("r"), "companions", calls=(call,), seen=(Seen(call.name, 5, 9, False, rank),))
              for rank in (0, 1)]  # fmt: skip
     assert [each.seen[0].peer for each in placed(world)] == [5, 5]

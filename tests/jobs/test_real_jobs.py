@@ -16,7 +16,7 @@ from npu_tui.cli.main import main
 from npu_tui.jobs.blame import excess
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Layout, RankProfile, call_table
+from npu_tui.jobs.model import Layout, RankProfile, RecordedCall, call_table
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.find import find_sources
 from npu_tui.load.load import load
@@ -115,9 +115,9 @@ def test_the_labelled_straggler_works_longer_than_its_stage_in_every_step(real_p
             "optype", "step", "mb_id", "stage", "duration"
         ).iter_rows():
             if not calls:
-                calls.append(Call("", "", "", str(step), None, -1, 0))
+                calls.append(RecordedCall("", "", "", str(step), None, -1, 0))
             time += math.ceil(duration * 1e9)
-            calls.append(Call(f"{stage}", f"{kind} {number}", "", str(step), None, time, time))
+            calls.append(RecordedCall(f"{stage}", f"{kind} {number}", "", str(step), None, time, time))
         ranks.append(RankProfile(int(rank), Path(), "", calls=tuple(calls)))
     sums: dict[tuple[int, str], int] = defaultdict(int)
     layout = Layout(tensor=1, pipeline=4, data=16, world=64)

@@ -9,7 +9,7 @@ from made_jobs import EPOCH, simulated
 
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Layout, RankProfile, StepTime
+from npu_tui.jobs.model import Layout, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.tables import RANKS
 from npu_tui.strings import words
 
@@ -43,17 +43,19 @@ def test_ranks_that_differ_by_chance_are_not_slow():
 
 
 def test_a_rank_as_late_as_one_that_waits_for_a_lost_rank_is_told_by_the_steps():
-    calls: list[list[Call]] = [[] for _ in range(6)]
+    calls: list[list[RecordedCall]] = [[] for _ in range(6)]
     for step in range(6):
         begun = EPOCH + step * 40 * MS
         for rank, own in enumerate(calls):
             since, until = begun + (30 if rank == 4 else 12 + rank % 2) * MS, begun + 31 * MS
             if rank == 5:  # the other rank of its group has no files
                 own.append(
-                    Call("9", "allReduce", f"hcom_allReduce__009_{step}_1", str(step), step, since, since + 17 * MS)
+                    RecordedCall(
+                        "9", "allReduce", f"hcom_allReduce__009_{step}_1", str(step), step, since, since + 17 * MS
+                    )
                 )
                 since += 17 * MS
-            own.append(Call("1", "allReduce", f"hcom_allReduce__001_{step}_1", str(step), step, since, until))
+            own.append(RecordedCall("1", "allReduce", f"hcom_allReduce__001_{step}_1", str(step), step, since, until))
     work = [38 * MS if rank == 4 else 20 * MS for rank in range(6)]
     ranks = [
         RankProfile(

@@ -16,7 +16,7 @@ from written import fields_of
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, RankProfile
+from npu_tui.jobs.model import RankProfile, RecordedCall
 from npu_tui.jobs.opening import job_of, open_job
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -121,7 +121,7 @@ def test_other_step_counts_are_compared_where_they_meet(folder: Path):
 def test_messages_between_stages_are_pairs():
     """Rank 0 sends, rank 1 receives and sends on: who comes late to a message is known, and bounds its clock."""
     draw = simulated(2, lambda *_: 1_000_000)
-    rows: list[list[Call]] = [[], []]
+    rows: list[list[RecordedCall]] = [[], []]
     time = [0, 0]
     for step in range(6):
         for number in range(4):
@@ -130,7 +130,7 @@ def test_messages_between_stages_are_pairs():
             for rank, kind, start in ((0, "send", sends), (1, "receive", receives)):
                 name = f"hcom_{kind}__123_{step * 4 + number}_1"
                 shift = 7 * 10**9 * rank
-                rows[rank].append(Call("123", kind, name, str(step), number, start + shift, end + shift))
+                rows[rank].append(RecordedCall("123", kind, name, str(step), number, start + shift, end + shift))
                 time[rank] = end
     ranks = [replace(profile, calls=tuple(own)) for profile, own in zip(draw.ranks, rows, strict=True)]
     job = Job(Path("job"), ranks)

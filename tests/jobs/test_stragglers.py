@@ -15,7 +15,7 @@ import pytest
 
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Layout, Passes, RankProfile
+from npu_tui.jobs.model import Layout, RankPasses, RankProfile, RecordedCall
 from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_cases import stage_as_others
 
@@ -51,9 +51,9 @@ def _rank(rank: int, table: pl.DataFrame) -> RankProfile:
         way, _, act = kind.partition("-")
         if act in ("send", "recv"):
             lower = stage - ((way == "forward") == (act == "recv"))
-            calls.append(Call(f"{replica} {lower} {way}", act, kind, str(step), None, low, high))
+            calls.append(RecordedCall(f"{replica} {lower} {way}", act, kind, str(step), None, low, high))
     layout = Layout(tensor=4, pipeline=4, data=4, world=64)
-    passes = Passes(start[works], end[works], end[works], backward)
+    passes = RankPasses(start[works], end[works], end[works], backward)
     return RankProfile(rank, Path(), "", calls=tuple(calls), layout=layout, passes=passes)
 
 

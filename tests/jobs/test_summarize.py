@@ -23,7 +23,7 @@ from written import fields_of
 from npu_tui.cli.main import main
 from npu_tui.jobs.model import LinkUse
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.summarize import Outcome, by_dask, in_process, sources_of
+from npu_tui.jobs.summarize import RankOutcome, by_dask, in_process, sources_of
 from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.errors import InputError
 
@@ -256,7 +256,7 @@ def test_a_cluster_without_workers_ends(tmp_path: Path, monkeypatch: pytest.Monk
     class KilledWorker(Exception):  # noqa: N818 - as Dask calls it
         pass
 
-    def killed() -> Outcome:
+    def killed() -> RankOutcome:
         raise KilledWorker
 
     def completed(tasks: list[Any], timeout: float) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from test_job_path import written
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Call, Calls, RankFinding, RankProfile, StepTime
+from npu_tui.jobs.model import RankCalls, RankFinding, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.path import JobOwner, JobPath, job_path
 from npu_tui.jobs.path_tables import JOB_OWNERS
@@ -159,11 +159,11 @@ def test_exposed_communication_in_which_ranks_do_not_wait_for_each_other_is_tran
     ranks = []
     for profile, late in zip(job((30, 31), 0).ranks, (0, 20_000), strict=True):
         calls = [
-            Call("g", "allReduce", f"hcom_allReduce__1_{at}", str(at), at, begun + at * 100 * MS + late,
+            RecordedCall("g", "allReduce", f"hcom_allReduce__1_{at}", str(at), at, begun + at * 100 * MS + late,
                  begun + at * 100 * MS + 30 * MS)
             for at in range(3)
         ]  # fmt: skip
-        ranks.append(replace(profile, calls=Calls.of(calls), groups={"g": (0, 1)}, recorded=begun))
+        ranks.append(replace(profile, calls=RankCalls.of(calls), groups={"g": (0, 1)}, recorded=begun))
     said = words(verdict(Job(Path("job"), ranks), []))
     assert said.startswith("no rank stands out: rank 1 spends 31.00 ms of 100.0 ms a step (31.0%)")
     assert "it waits 0 ns for others: the rest is transfers" in said

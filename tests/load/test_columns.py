@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.load.json_columns import Codes, LinkEnds
+from npu_tui.load.json_columns import LinkEndRows, ValueCodes
 from npu_tui.load.json_events import Event
-from npu_tui.load.json_reader import Columns
+from npu_tui.load.json_reader import EventColumns
 
 PHASES = st.sampled_from(["X", "C", "s", "t", "f", "M", "i", "", "XX", "é", "\0", ",", "f,s"])
 
 
 @given(st.lists(PHASES, max_size=12), st.lists(PHASES, max_size=12))
 def test_every_event_is_counted_under_its_own_phase(first: list[str], second: list[str]) -> None:
-    columns = Columns()
+    columns = EventColumns()
     for offset, phases in ((0, first), (100, second)):
         columns.add(offset, 100, [Event(ph=phase, ts="1.000", dur=2.0, id=1, bp="e") for phase in phases])
     part = columns.take()
@@ -35,9 +35,9 @@ def test_every_event_is_counted_under_its_own_phase(first: list[str], second: li
 
 
 def split(ids: list[Any]) -> tuple[list[int], list[int], dict[str, int], Counter[str]]:
-    texts: Codes[str] = Codes()
+    texts: ValueCodes[str] = ValueCodes()
     skipped: Counter[str] = Counter()
-    ends = LinkEnds(Codes(), Codes(), texts, skipped)
+    ends = LinkEndRows(ValueCodes(), ValueCodes(), texts, skipped)
     ends.add([Event(ph="s", ts="1.000", id=identity) for identity in ids])
     columns = ends.take(np.arange(len(ids)))
     return columns["id"].tolist(), columns["high"].tolist(), texts, skipped

@@ -11,7 +11,7 @@ import pytest
 from measured import profile_at
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.load.companion_schema import Document
+from npu_tui.load.companion_schema import JsonFile
 from npu_tui.load.companions import Companions
 from npu_tui.load.load import load
 
@@ -39,7 +39,7 @@ def test_cells(tmp_path: Path) -> None:
 def test_what_is_missing(tmp_path: Path) -> None:
     found = Companions(tmp_path / "nowhere")
     assert list(found.rows("t.csv", "Name")) == []
-    assert found.communication() == found.matrix() == Document("missing")
+    assert found.communication() == found.matrix() == JsonFile("missing")
     assert found.profiler_info == {}
     assert found.profiler_level is None
 

@@ -18,7 +18,7 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.strings import say
-from npu_tui.trace.scheduling import Scheduling, Spans, State
+from npu_tui.trace.scheduling import OwnedSpans, Scheduling, State
 
 START = 100_000_000_000
 
@@ -30,7 +30,7 @@ def _states(recording: Scheduling, task: int) -> States:
     return _rows(recording.states_of(task), recording, [*State.__members__])
 
 
-def _rows(spans: Spans, recording: Scheduling, names: object) -> States:
+def _rows(spans: OwnedSpans, recording: Scheduling, names: object) -> States:
     start, end = (((times - recording.first) // 1000).tolist() for times in (spans.start, spans.end))
     return list(zip(start, end, [names[kind] for kind in spans.kind.tolist()], spans.other.tolist(), strict=True))
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import matched
 
-from npu_tui.load.layers import Pairs, link_keys, pair_ends
+from npu_tui.load.layers import LinkPairs, link_keys, pair_ends
 
 PHASE = {"s": 0, "t": 1, "f": 2}
 FAR = st.sampled_from([0, 1, 2, 2**61])
 
 
-def pairs_of(ends: list[tuple[int, str]]) -> Pairs:
+def pairs_of(ends: list[tuple[int, str]]) -> LinkPairs:
     key = np.array([key for key, _ in ends], np.int32)
     return pair_ends(key, np.array([PHASE[phase] for _, phase in ends], np.int8))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu_tui.analysis.allocator_replay import Settings, recorded, replay
+from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
 from npu_tui.analysis.free_blocks import free_blocks
 from npu_tui.analysis.snapshot import growth, live_bytes, named_at, nameless, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
@@ -19,7 +19,7 @@ from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile, place_of
 from npu_tui.cli.parser import parser_of
 from npu_tui.load.errors import InputError
-from npu_tui.load.pickle_runs import Run
+from npu_tui.load.pickle_runs import EntryRun
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
@@ -29,7 +29,7 @@ from npu_tui.trace.text import duration_text, exact_text, parse_duration, read_i
 from npu_tui.tui.head import headline
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.memory import memory
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, TabTable
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.margins import find_ticks
 from npu_tui.view.scene import Selected
@@ -111,7 +111,7 @@ def test_runs_of_entries_are_what_pickle_reads(protocol: int, extra: dict[str, A
     entries: list[Any] = []
     in_runs = 0
     for entry in unpickler.load()["device_traces"][0]:
-        if isinstance(entry, Run):
+        if isinstance(entry, EntryRun):
             in_runs += len(entry)
             rows = zip(entry.value.T.tolist(), entry.is_object.T.tolist(), strict=True)
             entries += [
@@ -389,7 +389,7 @@ def test_figures_of_real_snapshots(name: str):
     assert (free.unused, free.largest) == (row.inactive_bytes, row.largest_inactive_bytes)
     # The same program ran with expandable segments and without: each run is what the replay of the other one tells.
     was = recorded(device)
-    other = None if device.is_expandable else replay(device, Settings(expandable=True)).peak
+    other = None if device.is_expandable else replay(device, AllocatorSettings(expandable=True)).peak
     assert [was and was.peak, other] == REPLAYED[name]
 
 
@@ -422,7 +422,7 @@ def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path)
         panel = memory(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
     finally:
         read_in(None)
-    assert isinstance(panel, Table)
+    assert isinstance(panel, TabTable)
     assert [row.values[:5] for row in panel.rows[:3]] == [
         (199 * MB, 199 / 312, 199, "forward", "train.py:7"), (64 * MB, 64 / 312, 1, "main", "train.py:5"),
         (32 * MB, 32 / 312, 1, "step", "train.py:7"),

@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from agent_questions import MOST_CALLS, MOST_TOKENS, ask, questions  # noqa: E402
 
-from npu_tui.mcp.session import Session  # noqa: E402
+from npu_tui.mcp.session import OpenProfiles  # noqa: E402
 
 
 def test_questions_about_fixtures_are_answered_in_few_calls_and_tokens(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_questions_about_fixtures_are_answered_in_few_calls_and_tokens(tmp_path:
     assert len(every) >= 40
     here = [question for question in every if ":" not in question.text and "job" not in question.text]
     here = [question for question in here if question.text != "nothing in nothing"]
-    outcomes = asyncio.run(ask(Session([ROOT / "fixtures"]), here))
+    outcomes = asyncio.run(ask(OpenProfiles([ROOT / "fixtures"]), here))
     assert [row.text for row in outcomes if not row.right] == []
     assert len(outcomes) == 10
     assert max(row.largest for row in outcomes) <= MOST_TOKENS

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from npu_tui.load.companions import companions_of
 from npu_tui.load.find import find_source
 from npu_tui.mcp.server import answered
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.trace.side_file import limited_to, open_regular
 from tests.conftest import ROOT
 
@@ -109,11 +109,11 @@ def test_nothing_outside_is_opened_or_listed(tmp_path_factory, links, inner, rel
     root = job / inner
     if not root.is_dir() or root.resolve() != root:
         root = job
-    session = Session([root], may_record=True)
+    session = OpenProfiles([root], may_record=True)
     for tool, more in CALLS:
         for path in (".", *(["r0"] if root == job else [])):
             with watched(area) as seen:
-                answer = json.dumps(answered(session, Call(), tool, {"path": path, **more})[0])
+                answer = json.dumps(answered(session, ToolCall(), tool, {"path": path, **more})[0])
             beyond = sorted({place for place in seen if not f"{place}/".startswith(f"{root}/")})
             assert not beyond, (tool, path, beyond)
             assert WORD not in answer, tool
@@ -122,9 +122,9 @@ def test_nothing_outside_is_opened_or_listed(tmp_path_factory, links, inner, rel
 def test_what_lies_in_the_root_is_answered_without_what_is_above(tmp_path):
     job = tmp_path / "job"
     shutil.copytree(ROOT / "fixtures/healthy", job)
-    session = Session([job / "ASCEND_PROFILER_OUTPUT"])
+    session = OpenProfiles([job / "ASCEND_PROFILER_OUTPUT"])
     with watched(tmp_path) as seen:
-        assert "error" not in answered(session, Call(), "report", {"path": "."})[0]
+        assert "error" not in answered(session, ToolCall(), "report", {"path": "."})[0]
     assert seen
     with limited_to([job / "ASCEND_PROFILER_OUTPUT"]):
         companions = companions_of(find_source(job / "ASCEND_PROFILER_OUTPUT"))

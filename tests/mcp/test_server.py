@@ -21,7 +21,7 @@ from npu_tui.manual.pages import TOPICS
 from npu_tui.mcp import server, tools
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
-from npu_tui.mcp.session import Call, Session
+from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.trace.once import Cancelled, given_up
 from npu_tui.tui.picture import screen
 from npu_tui.tui.session import make_session
@@ -80,7 +80,7 @@ def test_halves_of_characters_are_replaced_and_whole_ones_are_not() -> None:
 
 
 def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
-    listed = server.listed_tools(Session([FIXTURES]))
+    listed = server.listed_tools(OpenProfiles([FIXTURES]))
     assert [tool.name for tool in listed] == [
         "open", "report", "explain", "tables", "query", "whatif", "compare", "ranks", "log", "screenshot",
         "crop",
@@ -92,7 +92,7 @@ def test_the_list_of_tools_is_small_and_its_schemas_hold() -> None:
 
 
 def test_two_clients_share_what_is_open() -> None:
-    session = Session([FIXTURES])
+    session = OpenProfiles([FIXTURES])
 
     async def run() -> None:
         shared = make_server(session)
@@ -114,7 +114,7 @@ def test_two_clients_share_what_is_open() -> None:
 def test_a_call_that_is_given_up_stops_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = Event(), Event()
 
-    def slow(session: Session, call: Call, given: tools.Explain) -> tools.Answer:
+    def slow(session: OpenProfiles, call: ToolCall, given: tools.Explain) -> tools.Answer:
         call.tell(1, 2)
         begun.set()
         call.given_up.wait(20)
@@ -130,7 +130,7 @@ def test_a_call_that_is_given_up_stops_and_others_go_on(monkeypatch: pytest.Monk
         async def progress(done: float, total: float | None, message: str | None) -> None:
             told.append((done, total))
 
-        async with Client(make_server(Session([FIXTURES]))) as client:
+        async with Client(make_server(OpenProfiles([FIXTURES]))) as client:
             with anyio.move_on_after(30) as scope:
                 async with anyio.create_task_group() as group:
                     group.start_soon(lambda: client.call_tool("explain", {}, progress_callback=progress))
@@ -149,7 +149,7 @@ def test_a_call_that_is_given_up_stops_and_others_go_on(monkeypatch: pytest.Monk
 
 def test_resources_and_prompts() -> None:
     async def run() -> None:
-        async with Client(make_server(Session([FIXTURES]))) as client:
+        async with Client(make_server(OpenProfiles([FIXTURES]))) as client:
             addresses = [str(resource.uri) for resource in (await client.list_resources()).resources]
             assert {f"npu-tui://manual/{topic}" for topic in TOPICS} < set(addresses)
             for address in ("npu-tui://finding/DISPATCH.VERTICAL", "npu-tui://manual/idle", "npu-tui://schema/compare"):
@@ -178,9 +178,9 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 def test_a_report_that_is_given_up_stops_at_its_next_measure() -> None:
-    session, call = Session([FIXTURES]), Call()
+    session, call = OpenProfiles([FIXTURES]), ToolCall()
     given = {"path": "dispatch_bound", "range": "1ms..3ms"}
-    assert "error" not in server.answered(session, Call(), "open", {"path": "dispatch_bound"})[0]
+    assert "error" not in server.answered(session, ToolCall(), "open", {"path": "dispatch_bound"})[0]
 
     def run() -> None:
         given_up.set(call.given_up)
@@ -190,7 +190,7 @@ def test_a_report_that_is_given_up_stops_at_its_next_measure() -> None:
                 server.answered(session, call, tool, arguments)
 
     copy_context().run(run)
-    assert "error" not in server.answered(session, Call(), "report", given)[0]
+    assert "error" not in server.answered(session, ToolCall(), "report", given)[0]
 
 
 def test_a_picture_that_is_given_up_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,15 +19,15 @@ from service_causes import write_service
 
 from npu_tui.mcp.answers import tokens_of
 from npu_tui.mcp.server import make_server
-from npu_tui.mcp.session import Session
+from npu_tui.mcp.session import OpenProfiles
 from npu_tui.output.schemas import report_schema
 from npu_tui.trace.text import duration_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-SESSION = Session([FIXTURES])
+SESSION = OpenProfiles([FIXTURES])
 
 
-def asked(name: str, session: Session = SESSION, **arguments: Any) -> dict[str, Any]:
+def asked(name: str, session: OpenProfiles = SESSION, **arguments: Any) -> dict[str, Any]:
     """The answer of a tool; what an answer always holds is checked."""
 
     async def call() -> Any:
@@ -212,7 +212,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_trace_says_stands_in_data_only(hostile: Path) -> None:
-    session = Session([hostile.parent])
+    session = OpenProfiles([hostile.parent])
     seen = 0
     calls: list[tuple[str, dict[str, Any]]] = [
         ("open", {"path": "."}), ("open", {"path": hostile.name}), ("report", {"path": "#1"}),
@@ -242,14 +242,14 @@ def test_links_do_not_lead_out_of_the_roots(tmp_path: Path) -> None:
     inside = tmp_path / "root" / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     inside.mkdir(parents=True)
     (inside / "trace_view.json").symlink_to(next((FIXTURES / "dispatch_bound").rglob("trace_view.json")))
-    session = Session([tmp_path / "root"])
+    session = OpenProfiles([tmp_path / "root"])
     assert "outside of the folders" in asked("report", session, path="out")["error"]
     assert "a link to a place outside" in asked("report", session, path="rank0_ascend_pt")["error"]
     assert "no path of a file" in asked("report", session, path="a\0b")["error"]
 
 
 def test_only_new_files_within_a_root_are_written(tmp_path: Path) -> None:
-    session = Session([FIXTURES, tmp_path])
+    session = OpenProfiles([FIXTURES, tmp_path])
     made = asked("crop", session, path="dispatch_bound", output=str(tmp_path / "small.json"), range="0..5ms")["data"]
     assert made["slices"] < made["of_slices"]
     small = asked("open", session, path=str(tmp_path / "small.json"))
@@ -264,7 +264,7 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     from shutil import copytree
 
     copytree(FIXTURES / "healthy", tmp_path / "run_ascend_pt")
-    session = Session([tmp_path])
+    session = OpenProfiles([tmp_path])
     before = asked("open", session, path="run_ascend_pt")["data"]["trace"]
     trace = next((tmp_path / "run_ascend_pt").rglob("trace_view.json"))
     trace.write_bytes(next((FIXTURES / "dispatch_bound").rglob("trace_view.json")).read_bytes())
@@ -308,7 +308,7 @@ def test_a_memory_snapshot_is_opened_and_reported(tmp_path: Path) -> None:
         "requested_size": 500, "segment_type": "small", "is_expandable": False, "blocks": [block], "frames": [],
     }  # fmt: skip
     (tmp_path / "snap.pkl").write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[]]}, 4))
-    session = Session([tmp_path])
+    session = OpenProfiles([tmp_path])
     answer = asked("open", session, path="snap.pkl")
     assert answer["data"]["devices"][0]["reserved_end_bytes"] == 2_097_152
     assert answer["data"]["name"] == "#1"
@@ -331,7 +331,7 @@ def test_the_log_of_runs_is_that_of_the_command_line(tmp_path: Path) -> None:
 
     for number, run in enumerate(runs_of()):
         put(tmp_path / "log", run, str(number))
-    session = Session([tmp_path])
+    session = OpenProfiles([tmp_path])
     answer = asked("log", session, path="log")
     (change,) = log_report(Log("log", runs_of(), [], 0)).changes
     assert answer["data"]["changes"][0]["delta_us"] == change.delta_us
@@ -343,6 +343,6 @@ def test_the_log_of_runs_is_that_of_the_command_line(tmp_path: Path) -> None:
 def test_two_services_are_compared(tmp_path: Path) -> None:
     for cause in ("healthy", "scheduler"):
         write_service(tmp_path / cause, cause, 1, 12)
-    found = asked("compare", Session([tmp_path]), base="healthy", new="scheduler")
+    found = asked("compare", OpenProfiles([tmp_path]), base="healthy", new="scheduler")
     assert found["data"]["kind"] == "compare_service"
     assert found["verdict"][0].startswith("Slower: ")

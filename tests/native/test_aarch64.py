@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.load.fast_scanner import Memory
+from npu_tui.load.fast_scanner import ScannerMemory
 from npu_tui.native import columns as csv
 from npu_tui.native import library as libraries
 from npu_tui.native.layout import (
@@ -66,7 +66,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def block_of(data: bytes) -> bytearray:
     """Numbers, tables, columns and ``data`` after its opening bracket as one block; addresses are offsets in it."""
-    memory = Memory(len(data), 8 * len(data))
+    memory = ScannerMemory(len(data), 8 * len(data))
     memory.arrays["buffer"][: len(data)] = np.frombuffer(data, np.uint8)
     for name, value in (("filled", len(data)), ("position", 1), ("cut", 1 << 60), ("chunk_size", 4096)):
         memory.put(name, value)

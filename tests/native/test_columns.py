@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.load import csv_rows
-from npu_tui.load.companion_schema import Column, Kind, Reading, Schema
+from npu_tui.load.companion_schema import FileColumn, Kind, Reading, Schema
 from npu_tui.load.csv_table import read_table
 from npu_tui.native.columns import NO_VALUE, csv_columns
 from npu_tui.native.layout import CSV_DATE, CSV_MILLISECONDS, CSV_REAL, CSV_REQUESTS, CSV_TEXT, CSV_WHOLE
@@ -45,7 +45,7 @@ ODD: dict[Kind, list[str]] = {
     "shapes": [],
     "requests": ['"[{""rid"": ""a"", ""iter"": 0}]"', '"[a, b]"', "x", "\"[{'rid': 5, 'iter': 0, 'type': 1}]\""],
 }
-SCHEMA = Schema("table", tuple(Column(kind, kind, (kind,)) for kind in CELLS), (), only=True)
+SCHEMA = Schema("table", tuple(FileColumn(kind, kind, (kind,)) for kind in CELLS), (), only=True)
 
 
 def told(reading: Reading) -> list[object]:

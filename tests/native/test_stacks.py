@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.native.library import library
-from npu_tui.native.stacks import OWN, Parts, Stretches, innermost, slow_innermost
+from npu_tui.native.stacks import OWN, StackParts, Stretches, innermost, slow_innermost
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled library for this machine")
 
@@ -65,7 +65,7 @@ def given_columns(threads: list[tuple[list[list[Slice]], list[int], bool]]) -> t
 def test_parts_are_those_of_the_twin(threads: list[tuple[list[list[Slice]], list[int], bool]]) -> None:
     columns = given_columns(threads)
     mine, twin = innermost(*columns), slow_innermost(*columns)  # type: ignore[arg-type]
-    for field in Parts.__struct_fields__:
+    for field in StackParts.__struct_fields__:
         one, other = getattr(mine, field), getattr(twin, field)
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist(), field

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from written import fields_of
 
 from npu_tui.cli.main import main
-from npu_tui.jobs.history import Log, OfKind, Run, read_log
+from npu_tui.jobs.history import Log, LoggedRun, OfKind, read_log
 from npu_tui.output.log_document import log_document
 from npu_tui.output.log_report import log_report
 from npu_tui.output.schemas import report_schema
@@ -24,7 +24,7 @@ from tests.jobs.test_history import FIXTURES, made, put
 LEVELS = [(12, 1.0), (8, 1.03)]
 
 
-def runs_of(levels: list[tuple[int, float]] = LEVELS, drift: float = 0.0, changed: int = 12) -> list[Run]:
+def runs_of(levels: list[tuple[int, float]] = LEVELS, drift: float = 0.0, changed: int = 12) -> list[LoggedRun]:
     """Runs whose free time grows, the version of CANN being another one from run ``changed`` on."""
     steps = history(levels, "normal", 0.004, 1, drift).tolist()
     return [
@@ -42,7 +42,7 @@ def runs_of(levels: list[tuple[int, float]] = LEVELS, drift: float = 0.0, change
     ]
 
 
-def put_all(folder: Path, runs: list[Run]) -> list[str]:
+def put_all(folder: Path, runs: list[LoggedRun]) -> list[str]:
     """The words that name a log of ``runs``."""
     for number, run in enumerate(runs):
         put(folder, run, str(number))

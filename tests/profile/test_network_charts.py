@@ -8,7 +8,7 @@ from pathlib import Path
 from measured import profile_at
 
 from npu_tui.profile.scene import network_charts
-from npu_tui.view.curves import Curve, curve_value
+from npu_tui.view.curves import StepCurve, curve_value
 
 _HEAD = "Device_id,Timestamp(us),Bandwidth(MB/s),funcId\n"
 
@@ -24,4 +24,4 @@ def test_each_port_has_a_curve(tmp_path: Path) -> None:
     function = charts[0].function()
     assert function.time.tolist() == [500, 200_500]
     assert function.value.tolist() == [250_000_000, 1_500_000_000]
-    assert curve_value(Curve(function, "network"), 300_000) == "1.5GB/s"
+    assert curve_value(StepCurve(function, "network"), 300_000) == "1.5GB/s"

@@ -17,7 +17,7 @@ from npu_tui.query.query import query
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, TabTable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 START = 1_736_408_883_000_000
@@ -111,7 +111,7 @@ def test_the_traffic_of_cards_and_the_host_is_told(tmp_path: Path):
     )
     assert ports == [[0, 2, 200.0, 300.0, 0.5], [1, 1, 40.0, 40.0, 0.0]]
     shown = summary(Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     told = {str(row.cells[1]): str(row.cells[2]) for row in shown.rows if str(row.cells[0]) == "host"}
     assert told == {
         "roce, port 0": "mean 200.0 MB/s, most 300.0 MB/s   errors up to 0.5%",

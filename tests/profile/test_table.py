@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from npu_tui.profile.table import COLUMNS, Column, Sheet, Span, coded, from_tuples, numbers, table
+from npu_tui.profile.table import COLUMNS, Column, Span, TableSheet, coded, from_tuples, numbers, table
 
 
-def streams(count: int) -> Sheet:
+def streams(count: int) -> TableSheet:
     rows = [(k, 10 * k, 1_234_567 * k if k else None, f"lane\x1b{k}", 1 / 3) for k in range(count)]
     found = from_tuples(rows, "stream calls total lane share")
     return msgspec.structs.replace(found, place=lambda row: [Span(row, row + 1)])
@@ -72,7 +72,7 @@ def test_rows_are_taken_with_their_places_and_what_is_not_there_is_null():
 
 
 def test_null_is_a_code_below_zero_the_missing_number_or_not_a_number():
-    sheet = Sheet(
+    sheet = TableSheet(
         2,
         {
             "name": coded(["a"], np.array([0, -1])),

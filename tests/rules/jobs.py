@@ -18,14 +18,14 @@ from simulator import simulate, simulate_ranks
 from situations import Situation
 from troubled import TROUBLED
 
-from npu_tui.analysis.memory import Memory
+from npu_tui.analysis.memory import MemoryUse
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.build import build_trace
 from npu_tui.load.companion_schema import KERNELS, MEMORY, Reading, Schema
 from npu_tui.load.companions import Companions
 from npu_tui.load.csv_table import read_table
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.profile.companions import Tables, memory_of
+from npu_tui.profile.companions import CompanionTables, memory_of
 from npu_tui.profile.kernels import kernels_of
 from npu_tui.profile.parts import WHOLE_TRACE, Selection
 from npu_tui.profile.profile import Profile
@@ -99,7 +99,7 @@ def facts_of(
     setup: Setup | None = None,
     thresholds: Thresholds | None = None,
     kernels: Sequence[Cells] | None = None,
-    memory: Sequence[Cells] | Memory | None = None,
+    memory: Sequence[Cells] | MemoryUse | None = None,
     **values: object,
 ) -> Facts:
     """The facts of the only device, with other files beside the trace or other thresholds.
@@ -113,13 +113,13 @@ def facts_of(
     if kernels is not None:
         rows = [{"Start Time(us)": f"{10 * (k + 1)}.000", **row} for k, row in enumerate(kernels)]
         values["all_kernels"] = kernels_of(
-            bare, NONE, [], Tables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
+            bare, NONE, [], CompanionTables(_Rows(Path(), schema=KERNELS, listed=rows), bare, NONE, NONE)
         )
-    if isinstance(memory, Memory):
+    if isinstance(memory, MemoryUse):
         values["memory"] = memory
     elif memory is not None:
         rows = [{"Timestamp(us)": f"{k + 1}.000", **row} for k, row in enumerate(memory)]
-        values["memory"] = memory_of(Tables(_Rows(Path(), schema=MEMORY, listed=rows), bare, NONE, NONE))
+        values["memory"] = memory_of(CompanionTables(_Rows(Path(), schema=MEMORY, listed=rows), bare, NONE, NONE))
     for name, value in values.items():
         changed[name] = value if name == "replay_of" else lambda value=value: value
     return Facts(device, structs.replace(found.inputs, **changed))

@@ -22,8 +22,8 @@ from written import fields_of
 import npu_tui
 from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
+from npu_tui.compare.comparison import ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
 from npu_tui.profile.parts import Selection
@@ -315,7 +315,7 @@ def test_steps_are_compared_with_their_kind(tmp_path: Path) -> None:
     base = served((9, 9, *[4] * 12, 9, 9, 9), eager=(9,), launch=200).profile(tmp_path)
     (tmp_path / "new").mkdir()
     new = served((9, 9, *[4] * 12), eager=(9,), launch=200, kernel=25).profile(tmp_path / "new")
-    compared = Comparison(Side(base), Side(new))
+    compared = ProfileComparison(MeasuredSide(base), MeasuredSide(new))
     works = [Counter(window.work for window in side.windows) for side in compared.sides]
     assert works[0] == works[1] == {("decode", 4): 11, ("decode", 16): 1}
     left = [(window.work, why) for window, why in compared.base.sample.left_out]
@@ -346,9 +346,9 @@ def test_steps_that_graphs_tell_are_compared(tmp_path: Path) -> None:
     """Prefills between the graphs of one side are steps of their own, and longer ones than its decodes."""
     engine = Engine(steps=14, layers=2, launch=60.0, names="none", requests=lambda step: 6 if step % 5 else 0)
     longer = replace(engine, matmul=50.0, requests=lambda step: 6 * (step > 0))
-    sides = [Side(recorded(one, tmp_path / name)) for name, one in {"base": engine, "new": longer}.items()]
+    sides = [MeasuredSide(recorded(one, tmp_path / name)) for name, one in {"base": engine, "new": longer}.items()]
     assert [side.profile.engine.basis for side in sides] == ["graphs", "graphs"]
-    compared = Comparison(*sides)
+    compared = ProfileComparison(*sides)
     walls = [np.median([step.span for step in side.profile.engine.steps if step.graphs]) for side in sides]
     assert compared.step.verdict == "slower"
     assert compared.step.delta == pytest.approx(walls[1] - walls[0], rel=0.1)

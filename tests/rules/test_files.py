@@ -14,7 +14,7 @@ from troubled import TROUBLED
 
 from npu_tui.analysis.collectives import Preprocessing, Transfer
 from npu_tui.analysis.kernels import Coded, grouped_flops, product_flops
-from npu_tui.analysis.memory import NEVER, Allocations, Memory, memory_curve
+from npu_tui.analysis.memory import NEVER, Allocations, MemoryUse, memory_curve
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.inputs import Setup, length_of
 from npu_tui.rules.ladder import scale_of
@@ -266,11 +266,11 @@ def test_preprocessing() -> None:
     assert not facts_of(job("healthy")).has("preprocess")
 
 
-def memory_at_step_ends(held: list[int], reserved: list[int]) -> Memory:
+def memory_at_step_ends(held: list[int], reserved: list[int]) -> MemoryUse:
     facts = facts_of(job("healthy"))
     ends = [int(facts.trace.slices.end[each.item]) for each in facts.steps]
     time = np.array(ends[: len(held)], np.int64) - 10
-    return Memory(
+    return MemoryUse(
         (
             memory_curve("PTA", "allocated", time, np.array(held, np.int64) * MB),
             memory_curve("PTA", "reserved", time, np.array(reserved, np.int64) * MB),
@@ -314,7 +314,7 @@ def test_an_activation_in_place_saves_the_memory_of_its_results_and_no_time() ->
     begin = int(found.trace.slices.start[found.steps[0].item]) + 1
     made = Coded(["aten::relu", "aten::add"], np.array([0, 0, 1]))
     times = np.full(3, begin, np.int64)
-    memory = Memory((), Allocations(made, np.array([3 * MB, 5 * MB, 7 * MB]), times, times + 10), ())
+    memory = MemoryUse((), Allocations(made, np.array([3 * MB, 5 * MB, 7 * MB]), times, times + 10), ())
     draft = check("OP.AFFINITY_API", facts_of(found, memory=memory))
     assert isinstance(draft, Draft)
     assert "in place" in words(draft.title)

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.rules.inputs import length_of, together
-from npu_tui.rules.ladder import Candidate, Rung, Scale, _ladder
+from npu_tui.rules.ladder import FiredRule, Rung, Scale, _ladder
 from npu_tui.rules.rule import Draft, Reach, Rule
 
 
-def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> Candidate:
+def candidate(name: str, *spans: tuple[int, int], reach: Reach = "place") -> FiredRule:
     low, high = np.array(spans, np.int64).reshape(-1, 2).T
     rule = Rule(name, cls="dispatch", inputs=(), check=lambda facts: None, sources=(), reach=reach)
-    return Candidate(rule, Draft("high", name, name, removes=(low, high)))
+    return FiredRule(rule, Draft("high", name, name, removes=(low, high)))
 
 
-def order(*candidates: Candidate) -> list[tuple[str, int | None, str | None]]:
+def order(*candidates: FiredRule) -> list[tuple[str, int | None, str | None]]:
     rungs = _ladder(list(candidates), Scale(), 1)
     return [(rung.candidate.rule.id, rung.gain, " ".join(rung.part_of) if rung.part_of else None) for rung in rungs]
 

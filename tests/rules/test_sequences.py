@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from npu_tui.rules import sequences
-from npu_tui.rules.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, Run
+from npu_tui.rules.sequences import ATEN, BETWEEN_ATEN, BETWEEN_KERNELS, KERNEL, FusedSequence
 
 
 class Match(NamedTuple):
     """Where ``run`` stands: the members [``first``, ``last``)."""
 
-    run: Run
+    run: FusedSequence
     first: int
     last: int
 
 
-def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) -> list[Match]:
+def matches(words: Sequence[str], runs: Sequence[FusedSequence], between: frozenset[str]) -> list[Match]:
     names = ["of no member", *sorted(words)]  # a name may stand there twice
     code = np.array([names.index(word) + k % words.count(word) for k, word in enumerate(words)], np.int64)
     found = sequences.matches(names, code, runs, between)
@@ -28,12 +28,12 @@ def matches(words: Sequence[str], runs: Sequence[Run], between: frozenset[str]) 
     return [Match(found.runs[run], first, last) for run, first, last in zip(*columns, strict=True)]
 
 
-def found(words: str, runs: tuple[Run, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:
+def found(words: str, runs: tuple[FusedSequence, ...] = KERNEL, between: frozenset[str] = BETWEEN_KERNELS) -> list[str]:
     return [match.run.api for match in matches(words.split(), runs, between)]
 
 
 def spans(words: str, members: str) -> list[tuple[int, int]]:
-    run = Run(members, "x")
+    run = FusedSequence(members, "x")
     return [(match.first, match.last) for match in matches(words.split(), (run,), BETWEEN_KERNELS)]
 
 
@@ -69,7 +69,7 @@ def test_a_name_is_whole() -> None:
 
 
 def test_the_longer_run_counts() -> None:
-    longer, shorter = Run("MatMul Add Relu", "long", "t"), Run("MatMul Add", "short", "t")
+    longer, shorter = FusedSequence("MatMul Add Relu", "long", "t"), FusedSequence("MatMul Add", "short", "t")
     assert [match.run.api for match in matches(["MatMul", "Add", "Relu"], (shorter, longer), frozenset())] == ["long"]
 
 
@@ -141,13 +141,13 @@ def test_no_masked_softmax_before_the_mask() -> None:
 
 
 def test_of_runs_that_share_members_the_longest_counts_then_the_earliest() -> None:
-    pair, three = Run("A|B|C B|C|D", "pair"), Run("B C D", "three")
+    pair, three = FusedSequence("A|B|C B|C|D", "pair"), FusedSequence("B C D", "three")
     found = [(each.run.api, each.first) for each in matches(["A", "B", "C", "D", "A", "B"], (pair, three), frozenset())]
     assert found == [("three", 1), ("pair", 4)]
-    triple = Run("C A B", "C A B")
+    triple = FusedSequence("C A B", "C A B")
     found = [
         (each.run.api, each.first)
-        for each in matches(["A", "B", "C", "A", "B"], (triple, Run("A B C", "A B C", "x")), frozenset())
+        for each in matches(["A", "B", "C", "A", "B"], (triple, FusedSequence("A B C", "A B C", "x")), frozenset())
     ]
     assert found == [("A B C", 0)]
 

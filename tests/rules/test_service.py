@@ -30,7 +30,7 @@ from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import Cause, ServiceFacts
 from npu_tui.rules.service_verdict import judge
 from npu_tui.strings import words
-from npu_tui.trace.service import Spans
+from npu_tui.trace.service import EngineRanges
 
 SILENT = ["healthy", "idle"]
 NAMED = ["kv a block more", "kv some kept", "wait", "transfer", "stalls", "late output"]
@@ -168,11 +168,11 @@ def test_a_request_that_only_a_range_names(tmp_path: Path) -> None:
     write_service(tmp_path / "out", "healthy", 1, 5)
     service = read_service(tmp_path / "out")
 
-    def spans() -> Spans:
+    def spans() -> EngineRanges:
         service.rids.append("late")
         service.texts.append("Enqueue")
         moment, code = np.array([service.batches.start[-1]]), np.array([len(service.texts) - 1], np.int32)
-        return Spans(code, moment, moment, code, code, np.array([5], np.int32))
+        return EngineRanges(code, moment, moment, code, code, np.array([5], np.int32))
 
     service.read_spans = spans
     found = timeline(service).latencies

@@ -26,7 +26,7 @@ from npu_tui.analysis.service_cost import slower_since
 from npu_tui.analysis.service_latency import surcharges, timeline
 from npu_tui.analysis.service_replay import with_engines
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
 from npu_tui.profile.latency_tables import LATENCY
@@ -318,7 +318,7 @@ def test_a_stall_is_no_surcharge(tmp_path: Path) -> None:
     assert checks["SERVICE.MIX"] is None
 
 
-def _scaled(found: Timeline, growth: np.ndarray) -> Timeline:
+def _scaled(found: ServiceTimeline, growth: np.ndarray) -> ServiceTimeline:
     extra = (found.steps.cycle[:, Cycle.forward] * (growth - 1)).astype(np.int64)
     found.steps.cycle[:, Cycle.forward] += extra
     return found

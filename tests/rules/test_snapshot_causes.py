@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.analysis.allocator_replay import Settings, recorded, replay
+from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
 from npu_tui.analysis.snapshot import held_in
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import MemoryReport, memory_report
@@ -35,7 +35,7 @@ def test_what_a_setting_would_gain_is_told_where_a_replay_of_the_run_reserves_wh
     snapshot = load_snapshot(path)
     report = memory_report(snapshot)
     finding = report.findings[0]
-    was, now = recorded(snapshot.devices[0]), replay(snapshot.devices[0], Settings(expandable=True))
+    was, now = recorded(snapshot.devices[0]), replay(snapshot.devices[0], AllocatorSettings(expandable=True))
     assert was is not None
     assert was.peak == report.devices[0].peak_reserved_bytes  # the simulator knows nothing of the replay
     assert (finding.id, finding.gain_bytes) == ("SNAPSHOT.PIECES", was.peak - now.peak)

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.text import Text
 from written import fields_of
 
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
+from npu_tui.compare.comparison import ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import Opening
@@ -49,7 +49,7 @@ from npu_tui.tui.tabs.findings import changes, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
 from npu_tui.tui.tabs.memory import memory
 from npu_tui.tui.tabs.range import range_table
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, TabTable
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, StripCount, draw_strip
 from npu_tui.view.palette import Ink
@@ -200,7 +200,7 @@ def test_the_strip_counts_lines_where_the_headline_counts_launches(shown: Shown)
 
 def test_the_range_of_everything_is_the_report(shown: Shown) -> None:
     content, told = range_table(shown.looked_at()), shown.report["overlap"]
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         return
     for device in shown.devices:
         lost = [
@@ -223,7 +223,7 @@ def test_the_range_of_everything_is_the_report(shown: Shown) -> None:
 def test_code_lines_add_up_to_the_lost_time(shown: Shown) -> None:
     content = lines(shown.looked_at())
     lost = sum(device["lost_us"] for device in shown.devices)
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         assert lost < 0.001
         return
     assert any(say("lines.total", lost=time) in content.note for time in times(lost))
@@ -251,14 +251,14 @@ def test_details_tell_one_loss_of_a_launch(shown: Shown) -> None:
 
 def test_bubbles_add_up_to_free(shown: Shown) -> None:
     content, told = bubbles(shown.looked_at()), shown.report["overlap"]
-    if isinstance(content, Table) and len(shown.profile.overlaps) == 1:
+    if isinstance(content, TabTable) and len(shown.profile.overlaps) == 1:
         assert tells(content.note, told["free_us"])
         assert tells(content.note, told["free_host_late_us"] or 0)
 
 
 def test_operators_are_those_of_the_report(shown: Shown) -> None:
     content, told = operators(shown.looked_at()), shown.report["operators"]
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         assert not told
         return
     count, total = f"{sum(each['count'] for each in told):,}", sum(each["total_us"] for each in told)
@@ -267,7 +267,7 @@ def test_operators_are_those_of_the_report(shown: Shown) -> None:
 
 def test_collectives_are_those_of_the_report(shown: Shown) -> None:
     content, told = communication(shown.looked_at()), shown.report["communication"]
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         assert not told
         return
     assert len(content.rows) == len(told)
@@ -276,7 +276,7 @@ def test_collectives_are_those_of_the_report(shown: Shown) -> None:
 
 def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
     content, told = findings(shown.looked_at()), shown.report["findings"]
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         assert not told
         return
     for number, (row, each) in enumerate(zip(content.rows, told, strict=True), 1):
@@ -325,7 +325,7 @@ def test_a_time_with_a_share_in_the_verdict_stands_in_its_finding_too(shown: Sho
 
 def test_the_parts_of_a_collective_add_up_to_its_elapsed_time(shown: Shown) -> None:
     content = communication(shown.looked_at())
-    if not isinstance(content, Table):
+    if not isinstance(content, TabTable):
         return
     headings = ("elapsed", "wait", "transit", "idle")
     if say("column.wait") not in content.headings:
@@ -352,7 +352,7 @@ def _screen_and_report_agree(view: Overview) -> None:
     said = fields_of(json_bytes(job_report(view.job)))
     assert said["verdict"][0] in " ".join(line.plain for line in JobHead.verdict_lines(view, 120, False))
     ranks, rows = job_table(view, "job_ranks"), {row["rank"]: row for row in said["rank_table"]}
-    assert isinstance(ranks, Table)
+    assert isinstance(ranks, TabTable)
     headings = {field.column.id: field.heading for field in RANKS.panel}
     for row in ranks.rows:
         told = dict(zip(ranks.headings, row.values, strict=True))
@@ -378,7 +378,7 @@ def _opened(name: str) -> Profile:
     "names", [("healthy", "dispatch_bound"), ("text/level1/rank0_ascend_pt", "text/level1/rank1_ascend_pt")], ids=str
 )
 def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[str, str]) -> None:
-    session = compared_session(lambda both: Comparison(*map(Side, both)), [*map(_opened, names)])
+    session = compared_session(lambda both: ProfileComparison(*map(MeasuredSide, both)), [*map(_opened, names)])
     picture = session.picture
     assert picture is not None
     said, head = fields_of(json_bytes(compared(picture.comparison, single=False))), ComparedHead(picture)
@@ -388,7 +388,7 @@ def test_the_screen_of_a_comparison_has_the_figures_of_its_report(names: tuple[s
     assert all(change_text(part["delta_us"] * 1000) in parts for part in said["parts"] if part["delta_us"])
     looked_at = Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0)
     content = changes(looked_at)
-    assert isinstance(content, Table)
+    assert isinstance(content, TabTable)
     assert all(change.id in row.told() for row, change in zip(content.rows, picture.changes, strict=False) if row.told)
     shown = [row.values[1] for row in content.rows if row.values[0] is not None and row.values[1] is not None]
     told = [each["delta_us"] * 1000 for each in said["findings"] if each["delta_us"] is not None]
@@ -410,7 +410,7 @@ def test_the_tab_of_memory_has_the_verdict_and_the_peak_of_the_report() -> None:
     assert [words(line) for line in profile.findings.verdict] == list(said.verdict)
     shown = memory(Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
     [device] = fields_of(json_bytes(said.data))["devices"]
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     assert memory_text(device["peak_requested_bytes"]) in shown.note
 
 

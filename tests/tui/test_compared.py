@@ -10,8 +10,8 @@ import pytest
 from driving import opened
 from test_golden import compare
 
-from npu_tui.compare.comparison import Comparison
-from npu_tui.compare.measured import Side
+from npu_tui.compare.comparison import ProfileComparison
+from npu_tui.compare.measured import MeasuredSide
 from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.tui.ranks import compared_session
@@ -38,7 +38,7 @@ def profiles() -> list[Profile]:
 
 @pytest.fixture
 def session(profiles: list[Profile]) -> Session:
-    return compared_session(lambda both: Comparison(*map(Side, both)), profiles)
+    return compared_session(lambda both: ProfileComparison(*map(MeasuredSide, both)), profiles)
 
 
 @pytest.mark.parametrize(("size", "views"), WALKS, ids=str)
@@ -154,6 +154,6 @@ def test_a_scene_of_one_side_twice_has_no_marks(profiles):
     assert twice.picture.changes == []
 
 
-def _same(profile: Profile, both: object) -> Comparison:
+def _same(profile: Profile, both: object) -> ProfileComparison:
     del both
-    return Comparison(Side(profile), Side(profile))
+    return ProfileComparison(MeasuredSide(profile), MeasuredSide(profile))

@@ -10,7 +10,7 @@ from driving import opened
 from measured import profile_of, session_of
 
 from npu_tui.load.load import load
-from npu_tui.view.curves import Curve
+from npu_tui.view.curves import StepCurve
 from npu_tui.view.viewport import Viewport
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ async def test_computed_lanes_are_drawn_as_long_as_those_of_the_file(bare: Path)
     for name, (start, end) in zip(
         charts, (lanes.computing, lanes.communication, lanes.not_overlapped, lanes.free), strict=True
     ):
-        curve = Curve(charts[name].function(), "share")
+        curve = StepCurve(charts[name].function(), "share")
         whole = Viewport.around(0, session.scene.end, 1000)
         drawn = curve.shares(whole).sum() / 1000 * whole.span / whole.width
         assert drawn == pytest.approx(int((end - start).sum()), rel=0.05), name

@@ -17,7 +17,7 @@ from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.ranks import ranks_session
 from npu_tui.view.grid import Grid
 from npu_tui.view.palette import PALETTES, Ink, Palette
-from npu_tui.view.passes import DrawnBar, DrawnStage, PassesPicture, bar_room, draw_passes
+from npu_tui.view.passes import DrawnStage, PassBar, PassesPicture, bar_room, draw_passes
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_the_selected_pass_is_seen_in_every_palette(palette: Palette, fill: str,
     """It keeps its fill: no cell of it has the colour of the ground, and brackets mark it."""
 
     def drawn(chosen: bool) -> Grid:
-        stage = DrawnStage("stage 0", (DrawnBar(2, 2 + cells, fill, "0", chosen),), "")
+        stage = DrawnStage("stage 0", (PassBar(2, 2 + cells, fill, "0", chosen),), "")
         grid = Grid.blank(4, 40, Ink.TEXT, Ink.LANE)
         draw_passes(PassesPicture("passes", (stage,), 1, (("", "bubble"),)), grid)
         return grid

@@ -20,7 +20,7 @@ from npu_tui.tui.tabs.device import communication
 from npu_tui.tui.tabs.lines import calls
 from npu_tui.tui.tabs.memory import curve_picture, memory
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Stretch, Table
+from npu_tui.tui.tabs.table import Context, Stretch, TabTable
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
@@ -71,7 +71,7 @@ def test_rows_of_the_tab_have_the_curve_beside_them(tmp_path: Path):
     modules = [f"HCCL,{start + 50},200,NPU:0", f"RUNTIME,{start + 60},50,NPU:0"]
     (output / "npu_module_mem.csv").write_text("\n".join([header, *modules]) + "\n", encoding="utf-8")
     shown = memory(looked_at(output.parent))
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     aside = shown.rows[0].aside
     assert aside is not None
     lines = aside(60, 8).plain.split("\n")
@@ -79,7 +79,7 @@ def test_rows_of_the_tab_have_the_curve_beside_them(tmp_path: Path):
     assert len(lines) == 8
     assert "▲" in lines[-1]
     components = memory(looked_at(output.parent, 3))
-    assert isinstance(components, Table)
+    assert isinstance(components, TabTable)
     assert [row.values[1] for row in components.rows] == ["HCCL", "RUNTIME"]
     pictures = [row.aside(60, 8).plain.split("\n")[0] for row in components.rows if row.aside is not None]
     assert pictures == ["█ HCCL  ≤ 200.0 MiB", "█ RUNTIME  ≤ 50.0 MiB"]
@@ -105,7 +105,7 @@ def test_a_snapshot_without_times_beside_a_profile_has_the_same_views_in_events(
     output = beside(tmp_path)
     (output / "snapshot.pkl").write_bytes(pickle.dumps(snapshot_of(None)))
     held = memory(looked_at(output.parent))
-    assert isinstance(held, Table)
+    assert isinstance(held, TabTable)
     assert held.note.startswith("peak allocated 5.0 MiB at event 14   reserved 16.0 MiB at event 0")
     assert "the snapshot has no times" in held.note
     assert [(row.values[0], row.values[4], len(row.places)) for row in held.rows] == [
@@ -118,7 +118,7 @@ def test_a_snapshot_without_times_beside_a_profile_has_the_same_views_in_events(
     assert axis.startswith("event 0")
     assert axis.count("╷") + axis.count("▲") == 5  # a mark for a step, one of them under the peak or the words
     grown = memory(looked_at(output.parent, 2))
-    assert isinstance(grown, Table)
+    assert isinstance(grown, TabTable)
     assert "5 steps, by allocations that recur" in grown.note
     assert [row.values[:5] for row in grown.rows] == [(4 << 20, 4, 5 << 20, 5, "train.py:9")]
 
@@ -130,7 +130,7 @@ def test_a_snapshot_with_times_beside_a_profile_lies_on_its_timeline(tmp_path: P
     begun = start - profile.trace.start_ns
     (output.parent / "memory.pickle").write_bytes(pickle.dumps(snapshot_of(start)))
     held = memory(looked_at(output.parent))
-    assert isinstance(held, Table)
+    assert isinstance(held, TabTable)
     assert "the snapshot has no times" not in held.note
     assert next(place.start for place in held.rows[0].places if isinstance(place, Stretch)) == begun + 700_000
     curve = profile_at(output.parent).memory.curve("allocated")
@@ -154,7 +154,7 @@ def test_each_device_of_a_snapshot_has_its_turn(tmp_path: Path):
     (tmp_path / "snapshot.pkl").write_bytes(pickle.dumps(content))
     session = make_session([profile_at(tmp_path / "snapshot.pkl")])
     views = [memory(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0, turn)) for turn in (0, 3, 4)]
-    tables = [view for view in views if isinstance(view, Table)]
+    tables = [view for view in views if isinstance(view, TabTable)]
     assert [table.note.split("   ")[0] for table in tables if "Device" in table.note] == ["Device 0", "Device 3"]
     assert tables[1].again.endswith("snapshot, at the peak, Device 3")
     assert [row.values[0] for row in tables[2].rows] == [2 << 20]
@@ -184,7 +184,7 @@ def test_of_several_snapshots_that_of_the_process_then_that_of_the_time_is_taken
     assert Path(taken.snapshot.path).name == "a.pkl"
     (profile / names[0]).rename(profile / "oom_snapshot_4711_20250101000000.pickle")
     shown = memory(looked_at(profile))
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     assert "snapshot oom_snapshot_4711_20250101000000.pickle, not " in shown.note
 
 
@@ -198,7 +198,7 @@ def test_calls_of_the_runtime_of_a_device_that_is_no_npu_of_cann():
     """PyTorch's own profiler records them between the operations of the host: where CANN has lanes of its own."""
     now = looked_at(FIXTURES / "kineto")
     trace, shown = now.profile.trace, calls(now)
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     made = np.count_nonzero(trace.slices.category == trace.categories.index("privateuse1_runtime"))
     assert shown.note.startswith(f"{made} calls of the runtime")
     assert sum(row.count for row in report(now.profile).apis) == made
@@ -211,6 +211,6 @@ def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):
     info = {"DeviceInfo": [{"id": 3, "ai_core_num": 24, "aiv_num": 48, "aic_frequency": "1800"}], "drvVersion": 467732}
     (device / "info.json.3").write_text(json.dumps({**info, "hostname": "node-7"}), encoding="utf-8")
     shown = summary(looked_at(output.parent))
-    assert isinstance(shown, Table)
+    assert isinstance(shown, TabTable)
     rows = {str(row.cells[1]): str(row.cells[2]) for row in shown.rows if str(row.cells[0]) == "device"}
     assert rows == {"cores": "24 AI cores   48 vector cores   1800 MHz", "driver": "467732", "host": "node-7"}

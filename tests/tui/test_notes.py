@@ -19,7 +19,7 @@ from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.shell import command_here, quoted
-from npu_tui.tui.tabs.table import Table
+from npu_tui.tui.tabs.table import TabTable
 from npu_tui.tui.terminal.terminal import to_tmux
 from npu_tui.view.start import NO_TAB
 
@@ -142,7 +142,7 @@ async def test_no_more_is_copied_than_terminals_take(session):
         await driver.press("8")
         await driver.settle()
         await driver.run("copy_text")
-        assert isinstance(driver.panel.content, Table)
+        assert isinstance(driver.panel.content, TabTable)
         rows = len(driver.panel.content.rows)
         size = len(driver.app.clipboard.encode())
         if size > 70_000:

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from npu_tui.tui.tabs.table import Order, Row, Table, arranged, numeric, sortable
+from npu_tui.tui.tabs.table import Order, TabRow, TabTable, arranged, numeric, sortable
 
 ROWS = [
-    Row(("3 ms", "b"), values=(3, "b")),
-    Row(("20 ms", "a"), values=(20, "a")),
-    Row(("", "C"), values=(None, "C")),
-    Row(("100 µs", "d"), values=(0.1, "d")),
+    TabRow(("3 ms", "b"), values=(3, "b")),
+    TabRow(("20 ms", "a"), values=(20, "a")),
+    TabRow(("", "C"), values=(None, "C")),
+    TabRow(("100 µs", "d"), values=(0.1, "d")),
 ]
-TABLE = Table(("time", "name"), ROWS, "note", at=1)
+TABLE = TabTable(("time", "name"), ROWS, "note", at=1)
 
 
-def names(table: Table) -> list[object]:
+def names(table: TabTable) -> list[object]:
     return [row.cells[1] for row in table.rows]
 
 
@@ -47,7 +47,7 @@ def test_a_filter_reads_all_cells_and_the_cursor_follows_its_row() -> None:
 
 
 def test_without_values_there_is_nothing_to_sort_by() -> None:
-    plain = Table(("name",), [Row(("b",)), Row(("a",))])
+    plain = TabTable(("name",), [TabRow(("b",)), TabRow(("a",))])
     assert not sortable(plain)
     assert Order().beside(plain, 1) == Order()
     assert arranged(plain, Order(column=0)).headings == ("name",)
@@ -55,9 +55,9 @@ def test_without_values_there_is_nothing_to_sort_by() -> None:
 
 def test_columns_of_numbers_are_those_that_show_some() -> None:
     rows = [
-        Row(("HIGH", "12 ms", "a", "", "7"), (), (0, 12, "a", None, 7)),
-        Row(("LOW", "", "b", "", "many"), (), (2, None, "b", None, "many")),
-        Row(("LOW", "nothing", "c", "", "1"), (), (2, 0, "c", None, 1)),
+        TabRow(("HIGH", "12 ms", "a", "", "7"), (), (0, 12, "a", None, 7)),
+        TabRow(("LOW", "", "b", "", "many"), (), (2, None, "b", None, "many")),
+        TabRow(("LOW", "nothing", "c", "", "1"), (), (2, 0, "c", None, 1)),
     ]
-    assert numeric(Table(("class", "time", "name", "unknown", "mixed"), rows)) == {1}
-    assert numeric(Table(("time",), [Row(("1 ms",))])) == frozenset()
+    assert numeric(TabTable(("class", "time", "name", "unknown", "mixed"), rows)) == {1}
+    assert numeric(TabTable(("time",), [TabRow(("1 ms",))])) == frozenset()

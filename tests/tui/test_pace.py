@@ -8,7 +8,7 @@ from textual import events
 from textual.drivers.headless_driver import HeadlessDriver
 
 from npu_tui.tui import timeline
-from npu_tui.tui.terminal.frames import QUESTION, Pace
+from npu_tui.tui.terminal.frames import QUESTION, FramePace
 
 
 class Clock:
@@ -24,9 +24,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def answered(clock: Clock, latency: float) -> Pace:
+def answered(clock: Clock, latency: float) -> FramePace:
     """A pace that knows a terminal of ``latency`` seconds."""
-    pace = Pace(clock)
+    pace = FramePace(clock)
     pace.question()
     clock.now += latency
     pace.answer()
@@ -34,7 +34,7 @@ def answered(clock: Clock, latency: float) -> Pace:
 
 
 def test_before_the_first_answer_frames_go_out_freely(clock: Clock) -> None:
-    pace = Pace(clock)
+    pace = FramePace(clock)
     assert [pace.question() for _ in range(3)] == [QUESTION] * 3
     assert pace.wait() == 0
 
@@ -69,7 +69,7 @@ def test_the_least_time_of_an_answer_counts_as_latency(clock: Clock) -> None:
 
 
 def test_a_terminal_that_never_answers_is_asked_no_more(clock: Clock) -> None:
-    pace = Pace(clock)
+    pace = FramePace(clock)
     pace.question()
     clock.now += 1.1
     assert pace.wait() == 0
@@ -93,7 +93,7 @@ def test_one_lost_answer_does_not_stop_the_asking_but_three_in_a_row_do(clock: C
 
 
 def test_answers_nobody_asked_for_are_ignored(clock: Clock) -> None:
-    pace = Pace(clock)
+    pace = FramePace(clock)
     pace.answer()
     for _ in range(5):
         assert pace.wait() == 0
@@ -102,7 +102,7 @@ def test_answers_nobody_asked_for_are_ignored(clock: Clock) -> None:
 
 
 def test_an_answer_after_its_question_was_given_up_is_ignored(clock: Clock) -> None:
-    pace = Pace(clock)
+    pace = FramePace(clock)
     pace.question()
     clock.now += 1.2
     assert pace.wait() == 0
@@ -129,7 +129,7 @@ async def answer(driver: Driver) -> None:
 
 async def test_what_is_pressed_while_the_terminal_is_busy_is_one_picture(session, clock, monkeypatch) -> None:
     monkeypatch.setattr(HeadlessDriver, "is_headless", False)  # else nothing is written
-    monkeypatch.setattr(timeline, "Pace", lambda: Pace(clock))
+    monkeypatch.setattr(timeline, "FramePace", lambda: FramePace(clock))
     async with opened(session) as driver:
         pace = driver.timeline.pace
         clock.now += 0.001

@@ -12,7 +12,7 @@ from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.keymap import use_keys
-from npu_tui.tui.picker import Choice, PickerScreen, columns, foot_lines, head_line, row_line, title_line
+from npu_tui.tui.picker import PickerChoice, PickerScreen, columns, foot_lines, head_line, row_line, title_line
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from tests.tui.driving import Driver
@@ -31,7 +31,7 @@ def folder(tmp_path) -> Path:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_lines_fit(folder, width, language):
     with speaking(language):
-        choice = Choice(folder, nearby(folder), is_whole=True)
+        choice = PickerChoice(folder, nearby(folder), is_whole=True)
         choice.told = {each.path: Verdict(each.path, "DISPATCH: 下发 " * 20) for each in choice.listed}
         choice.wanted = "r"
         shown = choice.shown()
@@ -45,7 +45,7 @@ def test_lines_fit(folder, width, language):
 
 
 def test_ranks_of_a_large_job_are_folded(folder):
-    choice = Choice(folder, nearby(folder))
+    choice = PickerChoice(folder, nearby(folder))
     job = next(each for each in choice.listed if each.is_job)
     assert len(choice.shown()) == 4
     choice.turned.add(job.path)
@@ -125,7 +125,7 @@ async def test_keys_of_ones_own_hold_in_the_list_and_what_cannot_be_opened_is_sa
 
 def test_a_tree_of_too_many_folders_is_told(folder, monkeypatch):
     monkeypatch.setattr("npu_tui.load.find.MOST_FOLDERS", 1)
-    choice = Choice(folder, is_whole=True)
+    choice = PickerChoice(folder, is_whole=True)
     found = list(sources_below(folder, lambda: setattr(choice, "is_cut", True)))
     assert len(found) == 1
     assert "only the first 1,000 folders were searched" in head_line(choice, 118).plain

@@ -9,11 +9,11 @@ import threading
 
 import pytest
 
-from npu_tui.tui.app import Beside
+from npu_tui.tui.app import BackgroundThreads
 
 
 def test_the_event_loop_ends_while_a_thread_works():
-    beside, begun, goes_on, results = Beside(), threading.Event(), threading.Event(), []
+    beside, begun, goes_on, results = BackgroundThreads(), threading.Event(), threading.Event(), []
 
     def work() -> None:
         begun.set()
@@ -32,7 +32,7 @@ def test_the_event_loop_ends_while_a_thread_works():
 
 
 async def test_what_is_done_is_not_busy():
-    beside = Beside()
+    beside = BackgroundThreads()
     assert beside.submit(int, "7").result(20) == 7
     beside.shutdown()
     assert not beside.is_busy
@@ -51,7 +51,7 @@ def test_what_computes_gives_way_and_so_does_what_it_starts():
         other.join()
         found.append(priority())
 
-    before, beside = priority(), Beside()
+    before, beside = priority(), BackgroundThreads()
     beside.submit(work).result(20)
     beside.shutdown()
     assert found == [min(before + 10, 19)] * 2

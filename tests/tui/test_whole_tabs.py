@@ -17,7 +17,7 @@ from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.declared import bar, spark
 from npu_tui.tui.tabs.device import link_table
 from npu_tui.tui.tabs.summary import _line, summary
-from npu_tui.tui.tabs.table import Context, Table
+from npu_tui.tui.tabs.table import Context, TabTable
 from npu_tui.tui.terminal.colours import class_colour
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
@@ -27,7 +27,7 @@ from small import small_database
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
-def links(ranks: int) -> Table:
+def links(ranks: int) -> TabTable:
     """All ranks in a ring; from the last to the first at half the speed, and a copy on the chip."""
     rows = [
         ("hcom_allReduce-total", "g", rank, (rank + 1) % ranks, "HCCS", 20.0 if rank < ranks - 1 else 10.0, 1_000_000)
@@ -35,7 +35,7 @@ def links(ranks: int) -> Table:
     ]
     rows += [("hcom_allReduce-top1", "g", 0, 1, "HCCS", 5.0, 1_000_000), ("x-total", "g", 0, 0, "LOCAL", 900.0, 1000)]
     found = link_table(pair_sums(rows))
-    assert isinstance(found, Table)
+    assert isinstance(found, TabTable)
     return found
 
 
@@ -76,7 +76,7 @@ def test_the_summary_shows_every_step_with_its_split_and_a_line_over_all():
     steps = [str(name) for name in profile.trace.names if name.startswith("ProfilerStep#")]
     now = Context(make_session([profile]), None, None, None, HOST_TO_DEVICE, NO_HITS, 0)
     found = summary(now)
-    assert isinstance(found, Table)
+    assert isinstance(found, TabTable)
     own = [row for row in found.rows if str(row.cells[1]).startswith("ProfilerStep#")]
     assert sorted(str(row.cells[1]) for row in own) == sorted(steps)
     assert all("compute" in str(row.cells[2]) and row.places for row in own)

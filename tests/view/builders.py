@@ -12,13 +12,13 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import (
     Chunks,
     Counters,
+    CounterSeries,
     Health,
     Lane,
     Layer,
     LayerKind,
     Links,
     Rows,
-    Series,
     Slices,
     Trace,
     make_rows,
@@ -121,8 +121,8 @@ def make_links(links: Sequence[tuple[int, int, int, int, str]], categories: list
     )  # fmt: skip
 
 
-def make_counters(samples: dict[str, list[tuple[int, float]]]) -> tuple[Counters, list[Series]]:
-    series = [Series(index, 0, name, "", "") for index, name in enumerate(samples)]
+def make_counters(samples: dict[str, list[tuple[int, float]]]) -> tuple[Counters, list[CounterSeries]]:
+    series = [CounterSeries(index, 0, name, "", "") for index, name in enumerate(samples)]
     flat = [sample for values in samples.values() for sample in values]
     offset = np.cumsum([0, *map(len, samples.values())]).astype(np.int64)
     time = np.array([time for time, _ in flat], np.int64)

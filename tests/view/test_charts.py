@@ -5,7 +5,7 @@ import pytest
 from builders import bars, make_trace
 
 from npu_tui.view.caches import lanes_top
-from npu_tui.view.curves import Curve, curve_value, draw_curve
+from npu_tui.view.curves import StepCurve, curve_value, draw_curve
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
@@ -16,12 +16,12 @@ from npu_tui.view.scene import Chart, ChartKind, LinkClasses, Scene, StepFunctio
 from npu_tui.view.viewport import Viewport
 
 
-def curve(kind: ChartKind, *steps: tuple[int, int], end: int) -> Curve:
+def curve(kind: ChartKind, *steps: tuple[int, int], end: int) -> StepCurve:
     time, value = (np.array([step[k] for step in steps], np.int64) for k in (0, 1))
-    return Curve(StepFunction(time, value, end), kind)
+    return StepCurve(StepFunction(time, value, end), kind)
 
 
-def drawn(made: Curve, width: int = 10, span: int = 1000) -> tuple[str, list[int]]:
+def drawn(made: StepCurve, width: int = 10, span: int = 1000) -> tuple[str, list[int]]:
     grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
     draw_curve(grid, 0, made, Viewport.around(0, span, width))
     return grid.text(0), grid.fg[0].tolist()
@@ -35,7 +35,7 @@ def test_cells_hold_the_extreme_of_every_step_that_lasts_in_them(kind: ChartKind
     time = np.cumsum(rng.integers(1, 50, count)) + int(rng.integers(-100, 5000))
     value = rng.integers(-1000, 1000, count)
     end = int(time[-1]) + int(rng.integers(1, 400))
-    made = Curve(StepFunction(time, value, end), kind)
+    made = StepCurve(StepFunction(time, value, end), kind)
     extreme = min if kind == "lead" else max
     for _ in range(6):
         start = int(rng.integers(-500, end + 500))

@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 from builders import make_trace
 
-from npu_tui.view.curves import Curve, counter_curve, counter_levels, quantity_text
+from npu_tui.view.curves import StepCurve, counter_curve, counter_levels, quantity_text
 from npu_tui.view.viewport import Viewport
 
 
-def curve(*samples: tuple[int, float], end: int = 1000) -> Curve:
+def curve(*samples: tuple[int, float], end: int = 1000) -> StepCurve:
     trace = make_trace({}, samples={"other": [(0, 99.0)], "mine": list(samples)})
     return counter_curve(trace.counters, 1, end)
 
 
-def levels(found: Curve, view: Viewport | None = None) -> list[int]:
+def levels(found: StepCurve, view: Viewport | None = None) -> list[int]:
     return counter_levels(found, view or Viewport(0, 1000, 10)).tolist()
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from npu_tui.view.grid import Grid
 from npu_tui.view.heat import (
-    DrawnBar,
     DrawnParts,
     DrawnRow,
     FieldPicture,
+    HeatBar,
     HeatPicture,
     WaterfallPicture,
     draw_field,
@@ -94,9 +94,9 @@ def test_ten_thousand_ranks_fit_a_screen():
     assert -(-1250 // places.across) <= 25
 
 
-def bar(label: str, come: int, **more: object) -> DrawnBar:
+def bar(label: str, come: int, **more: object) -> HeatBar:
     parts: dict[str, object] = {"begin": 0, "end": 90, "own": 0, "error": 0, "words": "", "note": ""}
-    return DrawnBar(label, come=come, **{**parts, **more})  # type: ignore[arg-type]
+    return HeatBar(label, come=come, **{**parts, **more})  # type: ignore[arg-type]
 
 
 def test_work_excess_wait_and_transfer_follow_each_other():

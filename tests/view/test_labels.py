@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.text import cell_count, drawable
-from npu_tui.view.bars import Labels, cut_middle, ladder
+from npu_tui.view.bars import NameLadders, cut_middle, ladder
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_cells_of_a_text(text: str, cells: int) -> None:
 
 
 def test_the_longest_label_that_fits_is_taken() -> None:
-    labels = Labels(["aten::linear", "x", ""])
+    labels = NameLadders(["aten::linear", "x", ""])
     names, room = np.array([0, 0, 0, 1, 2]), np.array([12, 11, 5, 3, 3])
     offset, length, cut = labels.fit(names, room)
     found = ["".join(map(chr, labels.text[at : at + size])) for at, size in zip(offset, length, strict=True)]
@@ -82,7 +82,7 @@ def test_the_longest_label_that_fits_is_taken() -> None:
 
 
 def test_many_long_names() -> None:
-    labels = Labels([f"{k}" * 900 for k in range(40)])
+    labels = NameLadders([f"{k}" * 900 for k in range(40)])
     _, length, cut = labels.fit(np.arange(40), np.full(40, 1000))
     assert length.tolist() == [400] * 40
     assert not cut.any()
@@ -97,7 +97,7 @@ def test_wide_names_are_cut_between_characters(room: int, cut: str) -> None:
 
 
 def test_wide_labels_take_two_cells_a_character() -> None:
-    labels = Labels(["矩阵"])
+    labels = NameLadders(["矩阵"])
     assert not labels.wide
     offset, length, cut = labels.fit(np.array([0, 0]), np.array([4, 3]))
     assert labels.text[offset[0] : offset[0] + length[0]].tolist() == [ord("矩"), 0, ord("阵"), 0]

@@ -19,12 +19,12 @@ from npu_tui.analysis.limits import ROUNDING_NS
 from npu_tui.analysis.ranges import meanwhile
 from npu_tui.profile.launch_tables import FREE
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Sheet, labels, numbers
+from npu_tui.profile.table import TableSheet, labels, numbers
 from npu_tui.strings import say
 from npu_tui.trace.model import Lane, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, nothing, scope_note
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, nothing, scope_note
 from npu_tui.view.scene import Role
 
 _NAMES = 4
@@ -198,7 +198,7 @@ def bubbles(now: Context) -> Content:
     return replace(table, rows=[_row(now, row, *idle) for row, idle in zip(table.rows, chosen, strict=True)])
 
 
-def _with_threads(now: Context, sheet: Sheet, idles: list[tuple[Idles, int]]) -> Sheet:
+def _with_threads(now: Context, sheet: TableSheet, idles: list[tuple[Idles, int]]) -> TableSheet:
     """``sheet`` with what the threads of the host did meanwhile, on the clock of the scene."""
     trace, roles = now.profile.trace, now.session.scene.roles[now.trace]
     threads = {roles[thread.lane.index].kind: thread for thread in host_threads(trace, roles, -1)}
@@ -219,7 +219,7 @@ def _with_threads(now: Context, sheet: Sheet, idles: list[tuple[Idles, int]]) ->
     return replace(sheet, data=sheet.data | added)
 
 
-def _row(now: Context, row: Row, found: Idles, at: int) -> Row:
+def _row(now: Context, row: TabRow, found: Idles, at: int) -> TabRow:
     """``row`` with why the device was idle, and the slice of the Free lane as its place."""
     slices, free = now.profile.trace.slices, now.profile.free_slices
     start, end = int(found.start[at]), int(found.end[at])

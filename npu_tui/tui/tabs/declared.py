@@ -14,12 +14,12 @@ from rich.text import Text
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.distribution import Distribution, histogram
-from npu_tui.profile.table import Field, Sheet, Slices, Value
+from npu_tui.profile.table import RankedSlices, TableSheet, Value, ViewField
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import HEIGHTS, WIDTHS, brief, duration_text, printable, shortened
-from npu_tui.tui.tabs.table import Place, Ranked, Row, Stretch, Table, known_columns
+from npu_tui.tui.tabs.table import Place, Ranked, Stretch, TabRow, TabTable, known_columns
 
 MOST_ROWS = 2000
 
@@ -38,16 +38,16 @@ _NAMING = ("type", "name", "call", "kind")
 def shown(
     trace: int,
     of: DataTable,
-    sheet: Sheet,
+    sheet: TableSheet,
     note: str = "",
     *,
-    columns: Sequence[Field] | None = None,
+    columns: Sequence[ViewField] | None = None,
     cells: Mapping[str, Cell] | None = None,
     again: str = "",
     most: int = MOST_ROWS,
     every: bool = False,
     spare: Collection[str] = (),
-) -> Table:
+) -> TabTable:
     """The first rows of ``sheet`` ``of`` a table, of trace number ``trace``; columns without a word are left out.
 
     ``columns`` are those of the panel unless given. ``cells`` write the columns that they name in their own way; with
@@ -61,7 +61,7 @@ def shown(
         for field, column in zip(fields, values, strict=True)
     ]
     found = [
-        Row(
+        TabRow(
             tuple(column[row] for column in written),
             places_of(trace, sheet, row),
             tuple(value[row] if value[row] != "" else None for value in values),
@@ -73,7 +73,7 @@ def shown(
     ]
     named = next((field.heading for field in fields if field.column.id in _NAMING), "")
     spared = tuple(field.heading for field in fields if field.column.id in spare)
-    table = Table(tuple(field.heading for field in fields), found, note, again=again, named=named, spare=spared)
+    table = TabTable(tuple(field.heading for field in fields), found, note, again=again, named=named, spare=spared)
     return table if every else known_columns(table)
 
 
@@ -88,13 +88,13 @@ def code_places(codes: Sequence[CodeLine | None]) -> list[str]:
     return ["" if code is None else say("lines.place", file=brief(names[code.file]), line=code.line) for code in codes]
 
 
-def _values(sheet: Sheet, field: Field, rows: int) -> Sequence[Value]:
+def _values(sheet: TableSheet, field: ViewField, rows: int) -> Sequence[Value]:
     if field.column.id == "place" and sheet.code is not None:
         return code_places([sheet.code(row) for row in range(rows)])
     return sheet.values(field.column.id, rows)
 
 
-def _cell(sheet: Sheet, field: Field, cells: Mapping[str, Cell], row: int, value: Value) -> Text | str:
+def _cell(sheet: TableSheet, field: ViewField, cells: Mapping[str, Cell], row: int, value: Value) -> Text | str:
     column = field.column
     if column.id in cells:
         return cells[column.id](row, value)
@@ -104,18 +104,18 @@ def _cell(sheet: Sheet, field: Field, cells: Mapping[str, Cell], row: int, value
     return brief(column.cell(value), _WIDEST.get(column.id, _LONGEST))
 
 
-def places_of(trace: int, sheet: Sheet, row: int) -> Sequence[Place]:
+def places_of(trace: int, sheet: TableSheet, row: int) -> Sequence[Place]:
     """Where a row of ``sheet``, of trace number ``trace``, leads."""
     if sheet.place is None:
         return ()
     place = sheet.place(row)
-    if isinstance(place, Slices):
+    if isinstance(place, RankedSlices):
         return Ranked(trace, place.count, place.items)
     return [Stretch(**asdict(each), trace=trace) for each in place]
 
 
 def _aside(
-    sheet: Sheet, fields: Sequence[Field], values: Sequence[Sequence[Value]], row: int
+    sheet: TableSheet, fields: Sequence[ViewField], values: Sequence[Sequence[Value]], row: int
 ) -> Callable[[int, int], Text] | None:
     """The histogram of what a row adds up, where that is more than one thing."""
     lengths, known = sheet.lengths, dict(zip((field.column.id for field in fields), values, strict=True))
@@ -131,7 +131,7 @@ def _aside(
     return picture
 
 
-def _told(fields: Sequence[Field], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
+def _told(fields: Sequence[ViewField], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
     """A line for each column with a word, names in full."""
     lines = []
     for field, cell, value in zip(fields, cells, values, strict=True):

@@ -46,7 +46,7 @@ from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_
 from npu_tui.tui.tabs.path import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.colours import ALERT
-from npu_tui.view.curves import NO_VALUE, STARVING_NS, Curve, quantity_text
+from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, quantity_text
 from npu_tui.view.outline import series_name
 from npu_tui.view.scene import LinkClasses, LinkShape
 
@@ -217,7 +217,7 @@ def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
     return [] if found is None else why_text(now, index, *found)
 
 
-def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
+def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     """What a chart shows, and its value at ``when`` ns of its trace, where the cursor stands."""
     value, style = curve.at(when), "bold"
     known = 0 if value is None else value
@@ -243,7 +243,7 @@ def _chart(curve: Curve, when: int, cursor: int) -> RenderableType:
     return Group(Text(say(f"chart.{curve.kind}.words")), line)
 
 
-def _counter(trace: Trace, series: int, curve: Curve, when: int, cursor: int) -> RenderableType:
+def _counter(trace: Trace, series: int, curve: StepCurve, when: int, cursor: int) -> RenderableType:
     """The value of a counter at ``when`` ns of its trace with its unit, and between what it lies."""
     found = trace.counters.series[series]
     word = f" {curve.unit}" if curve.unit else ""

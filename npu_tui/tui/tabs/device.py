@@ -15,7 +15,7 @@ from npu_tui.analysis.operators import WAYS, By
 from npu_tui.load.errors import InputError
 from npu_tui.profile.collective_tables import COLLECTIVES, exposed_together
 from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
-from npu_tui.profile.table import Field, Value
+from npu_tui.profile.table import Value, ViewField
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
 from npu_tui.trace.kineto import is_kineto
@@ -70,7 +70,7 @@ def operators(now: Context) -> Content:
     )  # fmt: skip
 
 
-def _columns(by: By) -> list[Field]:
+def _columns(by: By) -> list[ViewField]:
     """The columns of the panel with those that name a row up front."""
     names = _LABELS[by]
     first, rest = OPERATORS.panel[:_FIRST], OPERATORS.panel[_FIRST:]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 from rich.text import Text
 
-from npu_tui.compare.picture import BothPlaces, Picture
+from npu_tui.compare.picture import BothPlaces, ComparisonPicture
 from npu_tui.output.report_document import finding_text
 from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
@@ -19,7 +19,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, change_text, duration_text, share_text
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import GAP, Content, Context, Row, Stretch, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.scene import BASE, NEW
 
@@ -126,7 +126,7 @@ def changes(now: Context) -> Content:
     headings = tuple(say(f"changes.{key}") for key in ("number", "delta", "share", "p", "what"))
     skipped = [words(reason) for reason in picture.comparison.comparability.not_judged]
     note = say("compared.not_judged", what=say("list.comma").join(skipped)) if skipped else ""
-    return Table(headings, rows, note)
+    return TabTable(headings, rows, note)
 
 
 def changes_that_count(now: Context) -> int:
@@ -140,7 +140,7 @@ def _counts(change: Finding) -> bool:
     return change.id != "DIFF.STEP" and change.part_of is None and change.delta_ns is not None
 
 
-def _row(picture: Picture, change: Finding, number: int | None, step: float) -> Row:
+def _row(picture: ComparisonPicture, change: Finding, number: int | None, step: float) -> TabRow:
     quiet = "dim" if number is None else ""
     mark = _STYLES.get(change.severity, quiet)
     delta = "" if change.delta_ns is None else change_text(change.delta_ns)
@@ -156,7 +156,7 @@ def _row(picture: Picture, change: Finding, number: int | None, step: float) -> 
     )
     values = (number, change.delta_ns, None if change.delta_ns is None else abs(change.delta_ns), change.p, title)
     places = tuple(filter(None, (_stretch(each) for each in picture.places(change))))
-    return Row(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
+    return TabRow(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
 
 
 def _brief(change: Finding) -> Message:
@@ -177,9 +177,9 @@ def _share(delta: float | None, step: float) -> str:
     return share_text(share) if 0 <= share <= 10 else f"−{share_text(-share)}" if -10 <= share < 0 else ""
 
 
-def _sum(key: str, delta: float, step: float) -> Row:
+def _sum(key: str, delta: float, step: float) -> TabRow:
     cells = ("", change_text(delta), _share(delta, step), "", say(key))
-    return Row(tuple(Text(cell, "dim", justify="right" if k in (1, 2) else "left") for k, cell in enumerate(cells)),
+    return TabRow(tuple(Text(cell, "dim", justify="right" if k in (1, 2) else "left") for k, cell in enumerate(cells)),
                values=(None, None, None, None, None), minor=True)  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def _length(place: BothPlaces, side: int) -> str:
     return say("compared.absent") if own is None else duration_text(own.end - own.start)
 
 
-def _told(picture: Picture, change: Finding) -> str:
+def _told(picture: ComparisonPicture, change: Finding) -> str:
     """All there is to say of a change."""
     lines = [f"{change.id}  {words(change.title)}"]
     if change.delta_ns is not None:

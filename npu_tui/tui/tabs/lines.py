@@ -33,10 +33,10 @@ from npu_tui.tui.tabs.table import (
     Content,
     Context,
     Place,
-    Row,
     Stretch,
     Tab,
-    Table,
+    TabRow,
+    TabTable,
     known_columns,
     nothing,
     of_a_device,
@@ -291,7 +291,7 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
         return say("query.tab.none")
     shown = say("query.tab.rows", count=len(rows))
     note = GAP.join([shown, say("query.tab.more")]) if len(frame) > _MOST else shown
-    return Table(tuple(map(_heading, names)), rows, note)
+    return TabTable(tuple(map(_heading, names)), rows, note)
 
 
 def _heading(name: str) -> str:
@@ -301,19 +301,19 @@ def _heading(name: str) -> str:
     return " ".join(part for part in (brief(printable(name), _LONGEST_CELL), unit) if part)
 
 
-def _listed(what: str, lines: Iterable[tuple[str, str, str]]) -> Table:
+def _listed(what: str, lines: Iterable[tuple[str, str, str]]) -> TabTable:
     """Names of tables or columns with their units and what they are."""
     headings = (say(f"sql.{what}"), say("sql.unit"), say("sql.about"))
-    rows = [Row(line, (), line) for line in lines]
-    return known_columns(Table(headings, rows, say("sql.listed")))
+    rows = [TabRow(line, (), line) for line in lines]
+    return known_columns(TabTable(headings, rows, say("sql.listed")))
 
 
-def _row(now: Context, cells: dict[str, Any]) -> Row:
+def _row(now: Context, cells: dict[str, Any]) -> TabRow:
     texts = tuple(_text(value) for value in cells.values())
     values = tuple(
         value if isinstance(value, (int, float)) or value is None else str(value) for value in cells.values()
     )
-    return Row(texts, _places(now, cells), values)
+    return TabRow(texts, _places(now, cells), values)
 
 
 def _text(value: Any) -> str:

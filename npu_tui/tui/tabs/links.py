@@ -15,7 +15,7 @@ from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.trace.text import duration_text, printable
-from npu_tui.tui.tabs.table import Content, Context, Row, Table, Way
+from npu_tui.tui.tabs.table import Content, Context, TabRow, TabTable, Way
 from npu_tui.tui.terminal.colours import ALERT, class_style
 from npu_tui.view.links import SHAPE_GLYPHS
 from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
@@ -33,7 +33,7 @@ def links(now: Context) -> Content:
     profile, scene = now.session.profiles[selected.trace], now.session.scene
     headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
     marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
-    return Table(headings, [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]])
+    return TabTable(headings, [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]])
 
 
 def nothing_selected(now: Context) -> str:
@@ -42,7 +42,7 @@ def nothing_selected(now: Context) -> str:
     return " ".join([say("details.none"), *starved])
 
 
-def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> Row:
+def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> TabRow:
     link, other, arrow = way
     trace = profile.trace
     links = trace.links
@@ -52,7 +52,7 @@ def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, wa
     else:
         name, where = say("links.unbound"), ""
     lost = int(marks.lost[link])
-    return Row(
+    return TabRow(
         (
             shape_text(LinkShape(int(marks.shape[link])), bool(marks.starved[link])),
             waited_text(profile.dispatch, link, int(links.latency[link])),

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from npu_tui.analysis.free_blocks import free_in_pools
-from npu_tui.analysis.memory import BEFORE, Memory, MemoryCurve
+from npu_tui.analysis.memory import BEFORE, MemoryCurve, MemoryUse
 from npu_tui.output.memory_curve import SHADE, shaded_bars
 from npu_tui.profile.memory_tables import HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.snapshot_memory import Beside
+from npu_tui.profile.snapshot_memory import SnapshotBeside
 from npu_tui.profile.snapshot_tables import GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
@@ -29,7 +29,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import GAP, Content, Context, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, TabTable
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -41,20 +41,20 @@ _MOMENTS = ("peak", "cursor", "kept", "modules")
 _OF_SNAPSHOT = ("snapshot_peak", "snapshot_kept")
 
 
-def _views(profile: Profile) -> list[tuple[str, Beside | None]]:
+def _views(profile: Profile) -> list[tuple[str, SnapshotBeside | None]]:
     """What the tab shows in turn: of the files, then of a device of a snapshot, then of its other devices."""
     beside = profile.beside
     if beside is None:
         return [(view, None) for view in _MOMENTS]
     whole = beside.memory is profile.memory
     known = _MOMENTS[:3] if whole else _MOMENTS if profile.memory.is_known else ()
-    own: list[tuple[str, Beside | None]] = [
+    own: list[tuple[str, SnapshotBeside | None]] = [
         (view, beside) for view in (*known, *(() if whole else _OF_SNAPSHOT), "growth")
     ]
     return own + [(view, other) for other in beside.others for view in _OF_SNAPSHOT]
 
 
-def _named(view: tuple[str, Beside | None]) -> str:
+def _named(view: tuple[str, SnapshotBeside | None]) -> str:
     words = say(f"memory.by_{view[0]}")
     several = view[1] is not None and view[1].others and view[0] in _OF_SNAPSHOT
     return f"{words}, {say('snapshot.device', device=view[1].device.label)}" if several and view[1] else words
@@ -93,7 +93,7 @@ def memory(now: Context) -> Content:
     return _held_then(now, view, again)
 
 
-def _held_then(now: Context, view: str, again: str, beside: Beside | None = None) -> Table:
+def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | None = None) -> TabTable:
     """Who held memory at the moment of ``view``, by the files or by a device of a snapshot ``beside``.
 
     Times of one that has no place on the timeline are numbers of events.
@@ -145,7 +145,7 @@ def _held_then(now: Context, view: str, again: str, beside: Beside | None = None
     return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
 
 
-def _left(beside: Beside | None) -> str:
+def _left(beside: SnapshotBeside | None) -> str:
     """Which snapshot is shown, before anything else, where others lie beside it; else nothing."""
     if beside is None or not beside.left:
         return ""
@@ -155,7 +155,7 @@ def _left(beside: Beside | None) -> str:
     return say("memory.left", name=name, left=left) + GAP
 
 
-def _free(beside: Beside, time: int) -> str:
+def _free(beside: SnapshotBeside, time: int) -> str:
     """What is free in each pool of the allocator at ``time``, those with most of it, in a line."""
     pools = [pool for pool in free_in_pools(beside.device, beside.event_at(time)) if len(pool.free)][:_POOLS]
     words = [
@@ -168,7 +168,7 @@ def _free(beside: Beside, time: int) -> str:
     return "\n" + GAP.join(words) if words else ""
 
 
-def _growth(now: Context, beside: Beside, again: str) -> Content:
+def _growth(now: Context, beside: SnapshotBeside, again: str) -> Content:
     """What each line holds more after each step of the snapshot."""
     grown, name = beside.growth, printable(beside.snapshot.path)
     if grown is None:
@@ -182,7 +182,7 @@ def _growth(now: Context, beside: Beside, again: str) -> Content:
     return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=min(step, len(times) - 1)))
 
 
-def _time(now: Context, memory: Memory, moment: str) -> int | None:
+def _time(now: Context, memory: MemoryUse, moment: str) -> int | None:
     """The time that is asked about, ns; None for what was never released."""
     if moment == "kept":
         return None
@@ -200,7 +200,7 @@ def _text(time: int) -> str:
     return moment_text(float(time))
 
 
-def _peaks(memory: Memory, at: Callable[[int], str] = _text) -> str:
+def _peaks(memory: MemoryUse, at: Callable[[int], str] = _text) -> str:
     """The peaks of all curves, and how far reserved was above allocated."""
     words = []
     for amount in ("allocated", "reserved", "active"):
@@ -222,13 +222,13 @@ Named = tuple[str, MemoryCurve]
 
 
 def _pictured(
-    table: Table,
+    table: TabTable,
     curves: Sequence[Sequence[Named]],
     time: int | None,
     end: int,
     at: Callable[[int], str] = _text,
     marks: Sequence[int] = (),
-) -> Table:
+) -> TabTable:
     """``table`` with the ``curves`` of each row beside it, up to ``end`` ns; ``time`` is marked, and ``marks``."""
     rows = [
         replace(row, aside=partial(curve_picture, of_row, time, end, at=at, marks=marks) if of_row else None)

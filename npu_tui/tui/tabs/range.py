@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 import numpy as np
 
-from npu_tui.analysis.calls import Call, call_tree
+from npu_tui.analysis.calls import EqualCalls, call_tree
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.ranges import PHASES, By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.strings import knows, say
@@ -14,7 +14,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, time_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.path import path_table
-from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, TabRow, TabTable
 from npu_tui.view.outline import rank_name
 
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
@@ -64,7 +64,7 @@ def range_table(now: Context) -> Content:
     hints.append(say("range.copy", csv=keys_label(BY_ID["copy_csv"])))
     lines[-1] = GAP.join([lines[-1], *hints, *_edges(now, start, end)])
     headings = tuple(say(f"range.{key}") for key in _COLUMNS)
-    return Table(headings, rows, "\n".join(lines), again=_then(now), spare=(say("range.avg"),))
+    return TabTable(headings, rows, "\n".join(lines), again=_then(now), spare=(say("range.avg"),))
 
 
 def _title(now: Context, start: int, end: int) -> str:
@@ -89,7 +89,7 @@ def _tree(now: Context, start: int, end: int) -> Content:
     rows = [_call(row.trace, trace, call, end - start) for call in found[:_MOST_CALLS]]
     name = printable(scene.roles[row.trace][row.lane].name)
     note = GAP.join([say("range.tree", lane=name), _title(now, start, end)])
-    return Table(tuple(say(f"range.{key}") for key in _TREE), rows, note, again=_then(now))
+    return TabTable(tuple(say(f"range.{key}") for key in _TREE), rows, note, again=_then(now))
 
 
 def _facts(now: Context, start: int, end: int) -> list[str]:
@@ -137,18 +137,18 @@ def _edges(now: Context, start: int, end: int) -> list[str]:
     return [say("range.between", first=words[0], second=words[1])]
 
 
-def _call(index: int, trace: Trace, call: Call, length: int) -> Row:
+def _call(index: int, trace: Trace, call: EqualCalls, length: int) -> TabRow:
     name = "  " * call.depth + brief(printable(call.name), _LONGEST_NAME)
     share = call.total / max(length, 1)
     cells = (time_text(call.total), f"{share:.1%}", time_text(call.own), f"{call.count:,}", name)
     values = (call.total, share, call.own, call.count, call.name)
     slices, items = trace.slices, call.items
-    return Row(
+    return TabRow(
         cells, Ranked(index, call.count, lambda: items[np.argsort(slices.start[items] - slices.end[items])]), values
     )
 
 
-def _row(index: int, layer: str, row: NameSum, length: int, by: By) -> Row:
+def _row(index: int, layer: str, row: NameSum, length: int, by: By) -> TabRow:
     label, share = printable(row.label), row.busy / length
     if knows(f"phase.{label}") and by == "phase":
         label = say(f"phase.{label}")
@@ -165,4 +165,4 @@ def _row(index: int, layer: str, row: NameSum, length: int, by: By) -> Row:
         *(time_text(time) for time in times),
     )
     values = (row.busy, share, row.own, row.count, row.average, row.longest, label, layer, *times)
-    return Row(cells, Ranked(index, row.count, lambda: row.items), values)
+    return TabRow(cells, Ranked(index, row.count, lambda: row.items), values)

@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import spread, spread_picture, spread_words, sum_words
-from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Ranked, TabRow, TabTable
 from npu_tui.view.scene import Selected
 
 I64 = npt.NDArray[np.int64]
@@ -51,13 +51,13 @@ def search(now: Context) -> Content:
             notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
         at = hits.index(now.selection)
         headings = tuple(say(f"search.{key}") for key in _HITS)
-        return Table(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None, again=again)
+        return TabTable(headings, rows, GAP.join(notes), shown.index(at) if at in shown else None, again=again)
     rows = [
         row
         for number in range(len(now.session.scene.traces))
         for row in _groups(now.session, number, hits.items[hits.traces == number], view)
     ]
-    return Table(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes), again=again)
+    return TabTable(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes), again=again)
 
 
 def _spread_words(now: Context) -> list[str]:
@@ -82,7 +82,7 @@ def _slowest(now: Context) -> list[int]:
     return [int(index) for index in np.argsort(-lasting, kind="stable")[:_SHOWN_ROWS]]
 
 
-def _groups(session: Session, number: int, items: I64, view: str) -> list[Row]:
+def _groups(session: Session, number: int, items: I64, view: str) -> list[TabRow]:
     """A row per name, lane, step or pass of the hits of one trace."""
     scene, trace = session.scene, session.scene.traces[number]
     slices = trace.slices
@@ -109,7 +109,7 @@ def _groups(session: Session, number: int, items: I64, view: str) -> list[Row]:
     return rows
 
 
-def _group(number: int, name: str, lengths: I64, found: Distribution) -> Row:
+def _group(number: int, name: str, lengths: I64, found: Distribution) -> TabRow:
     times = (found.total, found.union, found.p50, found.p90, found.longest)
     total, union, p50, p90, longest = map(duration_text, times)
     cells = (total, f"{found.count:,}", p50, p90, longest, spread(lengths), name, union)
@@ -117,16 +117,16 @@ def _group(number: int, name: str, lengths: I64, found: Distribution) -> Row:
     values = (found.total, found.count, found.p50, found.p90, found.longest, ratio, name, found.union)
     title = say("spread.title", count=found.count, name=name)
     aside = partial(spread_picture, title, lengths) if found.count > 1 else None
-    return Row(cells, Ranked(number, found.count, lambda: found.items), values, aside=aside)
+    return TabRow(cells, Ranked(number, found.count, lambda: found.items), values, aside=aside)
 
 
-def _row(now: Context, found: Selected) -> Row:
+def _row(now: Context, found: Selected) -> TabRow:
     trace = now.session.scene.traces[found.trace]
     lane = trace.lanes[int(trace.slices.lane[found.item])]
     start, end = now.session.scene.times(found)
     label, name = now.session.scene.labels[found.trace], printable(trace.name_of(found.item))
     role = now.session.scene.roles[found.trace][lane.index]
     where = printable(f"{label} {trace.layers[lane.layer].name} / {role.name}".strip())
-    return Row(
+    return TabRow(
         (duration_text(end - start), exact_text(start), where, name), (found,), (end - start, start, where, name)
     )

@@ -9,7 +9,7 @@ import numpy as np
 from rich.text import Text
 
 from npu_tui import __version__
-from npu_tui.analysis.joins import Check, Difference
+from npu_tui.analysis.joins import Difference, JoinCheck
 from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
@@ -24,7 +24,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text
 from npu_tui.tui.tabs.declared import bar, places_of, spark
-from npu_tui.tui.tabs.table import GAP, Content, Context, Place, Row, Table
+from npu_tui.tui.tabs.table import GAP, Content, Context, Place, TabRow, TabTable
 from npu_tui.tui.terminal.colours import class_colour
 
 _FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.WAIT)
@@ -50,7 +50,7 @@ def summary(now: Context) -> Content:
         _steps(now.trace, profile), _alone(profile), _settings(profile), _traffic(profile), _files(profile),
         _checks(checks_of(profile)),
     ]  # fmt: skip
-    rows: list[Row] = []
+    rows: list[TabRow] = []
     starts = []
     for section in sections:
         if section:
@@ -59,16 +59,16 @@ def summary(now: Context) -> Content:
     at = starts[now.turn % len(starts)] if starts else None
     again = say("summary.again")
     headings = tuple(say(f"summary.{key}") for key in ("section", "item", "value"))
-    return Table(headings, rows, _head(profile), at, at_top=True, again=again)
+    return TabTable(headings, rows, _head(profile), at, at_top=True, again=again)
 
 
-def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> Row:
+def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> TabRow:
     """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
     if more:
         value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
     cut = brief(item, _LONGEST_ITEM)
     told = None if cut == item else partial("{}\n{}".format, printable(item), value)
-    return Row((say(f"summary.{section}"), cut, value), places, told=told)
+    return TabRow((say(f"summary.{section}"), cut, value), places, told=told)
 
 
 def _head(profile: Profile) -> str:
@@ -88,7 +88,7 @@ def _head(profile: Profile) -> str:
     )
 
 
-def _steps(index: int, profile: Profile) -> list[Row]:
+def _steps(index: int, profile: Profile) -> list[TabRow]:
     """How each step was spent, and how their lengths spread."""
     sheet = STEPS.make(profile, together=True)
     names, hosts, lengths = sheet.values("name"), sheet.values("host_duration"), []
@@ -106,13 +106,13 @@ def _steps(index: int, profile: Profile) -> list[Row]:
         return rows
     for row in range(found.warm_up):
         *cells, value = rows[row].cells
-        rows[row] = Row((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
+        rows[row] = TabRow((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
     curve = spark(lengths[:_MOST_STEPS])
     percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
     return [_line("steps", say("summary.all", count=len(lengths)), curve[:_CURVE], percentiles), *rows[:_MOST_STEPS]]
 
 
-def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> Row:
+def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> TabRow:
     """A step with a bar of how it was spent; ``length`` (ns) is that on the host, else the time of the device."""
     shares = [time / sum(times) for time in times]
     compute, exposed, free = map(share_text, shares)
@@ -122,7 +122,7 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
     return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
-def _settings(profile: Profile) -> list[Row]:
+def _settings(profile: Profile) -> list[TabRow]:
     """The device, what the profiler was told, versions, and the variables of the job that are set."""
     rows = _machine(profile)
     for name, value in sorted(profile.setup.settings.items()):
@@ -143,7 +143,7 @@ def _settings(profile: Profile) -> list[Row]:
     return rows
 
 
-def _machine(profile: Profile) -> list[Row]:
+def _machine(profile: Profile) -> list[TabRow]:
     """What ran the job, as far as files tell."""
     companions = profile.companions
     if companions is None:
@@ -165,7 +165,7 @@ def _machine(profile: Profile) -> list[Row]:
     ]
 
 
-def _traffic(profile: Profile) -> list[Row]:
+def _traffic(profile: Profile) -> list[TabRow]:
     """What network cards and the host did, by the files of sys_io and host_sys."""
     sheet = PORTS.make(profile)
     rows = []
@@ -192,12 +192,12 @@ def _traffic(profile: Profile) -> list[Row]:
     return rows
 
 
-def _alone(profile: Profile) -> list[Row]:
+def _alone(profile: Profile) -> list[TabRow]:
     """What the subject tells of itself, where nothing lies beside it."""
     return [_line(*fact) for fact in subject_of(profile.trace).summary(profile)]
 
 
-def _files(profile: Profile) -> list[Row]:
+def _files(profile: Profile) -> list[TabRow]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
 
     The profiler's settings are nothing to what it has not written.
@@ -220,7 +220,7 @@ def _files(profile: Profile) -> list[Row]:
     return rows
 
 
-def _checks(checks: list[Check]) -> list[Row]:
+def _checks(checks: list[JoinCheck]) -> list[TabRow]:
     """Our figures against each file, and what differs."""
     rows = []
     for check in checks:

@@ -119,7 +119,7 @@ class Stretch(Span, frozen=True):
 Place = Selected | Stretch
 
 
-class Row(Struct, frozen=True):
+class TabRow(Struct, frozen=True):
     """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
 
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
@@ -138,7 +138,7 @@ class Row(Struct, frozen=True):
     cause: str = ""
 
 
-class Table(Struct, frozen=True):
+class TabTable(Struct, frozen=True):
     """Rows under headings, below a ``note`` (none if empty); the cursor begins on row ``at``, else where it was.
 
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
@@ -150,7 +150,7 @@ class Table(Struct, frozen=True):
     """
 
     headings: tuple[str, ...]
-    rows: list[Row]
+    rows: list[TabRow]
     note: str = ""
     at: int | None = None
     at_top: bool = False
@@ -159,19 +159,19 @@ class Table(Struct, frozen=True):
     spare: tuple[str, ...] = ()
 
 
-def known_columns(table: Table) -> Table:
+def known_columns(table: TabTable) -> TabTable:
     """``table`` without the columns in which no row says anything."""
     return _taken(
         table, [k for k in range(len(table.headings)) if any(str(row.cells[k]).strip() for row in table.rows)]
     )
 
 
-def narrow(table: Table) -> Table:
+def narrow(table: TabTable) -> TabTable:
     """``table`` without its spare columns."""
     return _taken(table, [k for k, heading in enumerate(table.headings) if heading not in table.spare])
 
 
-def _taken(table: Table, kept: Sequence[int]) -> Table:
+def _taken(table: TabTable, kept: Sequence[int]) -> TabTable:
     rows = [
         replace(row, cells=tuple(row.cells[k] for k in kept), values=tuple(row.values[k] for k in kept if row.values))
         for row in table.rows
@@ -179,7 +179,7 @@ def _taken(table: Table, kept: Sequence[int]) -> Table:
     return replace(table, headings=tuple(table.headings[k] for k in kept), rows=rows)
 
 
-Content = RenderableType | Table
+Content = RenderableType | TabTable
 
 
 class Tab:
@@ -241,7 +241,7 @@ class Order(Struct, frozen=True):
     falling: bool = True
     wanted: str = ""
 
-    def beside(self, table: Table, step: int) -> Order:
+    def beside(self, table: TabTable, step: int) -> Order:
         """Sort by the next (1) or previous (-1) column; numbers fall, words rise."""
         if not sortable(table):
             return self
@@ -249,7 +249,7 @@ class Order(Struct, frozen=True):
         column = (0 if step > 0 else count - 1) if self.column is None else (self.column + step) % count
         return self.by(table, column)
 
-    def by(self, table: Table, column: int) -> Order:
+    def by(self, table: TabTable, column: int) -> Order:
         """Sort by ``column``; where that is done already, the other way round."""
         if not sortable(table):
             return self
@@ -259,12 +259,12 @@ class Order(Struct, frozen=True):
         return replace(self, column=column, falling=not words)
 
 
-def sortable(table: Table) -> bool:
+def sortable(table: TabTable) -> bool:
     """Whether every row says by what it is sorted."""
     return bool(table.rows) and all(row.values for row in table.rows)
 
 
-def numeric(table: Table) -> frozenset[int]:
+def numeric(table: TabTable) -> frozenset[int]:
     """The columns that show numbers, as far as they are known, and nothing else.
 
     Words may be sorted by a number, as severities are: those are no numbers.
@@ -274,7 +274,7 @@ def numeric(table: Table) -> frozenset[int]:
     return frozenset(column for column in range(len(table.headings)) if _is_numeric(table.rows, column))
 
 
-def _is_numeric(rows: list[Row], column: int) -> bool:
+def _is_numeric(rows: list[TabRow], column: int) -> bool:
     known = [row for row in rows if row.values[column] is not None]
     return not any(isinstance(row.values[column], str) for row in known) and any(
         (text := _plain(row.cells[column])) and not text[0].isalpha() for row in known
@@ -285,7 +285,7 @@ def _plain(cell: Text | str) -> str:
     return (cell.plain if isinstance(cell, Text) else cell).strip()
 
 
-def arranged(table: Table, order: Order) -> Table:
+def arranged(table: TabTable, order: Order) -> TabTable:
     """``table`` filtered and sorted; its note and headings say so, the first one also where rows come in its order."""
     rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
     if order.wanted:
@@ -304,10 +304,10 @@ def arranged(table: Table, order: Order) -> Table:
     at = None
     if table.at is not None:
         at = next((i for i, row in enumerate(rows) if row is table.rows[table.at]), None)
-    return Table(headings, rows, GAP.join(notes), at, table.at_top, table.again)
+    return TabTable(headings, rows, GAP.join(notes), at, table.at_top, table.again)
 
 
-def _falls(table: Table) -> bool:
+def _falls(table: TabTable) -> bool:
     """Whether the first column is a measure, with units, that falls from row to row."""
     first = [row.values[0] for row in table.rows]
     numbers = [value for value in first if isinstance(value, (int, float))]
@@ -315,12 +315,12 @@ def _falls(table: Table) -> bool:
     return falls and _plain(table.rows[0].cells[0])[-1:].isalpha()
 
 
-def _key(row: Row, column: int) -> tuple[bool, float, str]:
+def _key(row: TabRow, column: int) -> tuple[bool, float, str]:
     value = row.values[column]
     return (True, 0.0, value.casefold()) if isinstance(value, str) else (False, value or 0.0, "")
 
 
-def _text(row: Row) -> str:
+def _text(row: TabRow) -> str:
     return "\n".join(map(_plain, row.cells)).casefold()
 
 
@@ -339,7 +339,7 @@ def padded(texts: list[str]) -> list[str]:
     return [text + " " * (width - cell_len(text)) for text in texts]
 
 
-def as_text(table: Table | None) -> list[str]:
+def as_text(table: TabTable | None) -> list[str]:
     """Headings and rows in columns; empty without a table."""
     if table is None:
         return []
@@ -353,7 +353,7 @@ def _inert(cell: str) -> str:
     return f"'{cell}" if cell[:1] in _FORMULA and not _FIGURE.fullmatch(cell) else cell
 
 
-def as_csv(table: Table | None) -> list[str]:
+def as_csv(table: TabTable | None) -> list[str]:
     """Headings and rows as lines of CSV; empty without a table."""
     if table is None:
         return []

@@ -36,7 +36,7 @@ _MOST = 3
 """Frames on their way at once on a link of great latency: one for every ``_LATENCY`` seconds, at most so many."""
 
 
-class Pace:
+class FramePace:
     """Counts the frames that are on their way to the terminal. ``clock`` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -118,7 +118,7 @@ def find_terminal(theme: str = AUTO, glyphs: str = AUTO) -> Terminal:
     return replace(found, palette=palette_named(theme, dark), glyphs=glyphs_named(glyphs, automatic))
 
 
-class Asked:
+class TerminalQuery:
     """The terminal, asked by ``find_terminal`` in a thread while something else is done."""
 
     def __init__(self, theme: str = AUTO, glyphs: str = AUTO) -> None:

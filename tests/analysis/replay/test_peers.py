@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.analysis.collectives import Arrivals, Collectives, Timings, TrafficColumns, Waits
+from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Timings, TrafficColumns
 from npu_tui.analysis.lateness import late_ranks, lateness, unknown_waits
 from npu_tui.trace.once import ValueCache
 
@@ -52,7 +52,7 @@ def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
         ["hcom_allReduce_"],
         Timings(never, nothing, nothing, nothing, nothing),
         TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
-        Waits(never, nothing, nothing, nothing, nothing),
+        LongestWaits(never, nothing, nothing, nothing, nothing),
         Arrivals(count, nothing[:0], nothing[:0], nothing[:0]),
         nothing,
         [""],

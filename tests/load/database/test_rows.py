@@ -12,14 +12,14 @@ import pytest
 
 from npu_tui.load import database_rows as reading
 from npu_tui.load.database_file import header_of, opened
-from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, Rows, Tables
+from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, DatabaseRows, Tables
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "attack"))
 
 from pages import REAL, TABLE, WHOLE, attack, made, read, same, slowly
 
 
-def checked(path: Path) -> Rows:
+def checked(path: Path) -> DatabaseRows:
     """The rows of the table in ``path``, which are those that SQLite gives one by one."""
     found = read(path)
     assert found is not None
