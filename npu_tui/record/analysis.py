@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +31,8 @@ from npu_tui.trace.text import on_one_line
 _TAIL = 4 << 10
 _SAID = 200
 _CHECK_SECONDS = 60.0
+PYTHON = "python3"
+"""What analyses unless the user names another: that of the shell has torch_npu, our own seldom."""
 _GENTLY = ("nice", "-n", "10")
 """The job that was recorded runs on, and its threads come first."""
 _DEPTH = 2
@@ -113,7 +114,7 @@ def _is_analysed(folder: Path, writer: Writer) -> bool:
 
 
 def analysed(
-    raws: Sequence[RawProfile], clock: RecordClock, python: str = sys.executable, jobs: int | None = None
+    raws: Sequence[RawProfile], clock: RecordClock, python: str = PYTHON, jobs: int | None = None
 ) -> Iterator[Progress]:
     """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
 
@@ -142,7 +143,7 @@ def analysed(
     yield Progress("complete", message("record.complete", count=len(done)), tuple(done))
 
 
-def shell_line(raws: Sequence[RawProfile], python: str = "python3") -> str:
+def shell_line(raws: Sequence[RawProfile], python: str = PYTHON) -> str:
     """The commands that analyse ``raws``, to be copied into a shell."""
     return shell_of([call for raw in raws for call in commands_of(raw.writer, [raw.folder], python)])
 

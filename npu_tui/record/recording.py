@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.record.analysis import analysed, opened_of, raw_at
+from npu_tui.record.analysis import PYTHON, analysed, opened_of, raw_at
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.outputs import outputs_below
@@ -36,7 +35,7 @@ class RecordingSource(Struct, frozen=True):
     service: Path | None = None
     dyno: str | None = None
     certificates: Path | None = None
-    python: str = sys.executable
+    python: str = PYTHON
 
     @property
     def is_placed(self) -> bool:

@@ -300,7 +300,7 @@ RULES: tuple[Rule, ...] = (
 -out = checkpoint(layer, x)
 +out = layer(x) if number < kept else checkpoint(layer, x)
 """,
-        sources=("20-step tuning checklist 2-27",),
+        sources=("PyTorch: torch.utils.checkpoint",),
         reach="place",
         words=("memory",),
     ),

@@ -67,9 +67,7 @@ class Recordings:
         """Analyse ``raws`` as ``npu-tui analyse`` does; what to tell the user."""
         if self.is_busy:
             return say("record.busy")
-        self._start(
-            lambda clock: analysed(raws, clock, "python3"), lambda: self._open([opened_of(raw.folder) for raw in raws])
-        )
+        self._start(lambda clock: analysed(raws, clock), lambda: self._open([opened_of(raw.folder) for raw in raws]))
         return ""
 
     def _recorded(self, recorder: Recorder) -> None:
