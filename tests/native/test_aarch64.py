@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from npu_tui.load.fast_scanner import ScannerMemory
+from npu_tui.native import build
 from npu_tui.native import columns as csv
 from npu_tui.native import library as libraries
 from npu_tui.native.layout import (
@@ -58,10 +59,13 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program of aarch64 that runs a function of a library on a block of memory."""
-    program = tmp_path_factory.mktemp("harness") / "harness"
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-O1"]
-    subprocess.run([*command, str(HERE / "harness.c"), "-o", str(program)], check=True)
-    return program
+    made = tmp_path_factory.mktemp("harness") / "harness.o"
+    compiler = [sys.executable, "-m", "ziglang", "cc", *build.TARGETS["aarch64"], "-O1", "-ffreestanding"]
+    alone = ["-fno-stack-protector", "-fno-sanitize=all", "-c", str(HERE / "harness.c"), "-o", str(made)]
+    subprocess.run([*compiler, *alone], check=True)
+    linker = [sys.executable, "-m", "ziglang", "ld.lld", "-static", *build._LINKS["aarch64"]]
+    subprocess.run([*linker, "-o", str(made.with_suffix("")), str(made)], check=True)
+    return made.with_suffix("")
 
 
 def block_of(data: bytes) -> bytearray:
