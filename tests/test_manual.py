@@ -15,6 +15,7 @@ from npu_tui.cli.main import main
 from npu_tui.cli.parser import given, parser_of
 from npu_tui.manual.pages import TOPICS, TUTORIALS, drawn, page, title
 from npu_tui.strings import LANGUAGES
+from npu_tui.trace.text import cell_count
 from npu_tui.tui.commands import markdown_table
 from npu_tui.tui.picture import unknown_keys
 
@@ -73,6 +74,14 @@ def test_every_answer_of_the_readme_has_a_picture_of_a_profile(language: str) ->
         assert len(told.splitlines()) > 5
         if kind != "run":
             assert not unknown_keys(named[2:])
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.rglob("*.md")), ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_a_line_of_prose_is_no_wider_than_100_cells(file: Path) -> None:
+    """Code and tables are as wide as they are, and the head of a skill has one line a field."""
+    text = file.read_text(encoding="utf-8")
+    prose = re.sub(r"\A---\n.*?\n---\n|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE).splitlines()
+    assert [line for line in prose if not line.lstrip().startswith("|") and cell_count(line) > 100] == []
 
 
 def test_the_page_about_keys_has_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
