@@ -87,10 +87,10 @@ class Traffic(Struct, frozen=True, gc=False):
 class Collective(Struct, frozen=True, gc=False):
     """One collective; None is unknown.
 
-    ``traffic`` is that to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for ``peer``; it
-    ended ``waited`` ns after the start. ``arrivals`` are (rank, arrival in ns after the start), this rank at 0; after
-    the last of them it waited ``unseen`` ns for a rank that no task names. Ranks are those of the group, or of the job
-    where its groups are known. ``algorithm`` is the ``alg_type``, ``size`` the size of the data in bytes.
+    ``traffic`` is that to other chips. ``longest_wait`` is the longest Notify_Wait on any plane (ns), for ``peer``.
+    ``arrivals`` are (rank, arrival in ns after the start), this rank at 0; after the last of them it waited ``unseen``
+    ns for a rank that no task names; all had come ``waited`` ns after the start. Ranks are those of the group, or of
+    the job where its groups are known. ``algorithm`` is the ``alg_type``, ``size`` the size of the data in bytes.
     """
 
     item: int
@@ -125,14 +125,13 @@ class Timings(Struct, frozen=True):
 class LongestWaits(Struct, frozen=True):
     """The longest wait of each collective where it is ``known``; (n,) each.
 
-    ``length`` in ns, ``until`` its end in ns after the start of the collective, ``peer`` -1 without one. ``unseen`` is
-    how long it waited once all ranks had come whose arrival its tasks show, ns: for a rank that they do not name.
+    ``length`` in ns, ``peer`` -1 without one. ``unseen`` is how long it waited once all ranks had come whose arrival
+    its tasks show, ns: for a rank that they do not name.
     """
 
     known: Bools
     length: I64
     peer: I64
-    until: I64
     unseen: I64
 
 
@@ -191,7 +190,7 @@ class Collectives(Sequence[Collective]):
         )
         came = by_owner(list(zip(*lists(arrivals.rank, arrivals.after), strict=True)), arrivals.owner, len(self))
         columns = (
-            self.item, self.elapsed, waits.known, waits.length, waits.peer, waits.until, self.algorithm, self.size,
+            self.item, self.elapsed, waits.known, waits.length, waits.peer, self.waited, self.algorithm, self.size,
             waits.unseen,
         )  # fmt: skip
         return [
@@ -203,7 +202,7 @@ class Collectives(Sequence[Collective]):
                 length if waited else None,
                 peer if waited and peer >= 0 else None,
                 ranks,
-                until if waited else None,
+                until if until >= 0 else None,
                 self.algorithms[algorithm],
                 size if size >= 0 else None,
                 unseen,
@@ -217,6 +216,13 @@ class Collectives(Sequence[Collective]):
     def has_arrivals(self) -> Bools:
         """Which collectives have known arrivals; (n,)."""
         return np.bincount(self.arrivals.owner, minlength=len(self)) > 0
+
+    @once
+    def waited(self) -> I64:
+        """When all ranks had come to each, ns after its start: only then does it move data; -1 is unknown; (n,)."""
+        waits = self.waits
+        came = np.minimum(self.arrivals.latest() + waits.unseen, self.elapsed)
+        return np.where(self.has_arrivals | waits.known, came, -1)
 
     def taken(self, chosen: Bools | I64) -> Collectives:
         """The ``chosen`` collectives, in order."""
@@ -261,7 +267,7 @@ class Collectives(Sequence[Collective]):
         waits, arrivals = self.waits, self.arrivals
         return replace(
             self,
-            waits=LongestWaits(waits.known, waits.length, peer, waits.until, waits.unseen),
+            waits=LongestWaits(waits.known, waits.length, peer, waits.unseen),
             arrivals=Arrivals(arrivals.count, arrivals.owner, rank, arrivals.after),
             group=group,
         )

@@ -167,11 +167,10 @@ def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> Long
     waits = waits[_largest(tasks.owner[waits], tasks.length[waits])]
     waits = waits[_largest(tasks.owner[waits], tasks.target[waits])]
     waits = waits[np.flatnonzero(np.diff(tasks.owner[waits], append=-1))]
-    owner, item = tasks.owner[waits], tasks.item[waits]
-    known, length, until, peer = np.zeros(count, np.bool_), *(np.zeros(count, np.int64) for _ in range(3))
+    owner = tasks.owner[waits]
+    known, length, peer = np.zeros(count, np.bool_), np.zeros(count, np.int64), np.zeros(count, np.int64)
     known[owner], length[owner], peer[owner] = True, tasks.length[waits], tasks.target[waits]
-    until[owner] = np.minimum(trace.slices.end[item], end[owner]) - begin[owner]
-    return LongestWaits(known, length, peer, until, _unseen(trace, tasks, begin + come, end))
+    return LongestWaits(known, length, peer, _unseen(trace, tasks, begin + come, end))
 
 
 def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:

@@ -26,8 +26,8 @@ _NUMBERED = re.compile(r"Group \d+ Communication")
 class CollectiveSide(Struct, frozen=True):
     """One collective of the step, mean over the steps that have it, ns; None is what the profile does not tell.
 
-    It lasts ``elapsed``: ``wait`` until its longest wait for a peer ended, then ``transfer``; of these ``exposed_wait``
-    and ``exposed_transfer`` were not hidden by computing. ``peer`` is the rank it waited for longest, in most steps;
+    It lasts ``elapsed``: ``wait`` until all ranks had come, then ``transfer``; of these ``exposed_wait`` and
+    ``exposed_transfer`` were not hidden by computing. ``peer`` is the rank it waited for longest, in most steps;
     ``items`` are its slices.
     """
 

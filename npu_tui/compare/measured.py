@@ -106,13 +106,13 @@ class MeasuredSide:
 
     @once
     def waits(self) -> Intervals | None:
-        """From the start of each collective to the end of its longest wait for a peer; None where none is recorded."""
+        """From the start of each collective until all ranks had come; None where that is known of none."""
         collectives = self.collectives
-        known = collectives.waits.known
+        known = collectives.waited >= 0
         if not known.any():
             return None
         start = self.trace.slices.start[collectives.item[known]]
-        return start, start + collectives.waits.until[known]
+        return start, start + collectives.waited[known]
 
     @once
     def claims(self) -> Claims | None:

@@ -18,6 +18,7 @@ from npu_tui.load.companion_schema import COLLECTIVE_CORES, KERNELS
 from npu_tui.profile.columns import UNKNOWN, devices_of, lanes_of, names_of, steps_at, times, where
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
+    COLUMNS,
     Array,
     NestedRows,
     Numbers,
@@ -25,6 +26,7 @@ from npu_tui.profile.table import (
     Span,
     TableSheet,
     coded,
+    columns,
     from_tuples,
     labels,
     numbers,
@@ -35,6 +37,7 @@ from npu_tui.profile.table import (
 from npu_tui.trace.intervals import clipped, covered, difference
 from npu_tui.trace.text import printable
 
+_OWN = columns("whole", "ns", "time", "without_wait fastest slowest beyond")
 _FABRIC = ("SDMA", "RDMA")
 """The transports whose bytes count where a file names any of them."""
 
@@ -92,6 +95,7 @@ def collectives(profile: Profile, running: Window | None = None) -> TableSheet:
             "type": coded(known.types, known.type),
             "group_name": lanes_of(profile, lane),
             **times(profile, start, known.elapsed),
+            "without_wait": where(known.elapsed - known.waited, known.waited >= 0),
             "exposed": Numbers(lambda first, end: _exposed(profile, item[first:end])),
             "wait": where(timings.wait, timings.known),
             "transit": where(timings.transit, timings.known),
@@ -213,16 +217,59 @@ COLLECTIVES = table(
     "collectives",
     collectives,
     sql="rank device step slice name type group_name start end duration start_ns wait transit synchronization idle "
-    "size gb_s longest_wait peer_rank algorithm",
+    "size gb_s longest_wait peer_rank algorithm without_wait",
     json="name type group=group_name start elapsed=duration wait? transit? synchronization? idle? size? "
     "bandwidth=gb_s? longest_wait? peer_rank? arrivals? traffic?",
     page="name elapsed=duration longest_wait peer=peer_rank size bandwidth=gb_s",
-    panel="name elapsed=duration wait transit idle exposed last=last_after longest_wait sync=synchronization "
-    "sync_share=share size bandwidth=gb_s start group=group_name",
+    panel="name elapsed=duration wait transit idle exposed without_wait last=last_after longest_wait "
+    "sync=synchronization sync_share=share size bandwidth=gb_s start group=group_name",
     section="communication",
     row="CollectiveRow",
     about="One collective; what is taken from its plane tasks is None at Level0.",
     types={"arrivals": list[ArrivalRow], "traffic": list[TrafficRow]},  # type: ignore[valid-type]
+    own=_OWN,
+)
+
+
+def collective_costs(profile: Profile) -> TableSheet:
+    """The collectives of one type, group and size, and what they took beyond the fastest of them; most of that first.
+
+    Waiting for ranks is left out; where it is not known, so is the rest. Raises ``InputError`` as ``collectives`` does.
+    """
+    sheet = collectives(profile)
+    columns = ("type", "group_name", "size", "duration", "without_wait", "slice")
+    kinds: dict[tuple[Any, ...], list[tuple[int, int | None, int]]] = {}
+    for type_, group, size, *call in zip(*map(sheet.values, columns), strict=True):
+        kinds.setdefault((type_, group, size), []).append((call[0], call[1], call[2]))
+    rows, slices = [], []
+    for kind, calls in kinds.items():
+        own = [cost for _, cost, _ in calls if cost is not None]
+        costs: tuple[float | None, ...] = (None,) * 5
+        if len(own) == len(calls):
+            speed = kind[2] / min(own) if kind[2] and min(own) else None
+            costs = sum(own), min(own), max(own), sum(own) - len(own) * min(own), speed
+        rows.append((*kind, len(calls), sum(time for time, *_ in calls), *costs))
+        slices.append([item for *_, item in sorted(calls, key=lambda call: -(call[1] or call[0]))])
+    order = sorted(range(len(rows)), key=lambda row: (-(rows[row][8] or 0), -rows[row][4]))
+    names = "type group_name size calls total without_wait fastest slowest beyond gb_s"
+    found = from_tuples([rows[row] for row in order], names, COLUMNS | _OWN)
+    if "slice" not in sheet.data:
+        return found
+    return replace(found, place=lambda row: RankedSlices(rows[order[row]][3], lambda: np.array(slices[order[row]])))
+
+
+COLLECTIVE_COSTS = table(
+    "collective_costs",
+    collective_costs,
+    sql="rank type group_name size calls total without_wait fastest slowest beyond gb_s",
+    json="type group=group_name? size? count=calls total without_wait? fastest? slowest? beyond? bandwidth=gb_s?",
+    page="type size count=calls total without_wait fastest slowest beyond",
+    panel="beyond without_wait total count=calls size fastest slowest bandwidth=gb_s type group=group_name",
+    section="collective_costs",
+    tab=True,
+    row="CollectiveCostRow",
+    about="Collectives of one type, group and size, without the time they wait for ranks, against the fastest of them.",
+    own=_OWN,
 )
 
 

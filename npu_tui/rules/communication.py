@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.collectives import Collective
-from npu_tui.analysis.lateness import UNKNOWN, peers_seen, unknown_waits
+from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
 from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -274,8 +274,7 @@ LONG_OP_FACTOR = Threshold("long_op_factor", 2.0)
 def long_op(facts: Facts) -> Draft | None:
     """Collectives that move their data far more slowly than their equals once all ranks are there."""
     every = facts.collectives
-    arrived, (size, _) = peers_seen(every).latest(), every.moved.sums(len(every))
-    own = np.where(every.has_arrivals, np.maximum(every.elapsed - arrived, 0), 0)
+    own, (size, _) = np.where(every.has_arrivals, every.elapsed - every.waited, 0), every.moved.sums(len(every))
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
     usual = own.copy()
     for equal in in_groups(kind * (len(_CLASSES) + 1) + np.searchsorted(_CLASSES, size, "right")):
@@ -284,7 +283,7 @@ def long_op(facts: Facts) -> Draft | None:
     slow = np.flatnonzero(longer)
     if not len(slow):
         return None
-    begin = facts.trace.slices.start[every.item] + arrived
+    begin = facts.trace.slices.start[every.item] + every.waited
     removes = both(union(begin[slow], (begin + longer)[slow]), facts.exposed)
     change = Change(tasks=shortened(facts, longer))
     share = facts.share(cost_of(facts, change, removes))

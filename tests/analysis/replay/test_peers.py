@@ -52,7 +52,7 @@ def waits(elapsed: list[int], sizes: list[int]) -> dict[int, int]:
         ["hcom_allReduce_"],
         Timings(never, nothing, nothing, nothing, nothing),
         TrafficColumns(nothing[:0], nothing[:0], nothing[:0], nothing[:0], []),
-        LongestWaits(never, nothing, nothing, nothing, nothing),
+        LongestWaits(never, nothing, nothing, nothing),
         Arrivals(count, nothing[:0], nothing[:0], nothing[:0]),
         nothing,
         [""],
