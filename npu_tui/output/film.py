@@ -130,7 +130,7 @@ def film_blocks(profile: Profile) -> list[Block]:
     title = say("film.title", causes=shown.rungs[0].name)
     columns = (say("whatif.column.change"), say("whatif.column.after", unit=unit), "")
     ladder = Table("film", say("film.ladder", unit=unit), columns, (False, True, False), rows, sortable=False)
-    return [ladder, Paragraph((say("film.page"),), "faint"), scene_timeline(film_scene(shown), title)]
+    return [ladder, Paragraph((say("film.page"),), "faint"), scene_timeline(film_scene(shown), title, RECORDED)]
 
 
 def align_film(scene: Scene, when: int) -> list[int]:

@@ -5,8 +5,10 @@ Block, line and braille glyphs are shapes, so no font leaves seams between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from itertools import groupby
+from typing import TypeVar
 
 from npu_tui.output.document import Box, Dots, Line, Look, Paint, Picture, Shape, Tip, Words
 from npu_tui.trace.text import cell_count, char_cells, printable
@@ -42,8 +44,15 @@ def svg(rows: list[list[Piece]], title: str) -> str:
 
 
 def screen_shapes(rows: list[list[Piece]]) -> list[Shape]:
-    """The shapes of ``rows``, one below the other."""
-    return [shape for y, row in enumerate(rows) for shape in row_shapes(row, y * CELL_HEIGHT)]
+    """The shapes of ``rows``, one below the other: the grounds of all first, then what stands on them, by their looks.
+
+    Nothing lies over another shape of its own kind, so that the order within each does not show.
+    """
+    grounds, glyphs = dict[object, list[Shape]](), dict[object, list[Shape]]()
+    for y, row in enumerate(rows):
+        for number, shape in enumerate(row_shapes(row, y * CELL_HEIGHT)):
+            (grounds if number < len(row) else glyphs).setdefault(_look(shape), []).append(shape)
+    return [shape for alike in (*grounds.values(), *glyphs.values()) for shape in alike]
 
 
 def picture_file(picture: Picture, palette: Palette = LIGHT) -> str:
@@ -54,10 +63,7 @@ def picture_file(picture: Picture, palette: Palette = LIGHT) -> str:
 
 def page_picture(picture: Picture) -> str:
     """``picture`` as a part of a page: inks are classes, so that it follows the light or dark colours of the page."""
-    paints = [paint for shape in picture.shapes if not isinstance(shape, Tip) for paint in (shape.paint,)]
-    inks = sorted({paint for paint in (*paints, *(paint for paint, _ in picture.legend)) if isinstance(paint, int)})
-    light, dark = (_rules(palette, inks) for palette in (LIGHT, DARK))
-    rules = f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}" if inks else ""
+    rules = _rules(picture)
     if (left := picture.head) is None:
         return "\n".join(
             [opened(sized(picture.width, picture.height), picture.title, rules), *written(picture.shapes, None), CLOSED]
@@ -81,12 +87,17 @@ def sized(width: float, height: float) -> str:
     return f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
 
 
-def _rules(palette: Palette, inks: list[int]) -> str:
-    """What colours the shapes of each ink, and the boxes of its legend."""
-    colours = {ink: _hex(palette.rgb[ink].tolist()) for ink in inks}
-    return "".join(
-        f".f{ink}{{fill:{colour};background:{colour}}}.s{ink}{{stroke:{colour}}}" for ink, colour in colours.items()
+def _rules(picture: Picture) -> str:
+    """What colours the shapes of each ink, and the boxes of the legend, in the light and the dark."""
+    made = [shape for shape in picture.shapes if not isinstance(shape, Tip)]
+    uses = [("s", "stroke", shape.paint) if isinstance(shape, Line) else ("f", "fill", shape.paint) for shape in made]
+    uses += [("f", "background", paint) for paint, _ in picture.legend]
+    inks = sorted({(name, what, ink) for name, what, ink in uses if isinstance(ink, int)})
+    light, dark = (
+        "".join(f".{name}{ink}{{{what}:{_hex(palette.rgb[ink].tolist())}}}" for name, what, ink in inks)
+        for palette in (LIGHT, DARK)
     )
+    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}" if inks else ""
 
 
 def opened(look: str, title: str, rules: str = "") -> str:
@@ -107,66 +118,124 @@ CLOSED = "</g></svg>\n"
 def written(shapes: Iterable[Shape], palette: Palette | None) -> Iterator[str]:
     """``shapes`` as elements, inks in the colours of ``palette``, or as classes without one.
 
-    Boxes that continue each other are one element, and so are lines that follow each other and look alike.
+    Those that follow each other and look alike are one element, and boxes and lines that continue each other one part
+    of it.
     """
-    box: Box | None = None
-    lines: list[Line] = []
-    for shape in shapes:
-        if isinstance(shape, Box) and box is not None and _continues(box, shape):
-            box = box._replace(width=shape.left + shape.width - box.left)
-            continue
-        if isinstance(shape, Line) and lines and shape[4:] == lines[0][4:]:
-            lines.append(shape)
-            continue
-        if box is not None:
-            yield _element(box, palette)
-        if lines:
-            yield _path(lines, palette)
-        box, lines = None, []
-        if isinstance(shape, Box):
-            box = shape
-        elif isinstance(shape, Line):
-            lines = [shape]
+    for (kind, *_), alike in groupby(shapes, _look):
+        if kind is Words:
+            yield from (_text(words, palette) for words in alike if isinstance(words, Words))
+        elif kind is Tip:
+            tips = [tip for tip in alike if isinstance(tip, Tip)]
+            yield f'<g class="tip" stroke-width="{tips[0].height:g}">{"".join(map(_tip, tips))}</g>'
         else:
-            yield _element(shape, palette)
-    if box is not None:
-        yield _element(box, palette)
-    if lines:
-        yield _path(lines, palette)
+            yield _path(list(alike), palette)
 
 
-def _continues(box: Box, other: Box) -> bool:
-    same_row = box[1] == other[1] and box[3:] == other[3:]
-    return same_row and abs(box.left + box.width - other.left) < 0.01
-
-
-def _element(shape: Box | Dots | Words | Tip, palette: Palette | None) -> str:
+def _look(shape: Shape) -> tuple[object, ...]:
+    """What shapes of one element have in common."""
+    if isinstance(shape, Box | Dots):
+        return type(shape), shape.paint, shape.faint
     if isinstance(shape, Tip):
-        tip = f'<rect class="tip" {_place(shape)}><title>{_said(shape.words)}</title></rect>'
-        return f'<a href="#{escape(shape.link)}">{tip}</a>' if shape.link else tip
-    look = _painted("fill", shape.paint, palette) + (' opacity="0.6"' if shape.faint else "")
-    if isinstance(shape, Box):
-        return f"<rect {_place(shape)} {look}/>"
-    if isinstance(shape, Dots):
-        dots = "".join(f"M{x:g} {y:g}h{_DOT}v{_DOT}h-{_DOT}z" for x, y in shape.corners)
-        return f'<path d="{dots}" {look}/>'
-    bold = ' font-weight="bold"' if shape.bold else ""
-    fitted = f'textLength="{shape.width:g}" lengthAdjust="spacingAndGlyphs"'
-    return f'<text x="{shape.left:g}" y="{shape.baseline:g}" {look}{bold} {fitted}>{_said(shape.text)}</text>'
+        return Tip, shape.height
+    return (Line, *shape[4:]) if isinstance(shape, Line) else (type(shape),)
 
 
-def _path(lines: list[Line], palette: Palette | None) -> str:
-    drawn = "".join(f"M{line.x1:g} {line.y1:g}L{line.x2:g} {line.y2:g}" for line in lines)
-    look = lines[0].look
-    how = f'{_painted("stroke", lines[0].paint, palette)} stroke-width="{look.width:g}"'
-    how += ' shape-rendering="auto"' if look.smooth else ""
-    how += ' stroke-dasharray="2 2.5"' if look.dashed else ""
-    how += ' opacity="0.6"' if lines[0].faint else ""
-    return f'<path d="{drawn}" {how}/>'
+def _path(alike: Sequence[Shape], palette: Palette | None) -> str:
+    """Boxes, dots or lines that look alike as one element."""
+    first = alike[0]
+    if isinstance(first, Line):
+        lines = _joined([shape for shape in alike if isinstance(shape, Line)], _further)
+        drawn = _drawn([((line.x1, line.y1), (line.x2 - line.x1, line.y2 - line.y1)) for line in lines])
+        how = f'{_painted("stroke", first.paint, palette)} stroke-width="{first.look.width:g}"'
+        how += ' shape-rendering="auto"' if first.look.smooth else ""
+        how += ' stroke-dasharray="2 2.5"' if first.look.dashed else ""
+    elif isinstance(first, Box):
+        boxes = _joined([shape for shape in alike if isinstance(shape, Box)], _wider)
+        boxes = _joined(sorted(boxes, key=lambda box: (box.left, box.width, box.top)), _higher)
+        drawn, how = _filled(map(_sides, boxes)), _painted("fill", first.paint, palette)
+    else:
+        corners = [corner for shape in alike if isinstance(shape, Dots) for corner in shape.corners]
+        drawn = _filled((*corner, _DOT, _DOT) for corner in corners)
+        how = _painted("fill", getattr(first, "paint", ""), palette)
+    faint = ' opacity="0.6"' if getattr(first, "faint", False) else ""
+    return f'<path d="{drawn}" {how}{faint}/>'
 
 
-def _place(shape: Box | Tip) -> str:
-    return f'x="{shape.left:g}" y="{shape.top:g}" width="{shape.width:g}" height="{shape.height:g}"'
+_Part = TypeVar("_Part", Box, Line)
+
+
+def _joined(parts: Iterable[_Part], join: Callable[[_Part, _Part], _Part | None]) -> list[_Part]:
+    """``parts``, those in one that ``join`` makes one of."""
+    joined: list[_Part] = []
+    for part in parts:
+        one = join(joined[-1], part) if joined else None
+        if one is None:
+            joined.append(part)
+        else:
+            joined[-1] = one
+    return joined
+
+
+_TOUCHING = 0.01
+"""Pixels that shapes which touch are apart at most, by rounding."""
+
+
+def _wider(box: Box, other: Box) -> Box | None:
+    alike = (box.top, box.height) == (other.top, other.height)
+    touches = abs(box.left + box.width - other.left) < _TOUCHING
+    return box._replace(width=other.left + other.width - box.left) if alike and touches else None
+
+
+def _higher(box: Box, other: Box) -> Box | None:
+    alike = (box.left, box.width) == (other.left, other.width)
+    touches = abs(box.top + box.height - other.top) < _TOUCHING
+    return box._replace(height=other.top + other.height - box.top) if alike and touches else None
+
+
+def _further(line: Line, other: Line) -> Line | None:
+    """Both as one where ``other`` goes on in the direction of ``line``; dashes begin anew with each."""
+    if line[2:4] != other[:2] or line.look.dashed:
+        return None
+    (across, down), (then_across, then_down) = ((each.x2 - each.x1, each.y2 - each.y1) for each in (line, other))
+    ahead = across * then_across + down * then_down > 0
+    return line._replace(x2=other.x2, y2=other.y2) if ahead and across * then_down == down * then_across else None
+
+
+def _drawn(lines: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> str:
+    """Lines by their begin and what they go across and down; each begins from the end of the one before."""
+    parts, (x, y) = [], (0.0, 0.0)
+    for (left, top), (across, down) in lines:
+        goes = f"v{down:g}" if not across else f"h{across:g}" if not down else f"l{across:g} {down:g}"
+        parts.append(f"m{left - x:g} {top - y:g}{goes}")
+        x, y = left + across, top + down
+    return "".join(parts)
+
+
+def _filled(boxes: Iterable[tuple[float, float, float, float]]) -> str:
+    """Boxes by left, top, width and height; each begins from the corner of the one before."""
+    parts, (x, y) = [], (0.0, 0.0)
+    for left, top, width, height in boxes:
+        parts.append(f"m{left - x:g} {top - y:g}h{width:g}v{height:g}h{-width:g}z")
+        x, y = left, top
+    return "".join(parts)
+
+
+def _sides(box: Box) -> tuple[float, float, float, float]:
+    return box.left, box.top, box.width, box.height
+
+
+def _tip(tip: Tip) -> str:
+    """A stroke through the middle of ``tip``, as broad as it is high: shorter than a box."""
+    along = f"m{tip.left:g} {tip.top + tip.height / 2:g}h{tip.width:g}"
+    over = f'<path d="{along}"><title>{_said(tip.words)}</title></path>'
+    return f'<a href="#{escape(tip.link)}">{over}</a>' if tip.link else over
+
+
+def _text(words: Words, palette: Palette | None) -> str:
+    look = _painted("fill", words.paint, palette) + (' font-weight="bold"' if words.bold else "")
+    look += ' opacity="0.6"' if words.faint else ""
+    place = f'x="{words.left:g}" y="{words.baseline:g}" textLength="{words.width:g}"'
+    return f"<text {place} {look}>{_said(words.text)}</text>"
 
 
 def _painted(what: str, paint: Paint, palette: Palette | None) -> str:

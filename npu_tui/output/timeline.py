@@ -47,9 +47,12 @@ def timeline_files(part: Profile) -> tuple[str, str]:
     return picture_file(picture, LIGHT), picture_file(picture, DARK)
 
 
-def scene_timeline(scene: Scene, title: str = "") -> Picture:
-    """The lanes of ``scene``, as wide and high as a picture; with a ``title`` of its own below the block before it."""
-    picture = _picture(_explorer_of(scene))
+def scene_timeline(scene: Scene, title: str = "", silent: int = -1) -> Picture:
+    """The lanes of ``scene``, as wide and high as a picture; with a ``title`` of its own below the block before it.
+
+    Slices of trace number ``silent`` do not tell their names: another picture of the page does.
+    """
+    picture = _picture(_explorer_of(scene), silent)
     return replace(picture, id="", title=title) if title else picture
 
 
@@ -79,9 +82,9 @@ def _frame(explorer: Explorer) -> Frame:
     return Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, rows + lanes_top(rows))
 
 
-def _picture(explorer: Explorer) -> Picture:
+def _picture(explorer: Explorer, silent: int = -1) -> Picture:
     frame = _frame(explorer)
-    return _drawn(explorer, frame, [*_tips(explorer, frame), *_finding_links(explorer, frame)])
+    return _drawn(explorer, frame, [*_tips(explorer, frame, silent), *_finding_links(explorer, frame)])
 
 
 def class_word(op_class: OpClass, by_category: bool) -> str:
@@ -115,15 +118,17 @@ def _drawn(explorer: Explorer, frame: Frame, over: list[Shape]) -> Picture:
     )
 
 
-def _tips(explorer: Explorer, frame: Frame) -> Iterator[Tip]:
-    """Name, start and duration over the slices that are drawn, the widest first."""
+def _tips(explorer: Explorer, frame: Frame, silent: int) -> Iterator[Tip]:
+    """Name, start and duration over the slices that are drawn but for those of trace ``silent``, the widest first."""
     slices: list[tuple[int, int, int, int]] = []
     for line, items in enumerate(frame.items):
         edges = np.flatnonzero(np.diff(items, prepend=-2, append=-2))
         slices += [
             (first - last, line, first, int(items[first]))
             for first, last in pairwise(edges.tolist())
-            if items[first] >= 0 and 0 <= frame.lane_rows[line] < len(explorer.rows)
+            if items[first] >= 0
+            and 0 <= frame.lane_rows[line] < len(explorer.rows)
+            and explorer.rows[frame.lane_rows[line]].trace != silent
         ]
     for wide, line, first, item in sorted(slices)[:_MOST_TIPS]:
         trace = explorer.scene.traces[explorer.rows[frame.lane_rows[line]].trace]

@@ -92,7 +92,11 @@ def show_film(head: HeadLines, film: Film, size: Size) -> None:
     width = size.width - 2
     names = [rung.name for rung in film.rungs[: film.count]]
     title = say("film.title", causes=say("list.comma").join(map(printable, names)))
-    head.headline.fill([Text(brief(title, width), "bold", no_wrap=True, end="")])
+    line = Text(brief(title, width), "bold", no_wrap=True, end="")
+    uncounted = say("film.uncounted") if len(film.profile.trace.counters) else ""
+    if uncounted and line.cell_len + 2 + cell_count(uncounted) <= width:
+        line.append("  " + uncounted, style="dim not bold")
+    head.headline.fill([line])
     rungs = [(say("film.recorded"), film.recorded), *((printable(rung.name), rung.length) for rung in film.rungs)]
     most = 5 if size.height >= PANEL_FROM else 4
     # The recorded run is always there; of more causes than rows the last ones are, and the next that could go.

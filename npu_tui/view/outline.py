@@ -112,6 +112,8 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
                 charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
                 rows += [row for row in charts if lane_key(row) not in set_aside]
                 rows += _hidden_row(index, layer, folds)
+    if scene.is_film:
+        return rows  # no replay tells what was counted: recorded curves are not those of the run above
     # Curves matter least: those of all traces are below everything that ran.
     for index, trace in enumerate(scene.traces):
         for layer in trace.layers:

@@ -81,7 +81,7 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
         names, bars = page.partition('id="waterfall"')[2].partition("</svg></g></svg>")[0].split("<svg ")[1:]
         assert all(part.startswith(('class="bars"', 'width="100%"')) for part in (names, bars))
         assert (names.count("<text"), bars.count("<text")) == (2, 0)
-        assert bars.count("<rect") > 2
+        assert bars.count("<path") > 2
 
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):

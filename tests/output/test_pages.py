@@ -35,7 +35,7 @@ from npu_tui.strings import words as in_words
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROFILE = FIXTURES / "communication_bound"
-VOID = {"meta", "link", "br", "img", "hr", "input", "line", "path"}
+VOID = {"meta", "link", "br", "img", "hr", "input"}
 HOSTILE = (
     "</td><script>alert(1)</script>\"'&amp; | `x` [l](http://x.y) www.x.y @you #12 $a$ <b> *b* _i_ ~~s~~ \\ "
     "\n\r\x1b[2J\u202e"
@@ -124,7 +124,7 @@ def test_findings_lead_to_table_and_timeline_and_back(page: str, found: dict[str
         assert f"#row-finding-{number}" in links
     assert "#timeline" in links
     assert reader.tags.count("details") == len(found["findings"])
-    assert "ms" in re.findall(r'<rect class="tip"[^>]*><title>([^<]+)', page[page.index('id="timeline"') :])[0]
+    assert "ms" in re.findall(r'<g class="tip"[^>]*><path[^>]*><title>([^<]+)', page[page.index('id="timeline"') :])[0]
     assert f"npu-tui {__version__}" in reader.words
     assert found["source"]["tool_version"] == __version__
 

@@ -164,11 +164,11 @@ def test_a_picture_has_the_colours_of_a_palette_or_of_its_page() -> None:
     picture = Picture("p", 18, 18, [Box(0, 0, 9, 18, 70), Box(9, 0, 9, 18, 70), Box(0, 0, 9, 18, red), line])
     light, dark = ("#{:02x}{:02x}{:02x}".format(*palette.rgb[70].tolist()) for palette in (LIGHT, DARK))
     alone = picture_file(picture, DARK)
-    assert f'<rect x="0" y="0" width="18" height="18" fill="{dark}"/>' in alone, "boxes that touch are one"
+    assert f'<path d="m0 0h18v18h-18z" fill="{dark}"/>' in alone, "boxes that touch are one"
     assert 'fill="#ff0000"' in alone
     assert f'stroke="{dark}" stroke-width="1" stroke-dasharray="2 2.5" opacity="0.6"/>' in alone
     page = page_picture(picture)
-    assert f".f70{{fill:{light};background:{light}}}" in page
-    assert f".f70{{fill:{dark};background:{dark}}}" in page
-    assert '<rect x="0" y="0" width="18" height="18" class="f70"/>' in page
+    for colour in (light, dark):
+        assert f".f70{{fill:{colour}}}.s70{{stroke:{colour}}}" in page
+    assert '<path d="m0 0h18v18h-18z" class="f70"/>' in page
     assert "http" not in page

@@ -12,10 +12,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from browser import CHROMIUM, Tab, opened_page
 from driving import Driver, opened
 from measured import profile_at
 
 from npu_tui.output.share import MOST_BYTES, share_page
+from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -171,3 +173,85 @@ console.log(JSON.stringify(said));
     assert dragged[0] > wheeled[0]
     assert first > 100
     assert last > first
+
+
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+
+
+def loads_nothing(tab: Tab) -> None:
+    """The page asked for itself alone, offline, ran no script of a name, and broke no policy."""
+    asked = [told["request"]["url"] for name, told in tab.events if name == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("file:")] == []
+    assert len(asked) == 1
+    wrong = ("Page.javascriptDialogOpening", "Runtime.exceptionThrown", "Network.loadingFailed")
+    assert [event for event in tab.events if event[0] in wrong] == []
+    logged = [told["entry"] for name, told in tab.events if name == "Log.entryAdded"]
+    assert [entry for entry in logged if entry["level"] == "error"] == []
+    assert tab.value("[document.scripts.length, document.images.length, document.links.length]")[:2] == [1, 0]
+
+
+@in_browser
+def test_a_browser_pans_and_zooms_a_page_of_hostile_names_offline(tmp_path: Path) -> None:
+    page = tmp_path / "view.html"
+    page.write_text(shared(hostile()), encoding="utf-8")
+    colours = """(() => {
+      const own = document.getElementById("lanes"), pen = own.getContext("2d");
+      const seen = new Uint32Array(pen.getImageData(0, 0, own.width, own.height).data.buffer);
+      return [new Set(seen).size, seen.reduce((sum, one, at) => (sum * 31 + one + at) % 1e9, 0)];
+    })()"""
+    with opened_page(page, tmp_path / "profile") as tab:
+
+        def view() -> tuple[float, float]:
+            low, high = tab.value("window.lanes.view()")
+            return low, high
+
+        span = lambda: view()[1] - view()[0]  # noqa: E731
+        home = view()
+        shades, first = tab.value(colours)
+        assert shades > 5
+        tab.key("w")
+        near = view()
+        assert near[1] - near[0] < home[1] - home[0]
+        assert tab.value(colours)[1] != first
+        tab.key("d")
+        assert view()[0] > near[0]
+        tab.key("a")
+        assert view() == pytest.approx(near)
+        before = span()
+        tab.mouse("mouseWheel", 600, 100, deltaX=0, deltaY=-100, modifiers=2)
+        assert span() < before
+        held = view()
+        tab.mouse("mousePressed", 500, 100, button="left", buttons=1, clickCount=1)
+        tab.mouse("mouseMoved", 400, 100, button="left", buttons=1)
+        tab.mouse("mouseReleased", 400, 100, button="left", clickCount=1)
+        assert view()[0] > held[0]
+        tab.key("0")
+        assert view() == pytest.approx(home)
+        # The mouse over the middle of a long slice tells its name as text.
+        place = tab.value("document.getElementById('lanes').getBoundingClientRect().top + 18 * 1.5")
+        tab.mouse("mouseMoved", 700, place)
+        told = tab.value("document.getElementById('tip').textContent")
+        assert any(brief(printable(name), 20)[:8] in told for name in HOSTILE)
+        assert tab.value("document.getElementById('tip').children.length") == 0
+        loads_nothing(tab)
+
+
+@in_browser
+def test_a_browser_shows_the_page_of_a_report_offline(tmp_path: Path) -> None:
+    profile = profile_at(DEMO)
+    page = tmp_path / "report.html"
+    page.write_text(str(profile_statement(profile).written("html")), encoding="utf-8")
+    with opened_page(page, tmp_path / "profile") as tab:
+        told = """[...document.querySelectorAll(".tip path")].map((path) => {
+          path.scrollIntoView({ block: "center" });
+          const box = path.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
+          return document.elementFromPoint(x, y)?.querySelector("title")?.textContent;
+        }).filter(Boolean)"""
+        words = tab.value(told)
+        assert len(words) > 100
+        assert any("tolist" in each for each in words)
+        first = "document.querySelector('table.sortable tbody').rows[0].textContent"
+        before = tab.value(first)
+        tab.value("document.querySelector('table.sortable th button').click()")
+        assert tab.value(first) != before, "a head sorts its table"
+        loads_nothing(tab)

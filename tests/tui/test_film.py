@@ -51,6 +51,8 @@ async def test_one_key_shows_it_and_the_same_key_ends_it(size: tuple[int, int]) 
         for lane in shared:
             assert lanes.index((PLAYED, lane)) < lanes.index((RECORDED, lane))
         assert sorted(row.trace for row in rows if row.kind == "path") == [RECORDED, PLAYED]
+        assert profile.trace.counters.series
+        assert not [row for row in rows if row.kind == "counter"]
         await driver.press("!")
         await filmed(driver)
         assert driver.main.session is before
