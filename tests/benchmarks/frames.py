@@ -4,6 +4,8 @@
 p95 14 ms, 15 kB per panning frame, 2 kB per row move). The first row is measured at once, while the findings of a large
 trace are still computed (p95 16 ms), the others after ``--after`` seconds of rest. ``--fresh`` opens it without a
 parsed copy and measures from the first lanes on, while more of it comes, findings are computed and a copy is written.
+``--film`` measures the film of the first cause, two runs with their links and paths, against the same budgets, and how
+long it takes to make.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from terminal import KEYS, Terminal, npu_tui
 SIZE = (200, 50)
 MEDIAN_MS, P95_MS, BESIDE_MS, PAN_BYTES, ROW_BYTES = 10.0, 14.0, 16.0, 15_000, 2_000
 STEPS = b"ProfilerStep"
+FILM = b"Replayed without"
 ROUNDS, FRESH_ROUNDS = 40, 4
 REST = 0.12
 """Seconds between keys: the panel has followed the last one, and no frame is held back for the frame rate."""
@@ -93,29 +96,52 @@ def fresh(path: Path) -> None:
         terminal.close()
 
 
+def film(terminal: Terminal) -> None:
+    """Go to the film of the first cause; prints how long that takes to make."""
+    begun = time.perf_counter()
+    os.write(terminal.master, b"!")
+    data, last = terminal.read(until=FILM, quiet=0.5, limit=120.0)
+    if FILM not in data:
+        raise SystemExit("no cause whose gain is known: no film")
+    print(f"film of the first cause made in {last - begun:.2f} s\n")
+
+
+def table(terminal: Terminal) -> None:
+    """Print a row for every zoom, and one for moves between rows."""
+    for view, zoom, keys in ZOOMS:
+        go_to(terminal, zoom)
+        print(row(view, keys, measure(terminal, keys), PAN_BYTES), flush=True)
+    print(row(ZOOMS[-1][0], "jk", measure(terminal, "jk"), ROW_BYTES))
+
+
+HEADS = """| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |
+|---|---|---|---|---|---|---|---|"""
+
+
 def main() -> None:
     """Print one table per trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trace", nargs="+", type=Path)
     parser.add_argument("--after", type=float, default=8.0, metavar="SECONDS", help="of rest after the first row")
     parser.add_argument("--fresh", action="store_true", help="open it for the first time")
+    parser.add_argument("--film", action="store_true", help="the film of the first cause")
     options = parser.parse_args()
     for path in options.trace:
         if options.fresh:
             fresh(path)
             continue
         print(f"\n{path.name}, {path.stat().st_size / 1e6:.1f} MB, {SIZE[0]}x{SIZE[1]}\n")
-        print("| view | keys | median ms | of budget | p95 ms | of budget | kB per frame | of budget |")
-        print("|---|---|---|---|---|---|---|---|")
         terminal = opened(path)
-        view, zoom, keys = ZOOMS[0]
-        go_to(terminal, zoom)
-        print(row(f"{view}, at once", keys, measure(terminal, keys), PAN_BYTES, BESIDE_MS), flush=True)
-        terminal.read(quiet=options.after, limit=120.0 + options.after)
-        for view, zoom, keys in ZOOMS:
+        if options.film:
+            terminal.read(quiet=options.after, limit=120.0 + options.after)
+            film(terminal)
+        print(HEADS)
+        if not options.film:
+            view, zoom, keys = ZOOMS[0]
             go_to(terminal, zoom)
-            print(row(view, keys, measure(terminal, keys), PAN_BYTES), flush=True)
-        print(row(ZOOMS[-1][0], "jk", measure(terminal, "jk"), ROW_BYTES))
+            print(row(f"{view}, at once", keys, measure(terminal, keys), PAN_BYTES, BESIDE_MS), flush=True)
+            terminal.read(quiet=options.after, limit=120.0 + options.after)
+        table(terminal)
         terminal.close()
 
 
