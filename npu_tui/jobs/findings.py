@@ -10,6 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.limits import LITTLE, PLACES
+from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
@@ -358,12 +359,29 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     inside = ~blame.outside & (step >= 0)
     case = np.zeros(len(inside), np.bool_)
     case[inside] = cells[blame.rank[inside], step[inside]]
-    gain = job.prices.gains([case])[0]
+    less = np.where(case, blame.own, 0)
+    less[inside] = less[inside] * (1 - _stays(job)[blame.rank[inside], step[inside]])
+    gain = job.prices.saved([less])[0]
     if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
     args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _held(job).each(gain)}
     return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _held(job), **args)]
+
+
+def _stays(job: Job) -> F64:
+    """Which part of its own excess each rank keeps in each step where the work is divided evenly; (ranks, steps).
+
+    What it computes more is shared by all ranks then; what its host takes longer is gone.
+    """
+    own, column = job.by_step.own, {name: number for number, name in enumerate(job.by_step.steps)}
+    computing = np.zeros(own.shape)
+    for place, profile in enumerate(job.ranks):
+        for told in profile.steps:
+            if told.step in column:
+                computing[place, column[told.step]] = told.computing
+    moved = (computing - np.median(computing, axis=0)).clip(0, np.maximum(own, 0)).sum(axis=0)
+    return np.asarray((moved / len(own) / np.maximum(own, 1)).clip(0, 1))
 
 
 def _links(job: Job) -> list[Finding]:
@@ -446,10 +464,7 @@ def _sizes(job: Job) -> list[Finding]:
         same[unpaired.group, unpaired.type].append(unpaired)
     findings = []
     for (group, kind), rows in list(same.items())[:5]:
-        counts: dict[int, int] = defaultdict(int)
-        for unpaired in rows:
-            for rank, count in unpaired.counts.items():
-                counts[rank] += count
+        counts = max((row.counts for row in rows), key=lambda each: max(each.values()) - min(each.values()))
         args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
         args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
         codes = "job.sizes.title", "job.sizes.paired" if args["paired"] else "job.sizes.detail"

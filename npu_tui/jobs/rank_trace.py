@@ -15,6 +15,7 @@ from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, exchanging, paces
+from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
@@ -47,9 +48,11 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
+from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import Trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
@@ -320,7 +323,7 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
 def calls_of(profile: Profile) -> list[RecordedCall]:
     """Every collective of the trace, ns since 1970.
 
-    It is of the step that launched it, or, where no link tells, in whose window on the device it starts; before the
+    It is of the step that asked for it, or, where no link tells, in whose window on the device it starts; before the
     first kernel, of the one that it starts in on the host.
     """
     trace = profile.trace
@@ -338,13 +341,25 @@ def calls_of(profile: Profile) -> list[RecordedCall]:
         counts[kind] += 1
     numbered = [(str(step.number), step.item) for step in profile.steps if step.number is not None]
     hosts = [(name, int(trace.slices.start[at]), int(trace.slices.end[at])) for name, at in numbered]
-    asked = launched_at(trace, item)
+    asked = _asked_at(trace, item)
     times = zip(trace.slices.start[item].tolist(), trace.slices.end[item].tolist(), asked.tolist(), strict=True)
     for name, (kind, group, ordinal, pair), (start, end, launched) in zip(names, known, times, strict=True):
         step = next((number for number, low, high in hosts if low <= launched < high), "")
         step = step or next((number for number, low, high in windows if low <= start < high), "")
         calls.append(RecordedCall(group, kind, name, step, ordinal, trace.start_ns + start, trace.start_ns + end, pair))
     return calls
+
+
+def _asked_at(trace: Trace, items: I64) -> I64:
+    """When the host asked for each slice, ns: where it entered the task queue, else when it was launched; (n,).
+
+    The thread of the queue launches steps after the host asked, where the device is behind. -1 where no link tells.
+    """
+    link, dequeue = dequeued_launches(trace)
+    enqueue = enqueue_of(trace, dequeue)
+    known = enqueue >= 0
+    queued = BySlice(trace.links.target_slice[link[known]], enqueue[known]).of(items)
+    return np.where(queued >= 0, trace.slices.start[queued], launched_at(trace, items))
 
 
 def _windows(profile: Profile) -> list[tuple[str, int, int]]:

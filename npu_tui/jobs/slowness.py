@@ -22,7 +22,7 @@ from npu_tui.analysis.limits import (
     UNSEEN,
 )
 from npu_tui.jobs.blame import Blame
-from npu_tui.jobs.columns import I64, Bools
+from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.model import RankProfile, WaitedLine
 from npu_tui.trace.message import Message, message
 
@@ -186,7 +186,7 @@ Shape = Literal["always", "stage", "host", "wandering", "once"]
 _MANY = 8
 _CHANCE = 7.0
 """Ranks from which the chance of each step counts, and how many medians of what ranks work less than the usual it
-reaches; of fewer ranks it is as many medians of how far each is from its own middle."""
+reaches; of fewer ranks it is as many medians of how far each is from the middle of most of its own."""
 
 
 _STAGE = 1.15
@@ -215,10 +215,18 @@ def slow_cells(table: ByStep, length: int) -> Bools:
         chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
         least = np.maximum(least, _CHANCE * np.array(chance))
     elif table.own.size:
-        least = np.maximum(
-            least, _CHANCE * float(np.median(np.abs(table.own - np.median(table.own, 1, keepdims=True))))
-        )
+        apart = np.abs(table.own - _middles(table.own)[:, None])
+        least = np.maximum(least, _CHANCE * float(np.percentile(apart, 50, method="lower")))
     return np.asarray((table.own >= least) & (table.own >= HALF * table.own.max(axis=0, initial=0)))
+
+
+def _middles(own: I64) -> F64:
+    """The middle of the closest half of each row, (rows,): what takes turns has no part in it, unlike in a median."""
+    rows, steps = own.shape
+    half = (steps + 1) // 2
+    ordered = np.sort(own, axis=1)
+    first = (ordered[:, half - 1 :] - ordered[:, : steps - half + 1]).argmin(axis=1)
+    return np.asarray((ordered[np.arange(rows), first] + ordered[np.arange(rows), first + half - 1]) / 2)
 
 
 def shapes_of(
@@ -237,9 +245,9 @@ def shapes_of(
         shapes = {ranks[number]: "once" for number in some.tolist()}
     else:
         often = counts >= NEARLY_ALL * steps
-        turns = len(some) >= SOME and not often.any() and slow.any(axis=0).sum() >= steps / 2
-        above = np.where(slow, table.own, 0).sum(axis=1)
-        turns &= bool(above.max(initial=0) <= HALF * above.sum())
+        held = int(slow.any(axis=0).sum())
+        # Two are a pair only where hardly a step is without one of them.
+        turns = held >= (HALF if len(some) >= SOME else NEARLY_ALL) * steps and counts.max() <= HALF * held
         for number in some.tolist():
             shapes[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
         for host in hosts if len(hosts) > 1 else ():

@@ -129,6 +129,16 @@ def test_turns_are_a_matter_of_data_and_no_slow_rank():
     assert slow_ranks(job) == []
 
 
+def test_two_of_four_ranks_take_turns():
+    job = simulated(4, worked(1, lambda rank, step, _: 1_500_000 * (rank == 1 + step % 2)), seed=1)
+    found = job_findings(job)
+    assert [each.id for each in found] == ["RANK.WANDER"]
+    assert set(found[0].ranks) == {1, 2}
+    # Slow in half of the steps alone, a rank is slow now and then.
+    job = simulated(4, worked(1, lambda rank, step, _: 1_500_000 * (rank == 1 and step % 2 == 0)), seed=1)
+    assert [each.id for each in job_findings(job)] == ["RANK.SLOW"]
+
+
 def test_lateness_that_travels_is_not_blamed_on_who_passes_it_on():
     """Ranks 0 and 1 reduce first, then 1 and 2: what makes 0 late makes 1 late for 2, but 1 worked no longer."""
     job = simulated(3, worked(1, lambda rank, *_: 0), seed=1)

@@ -73,6 +73,20 @@ def test_a_collective_before_the_first_kernel_is_of_the_step_on_the_host():
     assert {call.step for call in calls_of(idle)} == {""}
 
 
+def test_a_collective_is_of_the_step_that_asks_for_it_though_the_queue_launches_it_later(tmp_path):
+    source = _JOB / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    events = json.loads(source.read_text())
+    begin = 1_751_342_400_002_920.0  # the second of two collectives is asked for 26 us before, and launched 20 us later
+    for event in events:
+        if event.get("name") == "ProfilerStep#20":
+            event["dur"] = begin - float(event["ts"])
+        if event.get("name") == "ProfilerStep#21":
+            event["dur"] += float(event["ts"]) - begin
+            event["ts"] = f"{begin:.3f}"
+    (tmp_path / "trace_view.json").write_text(json.dumps(events))
+    assert [call.step for call in calls_of(Profile(load(tmp_path / "trace_view.json")))] == ["20", "20", "21", "21"]
+
+
 def test_a_step_without_a_name_is_none_beside_others():
     job = open_job(_JOB)
     first, second = job.ranks
