@@ -99,6 +99,16 @@ class ProfileComparison:
         return shared / total if total else None
 
     @once
+    def time_matched(self) -> tuple[float, float] | None:
+        """The shares, 0...1, of the time of the kernels of each side whose group both have; None without a kernel."""
+        shares = []
+        for side in ("base", "new"):
+            total = sum(getattr(row, side).total for row in self.groups)
+            shared = [row for row in self.groups if row.base.count and row.new.count and row.change != "replaced"]
+            shares.append(sum(getattr(row, side).total for row in shared) / total if total else None)
+        return None if shares[0] is None or shares[1] is None else (shares[0], shares[1])
+
+    @once
     def rungs(self) -> dict[str, float]:
         """The share of the kernels of both sides that each way of matching paired."""
         total = sum(row.base.count + row.new.count for row in self.groups)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,6 +38,7 @@ from npu_tui.trace.intervals import covered, difference, inside, intersection, u
 from npu_tui.trace.once import once
 
 _OPERATION = "cpu_op"
+_OF_LIBRARY = re.compile(r"(?!autograd::)\w+::\w+")
 _RARELY = 0.05
 """Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
 _MOST_SHAPES = 20_000
@@ -218,7 +220,11 @@ class MeasuredSide:
         return is_operation
 
     def launchers(self, known: frozenset[str]) -> list[str | None]:
-        """For each kernel the innermost operation around its launch with a name of ``known``, else None; (n,)."""
+        """For each kernel the operation around its launch with a name of ``known``, else None; (n,).
+
+        That is the outermost one of a library (``aten::linear``), as what it calls differs from device to device, else
+        the innermost one (``MmBackward0``).
+        """
         trace = self.trace
         around = Around(trace, self._all_operations)
         if not len(around.items):
@@ -234,9 +240,16 @@ class MeasuredSide:
             slices, source = trace.slices, operation[outside]
             holds = around.find(slices.lane[source], slices.start[source], slices.end[source])
             at[outside] = np.where(holds >= 0, place[holds], -1)
-        while (open_ := (at >= 0) & ~wanted[trace.slices.name[around.items[np.maximum(at, 0)]]]).any():
+        library = wanted & np.array([_OF_LIBRARY.match(name) is not None for name in trace.names] + [False])
+        found, outer = np.full(len(at), -1), np.full(len(at), -1)
+        while (open_ := np.flatnonzero(at >= 0)).size:
+            name = trace.slices.name[around.items[at[open_]]]
+            first = wanted[name] & (found[open_] < 0)
+            found[open_[first]] = at[open_[first]]
+            outer[open_[library[name]]] = at[open_[library[name]]]
             at[open_] = parent[at[open_]]
-        return [None if k < 0 else trace.name_of(int(around.items[k])) for k in at.tolist()]
+        chosen = np.where(outer >= 0, outer, found)
+        return [None if k < 0 else trace.name_of(int(around.items[k])) for k in chosen.tolist()]
 
     @property
     def names_lines(self) -> bool:

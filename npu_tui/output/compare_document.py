@@ -94,7 +94,7 @@ def verdicts(report: schema.Compared) -> Iterator[str]:
     yield from judged_lines(report.step, report.computing)
     if report.computing is not None:
         base, new = (sum(times) / len(times) for times in (report.computing.base_us, report.computing.new_us))
-        if base and new and any(note.id == "by_operation" for note in report.comparability.notes):
+        if base and new and _is_by_operation(report):
             yield say("compare.computing.ratio", ratio=f"{new / base:.3g}")
     shares = report.comparability
     operations, kernels = (
@@ -102,7 +102,14 @@ def verdicts(report: schema.Compared) -> Iterator[str]:
         for share in (shares.ops_matched, shares.kernels_matched)
     )
     yield say("compare.matched", operations=operations, kernels=kernels)
+    if shares.time_matched is not None and min(shares.time_matched) < 1:
+        yield say("compare.time_matched", base=shares.time_matched[0], new=shares.time_matched[1])
     yield from (note.text for note in shares.notes)
+
+
+def _is_by_operation(report: schema.Compared) -> bool:
+    """Whether kernels are compared by what launched them, as another chip runs others."""
+    return any(note.id == "by_operation" for note in report.comparability.notes)
 
 
 def judged_lines(step: schema.JudgedTime, computing: schema.JudgedTime | None) -> Iterator[str]:
@@ -186,7 +193,14 @@ def _proof(place: Record) -> Proof:
 
 
 def _groups(report: schema.Compared) -> Table:
-    """The groups of kernels that changed; the ratio where another chip runs them, else how likely chance made it."""
+    """The groups of kernels that changed: a call of each side and how likely chance made the difference.
+
+    Where another chip runs them a call is not the same work: there are their time per step and the ratio.
+    """
+    per_step = _is_by_operation(report)
+
+    def time(side: Record) -> Cell:
+        return time_cell(side.total_us if per_step and side.count else side.median_us)
 
     def ratio(row: Record) -> Cell:
         if row.rung != "operation" or row.ratio is None:
@@ -201,9 +215,9 @@ def _groups(report: schema.Compared) -> Table:
         tables.GROUPS,
         [row for row in report.groups if row.delta_us],
         base_calls=lambda row: Cell(mean_count_text(row.base.count), row.base.count),
-        base=lambda row: time_cell(row.base.median_us),
+        base=lambda row: time(row.base),
         new_calls=lambda row: Cell(mean_count_text(row.new.count), row.new.count),
-        new=lambda row: time_cell(row.new.median_us),
+        new=lambda row: time(row.new),
         ratio=ratio,
         p=lambda row: Cell("") if row.q is None else Cell(probability_text(row.q), row.q),
         kernel=kernel,

@@ -53,13 +53,17 @@ class Note(msgspec.Struct):
 
 
 class Comparable(msgspec.Struct):
-    """How far the profiles can be compared: ``verdict`` is same_job, comparable, partly or incomparable."""
+    """How far the profiles can be compared: ``verdict`` is same_job, comparable, partly or incomparable.
+
+    ``time_matched`` are the shares of the time of the kernels of base and new that have a counterpart.
+    """
 
     verdict: str
     notes: list[Note]
     ops_matched: float | None
     kernels_matched: float | None
     rungs: dict[str, float]
+    time_matched: tuple[float, float] | None = None
 
 
 class JudgedTime(msgspec.Struct):
@@ -129,7 +133,7 @@ def compared(comparison: ProfileComparison, single: bool = True, ignored: frozen
 
     The findings of each profile only if ``single``: they take long.
     """
-    circumstances = comparison.comparability
+    circumstances, matched = comparison.comparability, comparison.time_matched
     found = [change for change in differences(comparison) if change.id not in ignored]
     return Compared(
         base=_side(comparison.base),
@@ -140,6 +144,7 @@ def compared(comparison: ProfileComparison, single: bool = True, ignored: frozen
             _share(circumstances.operations),
             _share(circumstances.kernels),
             {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
+            None if matched is None else (round(matched[0], _DIGITS), round(matched[1], _DIGITS)),
         ),
         step=judged(comparison.step),
         computing=None if comparison.computing is None else judged(comparison.computing),
