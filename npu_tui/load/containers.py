@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from npu_tui.load.opprof import one_operator
 from npu_tui.trace.message import Message, message
 
 _PACKED = (
@@ -81,8 +80,6 @@ def foreign(head: bytes, file: Path) -> Message | None:
         return message("input.pointer", path=str(file), size=int(size[1]) if size else 0)
     if _PAGE.match(head):
         return message("input.page", path=str(file))
-    if (told := one_operator(file)) is not None:
-        return told
     if file.suffix.lower() in _TABLES:
         header = head.partition(b"\n")[0]
         if name := next((name for columns, name in _OF_PROFILERS if all(each in header for each in columns)), ""):

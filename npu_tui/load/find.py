@@ -29,7 +29,6 @@ from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
 from npu_tui.load.layouts import LEVELS, MSPROF_OUTPUT, OUTPUT, OUTPUTS, TIMELINE
 from npu_tui.load.layouts import MOST_FOLDERS as MOST_FOLDERS
-from npu_tui.load.opprof import one_operator
 from npu_tui.load.roles import holds_roles
 from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
@@ -338,8 +337,6 @@ def listed(code: str, path: Path, places: Sequence[Path], count: int) -> Message
 
 def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
     """What is said of a directory without a trace, with the command that makes one out of raw data."""
-    if (told := one_operator(path)) is not None:
-        return told
     if form is not None and any(held.traces for held in _held_below(path, survey)):
         return message(f"input.no_{form}_in", path=str(path))
     if (folder := cluster_folder(path, survey)) is not None:

@@ -1,6 +1,6 @@
-"""What ``msprof op`` leaves of one operator that it measured: tables of the operator and its pipes, without a timeline.
+"""What ``msprof op`` leaves of one operator that it measured: the operator, its cores and their pipes; no timeline.
 
-Described at https://www.hiascend.com/document/detail/en/mindstudio/830/ODtools/Operatordevelopmenttools/atlasopdev_16_0082.html
+The tables are described at https://gitcode.com/Ascend/msopprof, ``docs/en/user_guide/msopprof_performance_data.md``.
 """
 
 from __future__ import annotations
@@ -8,58 +8,100 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from npu_tui.trace.message import Message, message
+from msgspec import Struct
+
 from npu_tui.trace.side_file import open_regular
 
-_BASIC, _PIPES = "OpBasicInfo.csv", "PipeUtilization.csv"
-_FILES = frozenset({
-    _BASIC, _PIPES, "Memory.csv", "MemoryL0.csv", "MemoryUB.csv", "L2Cache.csv", "ArithmeticUtilization.csv",
-    "ResourceConflictRatio.csv", "visualize_data.bin",
+BASIC = "OpBasicInfo.csv"
+DURATION = "Task Duration(us)"
+_PIPES, _CONFLICTS = "PipeUtilization.csv", "ResourceConflictRatio.csv"
+FILES = frozenset({
+    BASIC, _PIPES, _CONFLICTS, "Memory.csv", "MemoryL0.csv", "MemoryUB.csv", "L2Cache.csv", "ArithmeticUtilization.csv",
+    "visualize_data.bin",
 })  # fmt: skip
-_RATIO = re.compile(r"(ai[cv])_(\w+)_ratio")
-_MOST_BYTES, _MOST_PIPES = 1 << 22, 4
+_RATIO = re.compile(r"(ai[cv])_(\w+?)_ratio")
+_MOST_BYTES = 1 << 22
+"""A row is a core, and no chip has more than some hundreds of them."""
 
 
-def one_operator(path: Path) -> Message | None:
-    """What the output of ``msprof op`` at ``path``, a folder or a file in it, tells of its operator; None elsewhere."""
-    folder = path if path.is_dir() else path.parent
-    if path.name not in _FILES and not path.is_dir():
-        return None
-    basic = _rows(folder / _BASIC)
-    if not basic or "Task Duration(us)" not in basic[0]:
-        return None
-    row = {column.strip(): text.strip() for column, text in basic[0].items()}
-    if (time := _number(row["Task Duration(us)"])) is None:
-        return None
-    words: dict[str, object] = {"name": row.get("Op Name", ""), "blocks": row.get("Block Dim", "")}
-    words |= {"time": time * 1000, "path": str(folder)}
-    shares: dict[str, list[float]] = {}
-    for pipes in _rows(folder / _PIPES):
-        for column, text in pipes.items():
-            match, ratio = _RATIO.fullmatch(column.strip()), _number(text)
-            if match is not None and ratio is not None:
-                shares.setdefault(f"{match[1]} {match[2]}", []).append(ratio)
-    means = sorted(((sum(values) / len(values), name) for name, values in shares.items()), reverse=True)
-    parts = [message("finding.shared", name=name, share=mean) for mean, name in means[:_MOST_PIPES]]
-    words["pipes"] = message("input.one_operator_pipes", pipes=parts) if parts else ""
-    return message("input.one_operator", **words)
+class Pipe(Struct, frozen=True):
+    """A pipe of a core: ``busy`` ns, its ``share`` of the cycles of the core, ``waits`` ns, None where not measured."""
+
+    name: str
+    busy: int
+    share: float
+    waits: int | None
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
+class Core(Struct, frozen=True):
+    """A core that ran ``span`` ns, such as ``0.vector1`` of block 0, with its ``pipes``."""
+
+    name: str
+    span: int
+    pipes: tuple[Pipe, ...]
+
+
+class Operator(Struct, frozen=True):
+    """The operator ``name`` on ``blocks`` blocks, as written; its task took ``time`` ns."""
+
+    name: str
+    time: int
+    blocks: str
+
+
+def measured_operator(folder: Path) -> Operator | None:
+    """The operator whose tables are in ``folder``; None without a time of it."""
+    row = next(_rows(folder / BASIC), {})
+    time = _number(row.get(DURATION))
+    return None if time is None else Operator(row.get("Op Name", ""), round(time * 1000), row.get("Block Dim", ""))
+
+
+def measured_cores(folder: Path) -> list[Core]:
+    """The cores of the operator whose tables are in ``folder``, in the order of the file."""
+    conflicts = {_key(row): row for row in _rows(folder / _CONFLICTS)}
+    cores = []
+    for row in _rows(folder / _PIPES):
+        for kind in ("aic", "aiv"):
+            time = _number(row.get(f"{kind}_time(us)"))
+            pipes = tuple(_pipes(row, conflicts.get(_key(row), {}), kind, time)) if time else ()
+            if time and pipes:
+                cores.append(Core(".".join(filter(None, _key(row))) or kind, round(time * 1000), pipes))
+    return cores
+
+
+def _pipes(row: dict[str, str], conflicts: dict[str, str], kind: str, time: float) -> Iterator[Pipe]:
+    for column, text in row.items():
+        match, share = _RATIO.fullmatch(column), _number(text)
+        if match is None or match[1] != kind or share is None:
+            continue
+        busy = _number(row.get(f"{kind}_{match[2]}_time(us)"))
+        waits = _number(conflicts.get(f"{kind}_{match[2]}_wait_ratio"))
+        worked = share * time if busy is None else busy
+        yield Pipe(match[2], round(worked * 1000), share, None if waits is None else round(waits * time * 1000))
+
+
+def _key(row: dict[str, str]) -> tuple[str, str]:
+    return row.get("block_id", ""), row.get("sub_block_id", "")
+
+
+def _rows(file: Path) -> Iterator[dict[str, str]]:
+    """The rows of a table as texts; none of one that cannot be read."""
     try:
         if file.stat().st_size > _MOST_BYTES:
-            return []
+            return
         with io.TextIOWrapper(io.BufferedReader(open_regular(file)), "utf-8-sig", "replace", newline="") as lines:
-            rows = [*csv.DictReader(lines)]
+            for row in csv.DictReader(lines):
+                yield {key.strip(): text.strip() for key, text in row.items() if key and isinstance(text, str)}
     except (OSError, csv.Error):
-        return []
-    return [{key: value for key, value in row.items() if key and isinstance(value, str)} for row in rows]
+        return
 
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text or "")
+        number = float(text or "")
     except ValueError:
         return None
+    return number if 0 <= number < float(1 << 53) else None

@@ -31,6 +31,7 @@ from npu_tui.output.report_schema import (
 )
 from npu_tui.output.values import ratio, text
 from npu_tui.profile.borrowed_tables import BORROWED_CODE
+from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.parts import Selection
@@ -223,13 +224,13 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     }
     args = {"overlap.before": {"count": len(before), "all": every}}
     # What has no device, without a profile of the NPU beside it, misses one thing: that.
-    foreign = source.kind == "chrome_trace" and not parts  # of another tool: one reason for all that is not known
+    foreign = source.kind in FOREIGN and not parts  # of another tool: one reason for all that is not known
     is_alone = (subject_named(source.kind).is_alone and not parts) or foreign
     missing = [id for id, holds in applies.items() if holds] if foreign or not is_alone else []
     missing = [source.kind, *missing] if is_alone else missing
     unrecorded = _NEVER_ON_GPU if on_gpu else ()
     reasons = {id: "not_checked.gpu" if id in unrecorded else f"not_checked.{id}" for id in missing}
-    reasons |= dict.fromkeys(missing if foreign else (), "not_checked.chrome_trace")
+    reasons |= dict.fromkeys(missing if foreign else (), f"not_checked.{source.kind}")
     said = {id: say(reasons[id], **args.get(id, {})) for id in missing}
     if profile.clock_jump is not None and "dispatch" in said:
         said["dispatch"] = words(profile.clock_jump)

@@ -231,9 +231,9 @@ class Report(Root, frozen=True, kw_only=True):
     ORDER: ClassVar = (
         "schema_version selection source trace layers overlap steps step_times links dispatch operators kernel_groups "
         "memory cross_check files link_matrix communication collective_costs apis host_operators modules borrowed "
-        "fusion ports engine_steps engine_kinds experts expert_files steps_from latency latency_parts latencies "
-        "service_engines requests batch_kinds transfers left_out cpu_time critical_path verdict findings not_checked "
-        "health"
+        "fusion lanes cores names ports engine_steps engine_kinds experts expert_files steps_from latency "
+        "latency_parts latencies service_engines requests batch_kinds transfers left_out cpu_time critical_path "
+        "verdict findings not_checked health"
     )
     FIRST: ClassVar = ("selection", "overlap", "step_times", "steps_from", "critical_path")
     OLD: ClassVar = {"kind": None}

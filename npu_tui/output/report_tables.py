@@ -14,6 +14,7 @@ from npu_tui.output.document import Cell, Table
 from npu_tui.output.rendered import finding_cells, first_owners, made_table, name_cell, rendered, time_cell
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
 from npu_tui.output.values import ratio, share_text, time_text
+from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
@@ -81,7 +82,7 @@ def profile_again(report: Report) -> list[str]:
     """What to collect next time, from what this report could not check, then what always holds."""
     missing = {missing_answer.id for missing_answer in report.not_checked}
     kind, writer = report.source.kind, report.source.writer
-    if kind == "chrome_trace" and is_alone(report):
+    if kind in FOREIGN and is_alone(report):
         return []
     on_gpu, of_torch = kind == "kineto", kind not in ("kineto", "msprof_json") and writer not in ("msprof", "mindspore")
     lines = [say(f"again.{kind}")] if is_alone(report) else []

@@ -21,13 +21,21 @@ SourceKind = Literal[
     "ftrace",
     "graph_dump",
     "msmonitor",
+    "opprof",
 ]
+
+FOREIGN = frozenset({"chrome_trace", "opprof"})
+"""What has lanes and names, or one kernel, but no device whose time could be judged."""
 
 _NAMED: dict[str, SourceKind] = {
     "trace_view_json": "trace_view_json",
     "msprof_json": "msprof_json",
     "msmonitor": "msmonitor",
 }
+
+
+_OF_NPU = frozenset({"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"})
+"""Layers that only profiles of an NPU have."""
 
 
 def kind_of(trace: Trace, source: Source | None) -> SourceKind:
@@ -38,14 +46,17 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
         return cast(SourceKind, trace.nature.subject)
     if is_kineto(trace):
         return "kineto"
-    if source is not None and (source.is_directory or source.format.is_folder):
+    if source is not None and source.kind == "opprof":
+        return "opprof"
+    kinds = {layer.name for layer in trace.layers}
+    is_other = source is not None and source.kind == "json" and not kinds & _OF_NPU
+    if source is not None and (source.is_directory or source.format.is_folder) and not is_other:
         return "profile_directory"
     if source is not None and (named := _NAMED.get(source.kind)) is not None:
         return named
-    kinds = {layer.name for layer in trace.layers}
     if kinds and all(map(is_graph, kinds)):
         return "graph_dump"
-    if not kinds & {"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"}:
+    if not kinds & _OF_NPU:
         # Kineto without its device: calls of a runtime are recorded, and nothing that they launched.
         return "kineto" if len(runtime_calls(trace)) else "chrome_trace"
     return "trace_view_json" if any(layer.kind == "python" for layer in trace.layers) else "msprof_json"

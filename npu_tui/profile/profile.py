@@ -504,7 +504,7 @@ class Profile(Parted):
         else:
             with heap.kept():
                 found = find(self._judged, self.threads, unsafe)
-        found = with_launches(found, self.trace, self.kind)
+        found = with_launches(found, self.trace, self.kind, self.source)
         return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)
 
     @once

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.borrowed import capture_time
+from npu_tui.analysis.lanes import core_lanes, lane_times
 from npu_tui.analysis.limits import A_PART
 from npu_tui.load.find import Source, writer_of
+from npu_tui.load.opprof import measured_operator
 from npu_tui.load.raw import unfinished, without_device
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.trace.kineto import runtime_calls
@@ -18,6 +21,8 @@ from npu_tui.trace.model import Trace
 
 _RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
 """Advice to record what was recorded, and waits to be analysed."""
+_MOST_LANES = 4
+"""Lanes that a sentence names."""
 _NO_DEVICE = "finding.verdict.no_device"
 
 
@@ -49,8 +54,11 @@ def capturing(trace: Trace) -> Message | None:
 _LAUNCH = re.compile(r"(?:cuda|hip|musa|cu|xpu|ur)\w*Launch\w*", re.IGNORECASE)
 
 
-def with_launches(found: Findings, trace: Trace, kind: str) -> Findings:
+def with_launches(found: Findings, trace: Trace, kind: str, source: Source | None = None) -> Findings:
     """``found`` with what is known of a trace without a device: launches of another device, or another tool's trace."""
+    if kind == "opprof" and source is not None and (operator := measured_operator(source.path)) is not None:
+        words = {"name": operator.name, "time": operator.time, "blocks": operator.blocks}
+        return replace(found, verdict=(message("finding.verdict.one_operator", **words),))
     if [line.code for line in found.verdict if isinstance(line, Message)] != [_NO_DEVICE]:
         return found
     calls = runtime_calls(trace)
@@ -59,8 +67,39 @@ def with_launches(found: Findings, trace: Trace, kind: str) -> Findings:
         count = int(np.count_nonzero(launches[trace.slices.name[calls]]))
         return replace(found, verdict=(message("finding.verdict.no_kernels", count=count),))
     if kind == "chrome_trace":
-        return replace(found, verdict=(message("finding.verdict.other_tool"),))
+        lines = [*_of_cores(trace)] or [message("finding.verdict.other_tool")]
+        return replace(found, verdict=tuple(lines))
     return found
+
+
+def _of_cores(trace: Trace) -> Iterator[Message]:
+    """What the pipes of one kernel's cores did, or the cores that ran tasks; nothing of any other trace."""
+    lanes, are_cores = core_lanes(trace)
+    if not len(lanes):
+        return
+    times = lane_times(trace)
+    at = np.searchsorted(times.lane, lanes)
+    share = times.busy[at] / np.maximum(times.span[at], 1)
+    named = [trace.lanes[lane] for lane in lanes.tolist()]
+    cores = [lane.name if are_cores else trace.layers[lane.layer].name for lane in named]
+    most = int(np.argmax(share))
+    words = {"count": len(set(cores)), "time": int(times.span[at].max()), "core": cores[most], "pipe": named[most].name}
+    yield message(f"finding.verdict.{'tasks' if are_cores else 'pipes'}", share=float(share[most]), **words)
+    chain = np.argsort(-times.chained, kind="stable")[:_MOST_LANES]
+    whole = int(times.chained.sum()) + times.between
+    if not whole or not len(times.lane):
+        return
+    parts = [
+        message("finding.shared", name=_called(trace, int(times.lane[k])), share=int(times.chained[k]) / whole)
+        for k in chain.tolist()
+        if times.chained[k]
+    ]
+    yield message("finding.verdict.chain", time=whole, parts=parts, between=times.between / whole)
+
+
+def _called(trace: Trace, lane: int) -> str:
+    known = trace.lanes[lane]
+    return f"{trace.layers[known.layer].name} {known.name}"
 
 
 def _advised(finding: Finding, instead: Message) -> Finding:

@@ -12,7 +12,6 @@ from measured import profile_at
 
 from npu_tui.cli.main import main
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import find_source
 from npu_tui.load.load import load
 from npu_tui.profile.step_tables import OVERLAP
 from npu_tui.strings import words
@@ -39,23 +38,6 @@ def test_a_table_of_kernels_is_read_under_any_name(tmp_path: Path, name: str, de
     file = _summary(tmp_path / name, devices)
     for path in (file, tmp_path):
         assert sum(OVERLAP.make(profile_at(path)).values("computing")) == 8 * 120_500 * len(devices)
-
-
-@pytest.mark.parametrize("opened", ["", "OpBasicInfo.csv", "PipeUtilization.csv"])
-def test_one_operator_is_told_as_such(tmp_path: Path, opened: str) -> None:
-    folder = tmp_path / "OPPROF_20270203040506_QWERTY"
-    folder.mkdir()
-    (folder / "OpBasicInfo.csv").write_text(
-        "Op Name,Op Type,Task Duration(us),Block Dim,Device Id,\nfused_norm,vector,12.5,40,0,\n"
-    )
-    (folder / "PipeUtilization.csv").write_text(
-        "block_id,sub_block_id,aiv_time(us),aiv_vec_ratio,aiv_mte2_ratio,\n0,vector0,11,0.5,0.75,\n1,vector0,11,0.3,0.25,\n"
-    )
-    with pytest.raises(InputError) as refused:
-        load(find_source(folder / opened))
-    said = words(refused.value.message)
-    assert "fused_norm, 12.50 µs, Block Dim 40" in said
-    assert "aiv mte2 (50.0%), aiv vec (40.0%)" in said
 
 
 def _of_2020(extra: bool) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ def test_tables_stand_behind_from_and_join() -> None:
     assert words("SELECT * FROM ") == list(ONE_PROFILE)
     assert words("SELECT * FROM launches l JOIN ") == list(ONE_PROFILE)
     assert words("SELECT * FROM launches l, fr") == ["free"]
-    assert words("WITH late AS (SELECT * FROM coll") == ["collectives"]
+    assert words("WITH late AS (SELECT * FROM coll") == ["collectives", "collective_costs"]
     assert words("laun") == ["launches"]
 
 

@@ -14,9 +14,22 @@ from npu_tui.load.formats.kineto import KINETO
 from npu_tui.load.formats.memory import MEMORY
 from npu_tui.load.formats.msmonitor import MSMONITOR
 from npu_tui.load.formats.msprof import MSPROF
+from npu_tui.load.formats.opprof import OPPROF
 from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
 from npu_tui.load.formats.torch_npu import TORCH_NPU
 
-FORMATS: tuple[Format, ...] = (SERVICE, TABLES, FTRACE, MEMORY, DATABASE, MSMONITOR, TORCH_NPU, MSPROF, KINETO, CHROME)
+FORMATS: tuple[Format, ...] = (
+    SERVICE,
+    OPPROF,
+    TABLES,
+    FTRACE,
+    MEMORY,
+    DATABASE,
+    MSMONITOR,
+    TORCH_NPU,
+    MSPROF,
+    KINETO,
+    CHROME,
+)
 """In order of precedence: the first one that recognises a file or a folder reads it."""
