@@ -63,10 +63,10 @@ WORDS = (
     # Ranks
     Word("wait", ("tab_communication", "syncs"), ("ranks",)),
     Word("late_rank", ("ranks", "tab_job_ranks"), ("ranks",), (pages.SLOW_RANK,)),
-    Word("job_waits", ("metric", "tab_job_ranks"), ("ranks",)),
-    Word("own_excess", ("metric", "tab_job_ranks"), ("ranks",)),
+    Word("job_waits", ("link_mode", "tab_job_ranks"), ("ranks",)),
+    Word("own_excess", ("link_mode", "tab_job_ranks"), ("ranks",)),
     Word("slow_link", ("tab_job_links",), ("ranks",)),
-    Word("group", ("job_group", "tab_job_groups"), ("ranks",)),
+    Word("group", ("hits_only", "tab_job_groups"), ("ranks",)),
     Word("hccl", ("tab_communication",), (), (pages.HCCL_TIMEOUT,)),
     # Kernels and code
     Word("affinity", (), (), (*pages.AFFINITY, pages.FUSED)),
@@ -83,7 +83,7 @@ WORDS = (
     Word("duration", ("tab_details", "tab_operators", "range_selection"), ("search",)),
     Word("select", ("range_mark", "range_selection", "range_gap", "tab_range"), ("screen",)),
     Word("search", ("search", "hit_next", "hits_only", "tab_search"), ("search",)),
-    Word("compare", ("compare_ranks", "sides"), ("compare",)),
+    Word("compare", ("align_sides", "sides"), ("compare",)),
     Word("export", ("copy_csv", "copy_text", "yank", "yank_view"), ("report", "query", "crop")),
     Word("legend", ("help", "tab_links"), ("screen",)),
     Word("theme", ("dark", "light", "colour_blind"), ("terminals", "settings")),

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from npu_tui.strings import name_keys, say
+from npu_tui.strings import knows, name_keys, say
 
 _SIGNS = {
     "!": "exclamation_mark", '"': "quotation_mark", "#": "number_sign", "$": "dollar_sign", "%": "percent_sign",
@@ -173,14 +173,14 @@ COMPARED_KEYS = {"changes": "F"}
 """The tabs that only a comparison has; they stand before the others."""
 
 JOB_KEYS = {
-    "job_changes": "0",
-    "job_findings": "1",
-    "job_collectives": "2",
-    "job_links": "3",
-    "job_hosts": "4",
+    "job_changes": COMPARED_KEYS["changes"],
+    "job_findings": TAB_KEYS["findings"],
+    "job_ranks": "2",
+    "job_hosts": "3",
+    "job_links": TAB_KEYS["links"],
     "job_groups": "5",
     "job_clock": "6",
-    "job_ranks": "7",
+    "job_collectives": TAB_KEYS["communication"],
     "job_experts": "8",
     "job_roles": "9",
 }
@@ -230,7 +230,12 @@ class Command(Struct, frozen=True):
     @property
     def title(self) -> str:
         """What the command does, in a few words."""
-        return say(f"command.{self.id}")
+        return self.title_on(next(iter(self.acts)))
+
+    def title_on(self, where: Where) -> str:
+        """What the command does on a screen, which may have words of its own for it."""
+        own = f"command.{self.id}.{where}"
+        return say(own if knows(own) else f"command.{self.id}")
 
 
 COMMANDS: list[Command] = []
@@ -278,7 +283,7 @@ def markdown_table(where: Where) -> str:
     lines = [f"| {say('keymap.heading.keys')} | {say('keymap.heading.what')} |", "|---|---|"]
     for command in commands_of(where):
         keys = " ".join(_code(label) for label in _labels(command))
-        lines.append(f"| {keys} | {command.title} |")
+        lines.append(f"| {keys} | {command.title_on(where)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -287,12 +292,19 @@ def _code(label: str) -> str:
     return f"`` {label} ``" if "`" in label else "`" + label.replace("|", "\\|") + "`"
 
 
+_GROUP_OF: dict[Where, Group] = {"job": "job", "picker": "list"}
+"""Where the keys stand that a screen has in words of its own."""
+
+
 def text_table() -> str:
     """The key table as plain text, by group."""
-    width = max(len(keys_label(command)) for command in COMMANDS)
+    rows: dict[Group, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+    for command in COMMANDS:
+        titles = {command.title_on(where): _GROUP_OF[where] for where in command.acts if where in _GROUP_OF}
+        for title, group in (titles | {command.title: command.group}).items():
+            rows[group].append((keys_label(command), title))
+    width = max(len(keys) for found in rows.values() for keys, _ in found)
     lines = []
-    for group in GROUPS:
-        lines += [say(f"group.{group}")]
-        lines += [f"  {keys_label(command):{width}}  {command.title}" for command in COMMANDS if command.group == group]
-        lines.append("")
+    for group, found in rows.items():
+        lines += [say(f"group.{group}"), *(f"  {keys:{width}}  {title}" for keys, title in found), ""]
     return "\n".join(lines)

@@ -45,19 +45,19 @@ _QUIT = "quit"
 _GAP = "   "
 _ALWAYS = (Hint("help", ("help",)), Hint(_QUIT))
 _ROWS: dict[Place, str] = {
-    "lanes": "finding=finding_next starved=starved_next zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel "
+    "lanes": "finding=finding_next starved=starved_next zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel_grow "
     "row=row_up,row_down chain=chain slice=slice_previous,slice_next search=search fold=fold undo=undo home=home "
     "link=link_back,link_forward fit=fit range=range_mark lines=link_mode",
     "compared": "change=finding_next other=counterpart align=align_sides sides=sides zoom=zoom_in,zoom_out "
-    "pan=pan_left,pan_right panel=panel row=row_up,row_down steps=step_previous,step_next chain=chain "
+    "pan=pan_left,pan_right panel=panel_grow row=row_up,row_down steps=step_previous,step_next chain=chain "
     "slice=slice_previous,slice_next search=search fold=fold",
     "table": "go:enter tell:space lanes=escape row:up,down sort:left,right reverse=sort_reverse filter=filter "
     "copy=yank code=open_code",
-    "text": "lanes=escape scroll:up,down zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel",
+    "text": "lanes=escape scroll:up,down zoom=zoom_in,zoom_out pan=pan_left,pan_right panel=panel_grow",
     "tables": "operators=tab_operators memory=tab_memory summary=tab_summary scroll:up,down",
-    "job": "open=open_rank finding=finding_next rank=row_up,row_down compare=compare_ranks "
-    "collective=collective_previous,collective_next metric=metric axis=axis group=job_group mark=mark_rank "
-    "column=column_previous,column_next extremes=extremes panel=panel",
+    "job": "open=open finding=finding_next rank=row_up,row_down compare=align_sides "
+    "collective=slice_previous,slice_next metric=link_mode axis=sides group=hits_only mark=mark "
+    "column=pan_left,pan_right extremes=extremes panel=panel_grow",
     "job_table": "go:enter tell:space map=escape row:up,down sort:left,right reverse=sort_reverse filter=filter",
 }
 """Each word with its commands after ``=``, or with the keys of a table after ``:``."""
@@ -228,6 +228,10 @@ class StatusLine(Static):
     def is_speaking(self) -> bool:
         """Whether a message is shown."""
         return bool(self._said)
+
+    def says(self, words: str) -> bool:
+        """Whether that is the message that is shown."""
+        return self._said == printable(words)
 
     def show_keys(self) -> None:
         """Show the keys, or what leads on if there is such, in place of a message."""

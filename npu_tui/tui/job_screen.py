@@ -21,12 +21,13 @@ from npu_tui.load.load import Opening, opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.commands import BY_ID, Where
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where
 from npu_tui.tui.footer import Place
 from npu_tui.tui.job_head import JobHead
 from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
-from npu_tui.tui.job_tables import JobPanel, JobRow, counts, job_table
+from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table
+from npu_tui.tui.keymap import elsewhere
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
@@ -34,7 +35,7 @@ from npu_tui.tui.questions import asked
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Focus
-from npu_tui.tui.tabs.table import TabRow, TabTable
+from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class JobScreen(PanelScreen[JobMap]):
 
     def on_job_map_chosen(self) -> None:
         """A double click."""
-        self.run_command("open_rank")
+        self.run_command("open")
 
     def run_command(self, command: str) -> None:
         """Run a command and show what it leads to."""
@@ -315,7 +316,7 @@ class JobScreen(PanelScreen[JobMap]):
         if len(pair) < 2:
             pair = [view.like(view.rank), view.rank]
         if pair[0] == pair[1]:
-            return say("ranks.compare.same", mark=BY_ID["mark_rank"].press)
+            return say("ranks.compare.same", mark=BY_ID["mark"].press)
         return self.open_ranks(pair, compared=True)
 
     def open_ranks(self, ranks: list[int], compared: bool = False) -> str | None:
@@ -364,7 +365,7 @@ class JobScreen(PanelScreen[JobMap]):
         if marked is None:
             self._arrange()
             return None
-        key = BY_ID["open_rank"].press
+        key = BY_ID["open"].press
         return say("ranks.marked", ranks=sorted(view.marked), key=key) if view.marked else say("ranks.unmarked")
 
     def next_rank(self, direction: int) -> str | None:
@@ -404,7 +405,10 @@ class JobScreen(PanelScreen[JobMap]):
     # --- panel
 
     def open_tab(self, tab: str) -> str | None:
-        """Open ``tab``."""
+        """Open ``tab``; where the job has none of these, say why."""
+        if self.view is not None and tab in RARE_TABS and tab not in counts(self.view):
+            went = (elsewhere(key, "job") for key in BY_ID[f"{TAB_COMMAND}{tab}"].keys)
+            return GAP.join(filter(None, (say(f"job.none.{tab}"), *went)))
         self.panel.open(tab)
         self.fill()
         return None
@@ -428,12 +432,12 @@ class JobScreen(PanelScreen[JobMap]):
             view.finding = row.finding - 1
             view.next_finding(1)
             self._arrange()
-            return say("ranks.at", rank=view.rank, key=BY_ID["open_rank"].press)
+            return say("ranks.at", rank=view.rank, key=BY_ID["open"].press)
         if row.rank is not None:
             if view.rank == row.rank and self.panel.tab == "job_ranks":
                 return self.open_ranks([row.rank]) or ""
             view.go_to_rank(row.rank)
-            return say("ranks.at", rank=row.rank, key=BY_ID["open_rank"].press)
+            return say("ranks.at", rank=row.rank, key=BY_ID["open"].press)
         return ""
 
     def _open_collective(self, collective: int) -> str:
@@ -492,7 +496,7 @@ class JobScreen(PanelScreen[JobMap]):
         if view is not None and text.isdecimal() and len(text) < _MOST_DIGITS:
             if not view.go_to_rank(int(text)):
                 return say("ranks.no_rank", rank=int(text))
-            return say("ranks.at", rank=int(text), key=BY_ID["open_rank"].press)
+            return say("ranks.at", rank=int(text), key=BY_ID["open"].press)
         if view is not None and any(host.id == text for host in view.job.hosts):
             return self._show_scope(view.scope_of_host(text))
         word, _, rest = text.partition(" ")
@@ -509,13 +513,6 @@ class JobScreen(PanelScreen[JobMap]):
             return ""
         near = nearest_command(text, "job")
         return say("ranks.unknown", text=printable(text)) + (say("command.nearest", command=near) if near else "")
-
-    def open_rare(self, tab: str) -> str | None:
-        """Open a tab that only some jobs have; where this one does not, say what it takes."""
-        word = tab.removeprefix("job_")
-        if self.view is None or tab not in counts(self.view):
-            return self.order_needs(word)
-        return self.open_tab(tab)
 
     # --- the program
 
@@ -543,9 +540,9 @@ class JobScreen(PanelScreen[JobMap]):
         if view is None:
             return {}
         checks = (
-            (view.has_map, "ranks.map.none", "row_up row_down metric axis job_group column_previous column_next"),
-            (view.has_traces, "ranks.fact.no_traces", "open_rank compare_ranks extremes"),
-            (view.collective >= 0, "ranks.collective.none", "collective_previous collective_next collective_worst"),
+            (view.has_map, "ranks.map.none", "row_up row_down link_mode sides hits_only pan_left pan_right"),
+            (view.has_traces, "ranks.fact.no_traces", "open align_sides extremes"),
+            (view.collective >= 0, "ranks.collective.none", "slice_previous slice_next path"),
             (view.report.findings or not self.is_whole, "ranks.finding.none", "finding_next finding_previous"),
         )
         return {command: say(reason) for able, reason, commands in checks if not able for command in commands.split()}

@@ -94,7 +94,8 @@ def job_table(view: Overview, tab: str) -> Content:
 
 def counts(view: Overview) -> dict[str, int]:
     """What stands after the name of every tab."""
-    found = {tab: count(view.report if tab in _OF_WHOLE else view.examined.report) for tab, (_, count) in _TABS.items()}
+    counting = ((tab, _TABS[tab][1]) for tab in JOB_KEYS if tab in _TABS)
+    found = {tab: count(view.report if tab in _OF_WHOLE else view.examined.report) for tab, count in counting}
     found = {tab: count for tab, count in found.items() if count or tab not in RARE_TABS}
     changes = view.whole.changes
     if changes is None:

@@ -13,6 +13,7 @@ from npu_tui.strings import say
 from npu_tui.tui.commands import (
     BY_ID,
     COMMANDS,
+    TAB_COMMAND,
     Command,
     Where,
     commands_of,
@@ -167,7 +168,7 @@ def _odd(wanted: Mapping[str, tuple[str, ...]]) -> list[Remark]:
     return remarks
 
 
-ASKING = ("search", "command", "flag", "filter", "find_rank")
+ASKING = ("search", "command", "flag", "filter")
 """The commands that open a prompt. What is typed at once after their keys belongs to it already."""
 
 _ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
@@ -188,6 +189,35 @@ def screen_bindings(where: Where) -> list[BindingType]:
             bindings += _bindings_named(command, f"lanes_{action}('{target}')", [first], urgent=True)
             bindings += _bindings_named(command, f"{action}('{target}')", [first], urgent=command.id in ASKING)
     return bindings
+
+
+_MOVED: dict[tuple[Where, str], str] = {
+    ("job", "x"): "path",
+    ("job", "left_square_bracket"): "slice_previous",
+    ("job", "right_square_bracket"): "slice_next",
+    ("job", "T"): "sides",
+    ("job", "F"): "link_mode",
+    ("job", "S"): "extremes",
+    ("job", "0"): f"{TAB_COMMAND}job_changes",
+    ("job", "g"): "hits_only",
+}
+"""What keys did on a screen that have another meaning on the others, and the command that does it now."""
+
+
+def elsewhere(key: str, where: Where) -> str:
+    """What to tell about a key that does nothing on a screen: what it does on others, and where what it did here went.
+
+    "" where it is no key, and for one that the user gave to a command.
+    """
+    others = [each for each in COMMANDS if where not in each.acts and key in _first_keys(each)]
+    words = [say(f"keys.of.{next(iter(each.acts))}", key=key_label(key), what=each.title) for each in others[:1]]
+    if moved := BY_ID.get(_MOVED.get((where, key), "")):
+        words.append(say("keys.moved", key=moved.press, what=moved.title_on(where)))
+    return "   ".join(words)
+
+
+def _first_keys(command: Command) -> set[str]:
+    return {name for key in command.keys if " " not in key for name in delivered(key)}
 
 
 def list_bindings(where: Where) -> list[Binding]:

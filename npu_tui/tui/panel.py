@@ -148,9 +148,9 @@ class Panel(Vertical):
         self._resize()
 
     def grow(self, growth: Growth | None = None) -> None:
-        """Have the next size, normal, half, full, or ``growth``; a hidden panel comes up as it was."""
+        """Have the next size, normal, half, full, or ``growth``; a hidden panel comes up with it."""
         if not self.is_shown:
-            self.toggle()
+            self.unfold()
         self._dragged = 0
         self._asked_back.clear()
         self.growth = growth or _GROWTHS[(_GROWTHS.index(self.growth) + 1) % len(_GROWTHS)]
@@ -187,21 +187,25 @@ class Panel(Vertical):
             self.remove_class("-hidden")
         return offered
 
-    def toggle(self, shown: bool | None = None) -> None:
-        """Show or hide the panel, or have it as ``shown`` says, whatever the size of the terminal says."""
-        self._wanted = not self.is_shown if shown is None else shown
-        self.set_class(not self._wanted, "-hidden")
-        if not self._wanted:
-            self.growth, self._blank = "normal", 0
-            self._asked_back.clear()
-            self._resize()
+    def unfold(self) -> None:
+        """Show the panel, whatever the size of the terminal says."""
+        self._wanted = True
+        self.remove_class("-hidden")
+
+    def hide(self) -> None:
+        """Hide the panel, whatever the size of the terminal says; it comes up in its usual size."""
+        self._wanted = False
+        self.add_class("-hidden")
+        self.growth, self._blank = "normal", 0
+        self._asked_back.clear()
+        self._resize()
 
     # --- tabs and focus
 
     def open(self, tab: str, unfold: bool = True) -> None:
         """Let ``tab`` be the open one; with ``unfold`` the panel is shown, where it is hidden."""
         if unfold and not self.is_shown:
-            self.toggle()
+            self.unfold()
         self.tab = tab
 
     def is_open(self, tab: str) -> bool:

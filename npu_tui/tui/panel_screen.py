@@ -22,7 +22,7 @@ from npu_tui.tui.contents import record
 from npu_tui.tui.exports import page_to, report_to
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
-from npu_tui.tui.keymap import ASKING, screen_bindings
+from npu_tui.tui.keymap import ASKING, elsewhere, screen_bindings
 from npu_tui.tui.panel import Filtering, Panel
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.screen_runs import screen_runs
@@ -143,15 +143,15 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
             self.run_command(next(each.id for each in commands_of(self.where) if f"{key} {key}" in each.keys))
         else:
             self._prefix = key
+            self.tell(elsewhere(key, self.where))
 
     # What bindings call, those that need the focus of the drawing by names of their own.
     action_run = action_lanes_run = run_command
     action_lanes_prefix = action_prefix
 
     def on_key(self, event: events.Key) -> None:
-        """Say why keys do nothing while an input method takes them."""
-        if is_han(event.character):
-            self.tell(say("keys.input_method"))
+        """Say why keys do nothing: while an input method takes them, and where they belong to another screen."""
+        self.tell(say("keys.input_method") if is_han(event.character) else elsewhere(event.key, self.where))
 
     @abstractmethod
     def why_not(self) -> Mapping[str, str]:
@@ -287,13 +287,22 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def fill(self) -> None:
         """Show in the panel what the open tab says now."""
 
-    def toggle_panel(self, shown: bool | None = None) -> None:
-        """Show or hide the panel, or have it as ``shown`` says."""
-        self.panel.toggle(shown)
-        if not self.panel.is_shown:
-            self.set_focus(self.drawing)
+    def hide_panel(self) -> None:
+        """Hide the panel; the keys are for the drawing."""
+        self.panel.hide()
+        self.set_focus(self.drawing)
         self.show_head()
         self.fill()
+
+    def close_panel(self) -> str | None:
+        """Close the panel; where none is open, leave if the user wants that a second time."""
+        if self.panel.is_shown:
+            self.hide_panel()
+            return None
+        if self._line.says(again := say("leave.again")):
+            self.leave()
+            return None
+        return again
 
     def grow_panel(self) -> str:
         """Let the panel have half of the screen, all of it, or what it has usually."""

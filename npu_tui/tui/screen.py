@@ -178,7 +178,7 @@ class MainScreen(PanelScreen[Timeline]):
         if start.tab and start.tab != NO_TAB:
             self.contents.open_tab(start.tab)
         elif start.tab:
-            self.toggle_panel(False)
+            self.hide_panel()
         failed = start_at(self.explorer, start)
         if start.search:
             self.finder.finish(start.search)

@@ -124,6 +124,8 @@ _ORDER: dict[Focus, tuple[Task, ...]] = {
 }  # fmt: skip
 _SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
 """The screens that are not the lanes."""
+_RESTS: dict[Where, Task] = {"lanes": "program", "job": "job", "picker": "list"}
+"""The task of a command of a screen whose own the help of the screen does not have."""
 _WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
 TWO_COLUMNS = 96
 """From this width on there are two of them."""
@@ -148,14 +150,16 @@ class Entry(Struct, frozen=True):
 def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[Entry]]]:
     """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
     found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
-    for command in commands_of(_SCREENS.get(focus, "lanes")):
+    where = _SCREENS.get(focus, "lanes")
+    rest = found[_RESTS[where]]
+    for command in commands_of(where):
         task = _OTHERS.get(command.id, _TASKS.get(command.group, command.group))
-        found.get(task, found["program"]).append(_entry(command, why_not))
+        found.get(task, rest).append(_entry(command, why_not, where))
     return list(found.items())
 
 
-def _entry(command: Command, why_not: Mapping[str, str]) -> Entry:
-    return Entry(keys_label(command), command.title, why_not.get(command.id, ""), command.id)
+def _entry(command: Command, why_not: Mapping[str, str], where: Where = "lanes") -> Entry:
+    return Entry(keys_label(command), command.title_on(where), why_not.get(command.id, ""), command.id)
 
 
 def _fixed(task: Task) -> tuple[Entry, ...]:

@@ -18,6 +18,7 @@ BYTES: dict[str, list[str]] = {
     "shift+left": ["\x1b[1;2D"],
     "shift+right": ["\x1b[1;2C"],
     "home": ["\x1b[H", "\x1bOH", "\x1b[1~", "\x1b[1;1H"],
+    "end": ["\x1b[F", "\x1bOF", "\x1b[4~", "\x1b[1;1F"],
     "pageup": ["\x1b[5~"],
     "pagedown": ["\x1b[6~"],
     "backspace": ["\x7f", "\x08", "\x1b[127u", "\x1b[127;1u"],

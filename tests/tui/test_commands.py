@@ -25,7 +25,7 @@ from npu_tui.tui.commands import (
 )
 from npu_tui.tui.footer import FOOTERS, hints_of
 from npu_tui.tui.job_screen import JobScreen
-from npu_tui.tui.keymap import screen_bindings
+from npu_tui.tui.keymap import _MOVED, elsewhere, screen_bindings
 from npu_tui.tui.picker import PickerScreen
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.tabs import make_tabs
@@ -44,7 +44,10 @@ def test_every_command_calls_what_its_screen_has(session):
 
 def test_every_command_has_a_title_and_every_title_a_command():
     titles = {key.removeprefix("command.") for key in texts_of("en") if key.startswith("command.")}
-    assert titles - {"prompt", "unknown", "nearest"} == set(BY_ID)
+    titles -= {"prompt", "unknown", "nearest"}
+    of_screens = {title for title in titles if "." in title}
+    assert titles - of_screens == set(BY_ID)
+    assert of_screens <= {f"{id_}.{where}" for id_, command in BY_ID.items() for where in command.acts}
 
 
 def test_every_hint_of_the_footer_has_a_word_and_every_word_a_hint():
@@ -68,6 +71,36 @@ def test_ids_and_titles_are_unique():
 def test_no_key_is_bound_twice(where):
     keys = Counter(key for command in commands_of(where) for key in command.keys)
     assert [key for key, count in keys.items() if count > 1] == []
+
+
+MOTIONS = {"left", "right", "up", "down", "home", "end", "pageup", "pagedown", "space", "enter", "escape", "tab"}
+"""Keys with a word for a label move, open, mark and leave whatever the cursor is in."""
+
+
+def test_a_key_means_one_thing_over_all_screens():
+    means: dict[str, set[str]] = {}
+    for command in COMMANDS:
+        for key in command.default_keys:
+            # A digit is the tab that the line of tabs has it before, and F is its changes.
+            meaning = "tab" if command.id.startswith("tab_") else command.id
+            means.setdefault(key, set()).add(meaning)
+    assert {key: ids for key, ids in means.items() if len(ids) > 1 and key not in MOTIONS} == {}
+
+
+def test_tabs_of_one_name_have_one_key_on_every_screen():
+    keys = TAB_KEYS | COMPARED_KEYS
+    same = {"findings": "findings", "changes": "changes", "links": "links", "collectives": "communication"}
+    assert {tab: JOB_KEYS[f"job_{tab}"] for tab in same} == {tab: keys[other] for tab, other in same.items()}
+
+
+def test_keys_that_moved_and_keys_of_other_screens_say_so():
+    for (where, key), command in _MOVED.items():
+        assert BY_ID[command].press in elsewhere(key, where)
+        assert where in BY_ID[command].acts
+    told = "x is a key of timelines: next starved launch   here ;: the collective with the longest wait"
+    assert elsewhere("x", "job") == told
+    assert elsewhere("plus", "lanes") == "+ is a key of jobs: stack the slowest, the median and the fastest rank"
+    assert elsewhere("w", "lanes") == elsewhere("f12", "job") == ""
 
 
 @pytest.mark.parametrize("where", get_args(Where))
@@ -97,7 +130,7 @@ def test_the_key_table_names_every_command():
     for where in ("lanes", "job"):
         lines = markdown_table(where).splitlines()
         assert len(lines) == 2 + len(commands_of(where))
-        assert all(command.title in markdown_table(where) for command in commands_of(where))
+        assert all(command.title_on(where) in markdown_table(where) for command in commands_of(where))
         assert "shift+" not in markdown_table(where)
 
 

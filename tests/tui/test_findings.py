@@ -46,7 +46,7 @@ async def test_small_terminals_have_less_of_the_verdict(session):
     async with opened(session, (80, 24)) as driver:
         await driver.settle()
         assert driver.main.head.verdict.size.height == 2  # the first finding, whole
-        await driver.press("q")
+        await driver.press("P")
         assert driver.main.head.verdict.size.height == 1  # the panel needs the room
     async with opened(session, (60, 15)) as driver:
         assert driver.main.head.verdict.size.height == 1

@@ -106,21 +106,21 @@ async def test_metric_axis_group_rank_and_collective_have_keys():
     async with overview(job_of(64)) as (screen, app):
         view = screen.view
         assert (view.metric, view.axis) == ("own", "step")
-        await press(app, "F")
+        await press(app, "t")
         assert view.metric == "cost"
-        await press(app, "T")
+        await press(app, "|")
         assert view.axis == "collective"
         before = view.collective
-        await press(app, "]")
+        await press(app, "l")
         assert view.collective == before + 1
-        await press(app, "x", ">")
+        await press(app, ";", ">")
         assert (view.collective, view.rank) == (before, 38)
         await press(app, "<", "<")
         assert view.rank == 36
         await press(app, *":5\r")
         assert view.rank == 5
         assert view.opened  # it was among those that are alike
-        await press(app, "g", "g")
+        await press(app, "*", "*")
         assert view.scope.ranks == frozenset(range(8))
         await press(app, "escape", "escape")
         assert view.scope.ranks is None
@@ -128,9 +128,9 @@ async def test_metric_axis_group_rank_and_collective_have_keys():
 
 async def test_tables_lead_to_ranks_collectives_and_hosts():
     async with overview(job_of(64)) as (screen, app):
-        await press(app, "2", "2", "down", "enter")
+        await press(app, "7", "7", "down", "enter")
         assert screen.view.collective == screen.panel.rows[1].collective
-        await press(app, "4", "down", "enter")
+        await press(app, "3", "down", "enter")
         assert screen.view.scope.name == screen.panel.rows[screen.panel.table.cursor_row].cells[0]
         for tab in "1234567":
             await press(app, "escape", tab)
@@ -140,7 +140,7 @@ async def test_tables_lead_to_ranks_collectives_and_hosts():
 async def test_what_has_no_trace_says_so():
     async with overview(job_of(8)) as (_, app):
         assert "Enter open" not in rows(app)[-1]  # nor is what leads nowhere promised
-        assert "] collective" in rows(app)[-1]
+        assert "l collective" in rows(app)[-1]
         await press(app, "enter")
         assert "no trace here" in rows(app)[-1]
         await press(app, "?")
@@ -228,7 +228,7 @@ async def test_enter_goes_into_a_timeline_and_esc_comes_back():
         assert [trace for trace, _ in labels[:4]] == [0, 1, 0, 1]
         await press(app, "J")
         await until(lambda: app.screen is screen)
-        await press(app, "escape", "2", "2", "home", "enter")  # a collective, in the timeline of the late rank
+        await press(app, "escape", "7", "7", "home", "enter")  # a collective, in the timeline of the late rank
         await until(lambda: isinstance(app.screen, MainScreen))
         await Driver(app, None).settle()
         worst = screen.view.job.blamed[screen.view.collective]
@@ -301,7 +301,7 @@ async def test_a_summary_whose_profile_lies_elsewhere_says_so():
 async def test_e_walks_over_the_findings_and_a_slash_asks_for_a_rank():
     async with overview(Examined(job_of(64).job.narrowed(None, None)), (120, 40)) as (screen, app):
         count = len(screen.view.report.findings)
-        await press(app, "x", *":3\r")
+        await press(app, ";", *":3\r")
         assert screen.view.rank == 3
         await press(app, "e")
         assert screen.view.rank == SLOW[64]
@@ -326,7 +326,7 @@ async def test_the_tabs_are_those_of_a_job_before_it_is_read(monkeypatch):
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         line = next(line for line in rows(app) if "1 Findings" in line)
-        assert "7 Ranks" in line
+        assert "2 Ranks" in line
         assert "Code lines" not in "\n".join(rows(app))
 
 

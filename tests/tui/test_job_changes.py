@@ -55,6 +55,6 @@ async def test_ranks_without_traces_say_so():
 
 async def test_a_job_alone_has_no_changes():
     async with overview(Examined(pair("nothing", 8, 1).new)) as (screen, app):
-        await press(app, "0")
-        assert screen.panel.rows == []
+        await press(app, "F")
+        assert screen.panel.tab == "job_findings"
         assert any("npu-tui compare JOB_A JOB_B" in row for row in rows(app))

@@ -48,7 +48,7 @@ async def test_the_last_rank_is_under_the_cursor_and_opens_in_its_step():
         assert (view.job.role, view.rank, view.step) == ("rollout_generate", 5, "2")
         await press(app, "down", "space")
         assert len(view.rows) == 32
-        await press(app, "escape", "T")
+        await press(app, "escape", "|")
         assert view.axis == "step"
         await press(app, "9")
         assert any("actor_update" in line for line in rows(app))

@@ -29,10 +29,20 @@ def hidden(driver) -> bool:
 async def test_the_panel_is_open_where_there_is_room(session, size, shown):
     async with opened(session, size) as driver:
         assert hidden(driver) is not shown
-        await driver.press("q")
-        assert hidden(driver) is shown
+        await driver.press("P")
+        assert not hidden(driver)
         await driver.press("Q")
-        assert hidden(driver) is not shown
+        assert hidden(driver)
+
+
+async def test_without_a_panel_its_key_leaves_when_it_is_pressed_twice(session):
+    async with opened(session) as driver:
+        await driver.press("q", "q")
+        assert "q again leaves npu-tui" in driver.text()
+        await driver.press("w", "q")  # what comes between takes it back
+        assert driver.app.is_running
+        await driver.press("q")
+        assert driver.app._exit
 
 
 async def test_the_panel_stays_as_the_user_left_it_when_the_terminal_is_resized(session):

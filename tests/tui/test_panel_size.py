@@ -13,7 +13,7 @@ from npu_tui.tui.tab_line import TabLine
 
 async def test_a_key_lets_the_panel_grow_to_half_and_all_of_the_screen_and_back(session):
     async with opened(session, (80, 24)) as driver:
-        await driver.press("q")
+        await driver.press("1")
         usual = driver.panel.size.height
         await driver.press("P")
         assert driver.panel.size.height == 12 > usual

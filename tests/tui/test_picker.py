@@ -93,7 +93,7 @@ async def test_choosing_and_coming_back(folder):
 
 @pytest.fixture
 def own_keys():
-    use_keys({"row_down": ("x",), "open_profile": ("o o",), "mark_profile": ("+",)})
+    use_keys({"row_down": ("x",), "open": ("o o",), "mark": ("+",)})
     yield
     use_keys({})
 
@@ -118,7 +118,7 @@ async def test_keys_of_ones_own_hold_in_the_list_and_what_cannot_be_opened_is_sa
         await driver.press("?")
         assert isinstance(app.screen, HelpSheet)
         at = [each.name for each in picker.choice.shown()].index("level0")
-        await driver.press("escape", "g", *["x"] * at, "o", "o")
+        await driver.press("escape", "home", *["x"] * at, "o", "o")
         await _until(driver, lambda: app.screen is picker and picker._words)
         assert "trace_view.json" in picker._words
 
