@@ -8,7 +8,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import BLOCKING_COPIES, BLOCKING_OPERATIONS, is_blocking_call
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.drains import Drains, between_kernels
-from npu_tui.analysis.launches import enqueue_slices, operation_of
+from npu_tui.analysis.launches import dequeue_of, enqueue_of, enqueue_slices, operation_of
 from npu_tui.analysis.limits import EVEN, HALF, SHORT_NS
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_device import KERNEL
@@ -96,7 +96,10 @@ def held_launches(facts: Facts) -> tuple[float, Change]:
     operation = hosts.item[at]
     known = known[np.lexsort((facts.trace.links.source_time[launches.link[known]], operation[known]))]
     known = known[np.append(np.diff(operation[known]) > 0, True)]  # the last launch of each
-    returned, made = slices.end[operation[known]], facts.trace.links.source_time[launches.link[known]]
+    returned, link = slices.end[operation[known]], launches.link[known]
+    # With a task queue the operation waits from when it has put the launch there.
+    enqueue = enqueue_of(facts.trace, dequeue_of(facts.trace, link))
+    made = np.where(enqueue >= 0, slices.end[enqueue], facts.trace.links.source_time[link])
     after = returned + facts.floor - slices.end[facts.target[known]]
     steady, lasting = (float(np.subtract(*np.percentile(times, (90, 10)))) for times in (after, returned - made))
     held = (after >= 0) & (returned > made)

@@ -175,11 +175,12 @@ def _copies(facts: Facts, waits: I64) -> bool:
 
 
 def _held(facts: Facts, share: float, change: Change) -> Draft:
-    """Launches that return only when their kernels end, where no call of the runtime is recorded that waits.
+    """Launches that return only when their kernels end, whether or not calls of the runtime that wait are recorded.
 
     A host that does not wait runs ahead, so no launch is late: but the run loses no more than the host waits for.
     """
     waited = sum(length_of(cut.span) for cut in change.host)
+    change |= Change(waits=frozenset(waits_after_launches(facts, sync_calls(facts)).tolist()))
     change |= facts.without_work(facts.lost)
     cost = min(cost_of(facts, change, facts.lost), waited)
     words = {"share": share, "cost": cost / facts.count, "unit": facts.unit, "step": facts.step_ns}

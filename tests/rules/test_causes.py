@@ -234,5 +234,11 @@ def test_launch_blocking_shows_without_recorded_waits() -> None:
     assert lead.id == "SYNC.HOST"
     assert lead.title.code == "finding.sync.title_held"
     assert held_launches(found.facts[0])[0] > 0.95
+    recorded = measured(replace(blocking, profiler_level=1))
+    unset = measured(troubled(replace(CALM_ONE, kernel_ns=300_000)))
+    saved = (recorded.facts[0].total - unset.facts[0].total) / recorded.facts[0].count
+    lead = recorded.findings.findings[0]
+    assert lead.title.code == "finding.sync.title_held"
+    assert lead.gain_ns == pytest.approx(saved, rel=0.2)  # the calls that wait are gone with the waits
     for healthy in (replace(CALM_ONE, profiler_level=0), TROUBLED["queue_off"], TROUBLED["slow_python"]):
         assert held_launches(measured(healthy).facts[0])[0] < 0.95
