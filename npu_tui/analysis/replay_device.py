@@ -20,6 +20,7 @@ from npu_tui.analysis.lateness import (
     unknown_waits,
 )
 from npu_tui.analysis.launches import launched_at
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.kineto import bound_launch_links
@@ -84,7 +85,8 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     item = np.flatnonzero(chosen)
     kind = np.where(device.collective[item], COLLECTIVE, of_name[slices.name[item]])
     stream = slices.lane[item].astype(np.int64)
-    for lane, group_stream in _streams_of_groups(trace, item, kind, hardware).items():
+    of_groups = _streams_of_groups(trace, item, kind, hardware) | _streams_of_events(trace, item, kind)
+    for lane, group_stream in of_groups.items():
         stream[stream == lane] = group_stream
     order = np.lexsort((slices.end[item], slices.start[item]))
     item, kind, stream = item[order], kind[order], stream[order]
@@ -156,6 +158,25 @@ def _streams_of_groups(trace: Trace, item: I64, kind: I64, hardware: list[slice]
     hit = ids[at] == slices.connection[known]
     groups, streams = slices.lane[known[hit]], slices.lane[on_device[at[hit]]].astype(np.int64)
     return {int(group): int(np.bincount(streams[groups == group]).argmax()) for group in np.unique(groups)}
+
+
+def _streams_of_events(trace: Trace, item: I64, kind: I64) -> dict[int, int]:
+    """The hardware lane of each group whose events hold its collectives, where the tasks of these run beside it.
+
+    Nothing computes there, and as most of the collectives end an event is recorded or waited for.
+    """
+    slices, lane = trace.slices, trace.slices.lane[item].astype(np.int64)
+    events = item[((kind == RECORD) | (kind == AWAIT)) & ~among(lane, np.unique(lane[kind == KERNEL]))]
+    groups = item[kind == COLLECTIVE]
+    found: dict[int, int] = {}
+    for stream in np.unique(slices.lane[events]).tolist():
+        fired = np.append(np.sort(slices.start[events[slices.lane[events] == stream]]), np.iinfo(np.int64).max)
+        for group in np.unique(slices.lane[groups]).tolist():
+            ends = slices.end[groups[slices.lane[groups] == group]]
+            after = fired[np.searchsorted(fired, ends)] - ends
+            if group != stream and np.count_nonzero(after <= _AFTER_EVENT_NS) > HALF * len(ends):
+                found[group] = stream
+    return found
 
 
 def _launches(trace: Trace, item: I64) -> tuple[I64, I64, I64]:

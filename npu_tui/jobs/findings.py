@@ -19,7 +19,8 @@ from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.pipeline_cases import PipelineRun, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
-from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, runs_of, severity_of
+from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
+from npu_tui.strings import words
 from npu_tui.trace.message import message
 
 _ALARM = SEVERITY_MEDIUM.default
@@ -308,7 +309,10 @@ def _alike(job: Job) -> list[Finding]:
     if gain < _ALARM * job.length:
         return []
     count, of = len(examined), len(job.ranks) + len(job.missing)
-    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=row.title)
+    what = row.title
+    if row.line is not None and words(line := lines_of(row.line[0], [row.line[1]])) not in words(what):
+        what = message("job.alike.at", what=what, line=line)
+    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=what)
     args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
     detail = message("job.alike.detail", **args)
     ranks = tuple(profile.rank for profile in examined)

@@ -11,7 +11,7 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
-from npu_tui.analysis.limits import A_PART
+from npu_tui.analysis.limits import A_PART, NOTABLE
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -63,9 +63,10 @@ def exposed(facts: Facts) -> Draft | None:
     parts = [message(detail, hidden=overlapped, count=len(facts.collectives), **words)]
     if sums.communication > sums.computing:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
-    if waited and lateness is not None:
+    told = waited >= NOTABLE * sums.not_overlapped
+    if told and lateness is not None:
         parts.append(_late(facts, lateness, waited))
-    elif waited:
+    elif told:
         parts.append(message(f"finding.exposed.{'waited_all' if all_long else 'waited'}", waited=waited))
     if not known:
         parts.append(message(f"finding.exposed.unknown{'_gpu' * _in_kernels(facts)}"))
@@ -80,7 +81,7 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
         cuts = (TaskCut(again),)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
-    verdict, spent = ("verdict_partly" if waited else "verdict"), sums.not_overlapped
+    verdict, spent = ("verdict_partly" if told else "verdict"), sums.not_overlapped
     if mostly_late:
         verdict, spent = ("verdict_rest", length_of(rest)) if known else ("verdict_waited", waited)
         verdict += "_all" * all_long

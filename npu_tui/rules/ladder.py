@@ -23,8 +23,8 @@ from npu_tui.rules.followed import still_to_do
 from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
-from npu_tui.rules.rule import Draft, Reach, Rule, advise, sentences, severity_of
-from npu_tui.rules.told_path import launching_gains
+from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
+from npu_tui.rules.told_path import launching_gains, lines_under
 from npu_tui.rules.unended import UNENDED
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
@@ -386,18 +386,21 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
     if rung.leads and draft.unexplained is not None:
         advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
+    # What no rule looked for has the line that the path has there.
+    under = () if draft.code_lines or rung.part_of or not rung.gain else lines_under(facts, rung.candidate.span)
+    said = message("finding.share.lines", lines=[line_of(line) for line in under]) if under else ""
     return Finding(
         rule.id,
         rule.cls,
         _severity(rung, facts),
         _measured_over(draft.title, rule, facts),
-        sentences(draft.detail, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
+        sentences(draft.detail, said, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         advice,
         gain,
         "low" if rung.leads else draft.confidence,
         rule.sources,
-        draft.code_lines,
+        draft.code_lines or under,
         is_hidden(rung.candidate, facts),
         after,
         rung.part_of[0] if rung.part_of else None,

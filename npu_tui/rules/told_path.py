@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 
@@ -10,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
@@ -24,7 +26,7 @@ from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
 from npu_tui.trace.frames import FRAME
-from npu_tui.trace.intervals import intersection, union
+from npu_tui.trace.intervals import covered_within, intersection, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, decimal_number
@@ -247,6 +249,21 @@ def blocked(facts: Facts, idle: Span) -> Message | None:
         if time > most:
             most, where = time, message("finding.free.blocked", where=owner_text(facts.trace, site), time=time)
     return where
+
+
+def lines_under(facts: Facts, span: Span) -> tuple[CodeLine, ...]:
+    """The line of the user that holds most of the critical path in ``span`` of the device; empty where none does."""
+    told = path_owners(facts)
+    if told is None or not len(span[0]):
+        return ()
+    path, floor = told.path, facts.floor
+    inside = covered_within(span[0] - floor, span[1] - floor, path.start, path.end)
+    of_owner = np.bincount(told.owner, inside, len(told.owners))
+    lines: Counter[CodeLine] = Counter()
+    for owner, time in zip(told.owners, of_owner.tolist(), strict=True):
+        if owner.where is not None and time:
+            lines[owner.where] += round(time)
+    return tuple(line for line, time in lines.most_common(1) if time > HALF * inside.sum())
 
 
 def told_path(facts: Facts) -> ToldPath:

@@ -95,6 +95,12 @@ def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_ga
     assert "8.000 ms to 10.00 ms, and without it a step is 8.0% shorter. Open rank 1" in words(cause.detail)
 
 
+def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it():
+    title = message("finding.exposed.title", time=27 * MS, share=0.3)
+    (cause,) = causes(alike(*((found(9, id="COMM.EXPOSED", title=title),),) * 2))
+    assert words(cause.title) == "all 2 ranks alike: 27.00 ms of exposed communication (30.0%), most at train.py:31"
+
+
 @pytest.mark.parametrize(
     "other",
     [

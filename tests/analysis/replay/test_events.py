@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 from cause_jobs import CAUSES
 from jobs import measured
+from measured import profile_at
 from rich.console import Console
 
+from npu_tui.analysis.replay_device import COLLECTIVE
 from npu_tui.tui.tabs.details import event_lines
 from npu_tui.tui.walk import event_beside
 
@@ -30,6 +35,23 @@ def test_a_wait_in_a_graph_and_the_record_it_waits_for() -> None:
     kernel = int(np.flatnonzero(profile.compute)[0])
     assert event_beside(profile, kernel) is None
     assert event_lines(profile, kernel) == []
+
+
+def test_collectives_whose_tasks_run_beside_their_stream_are_held_by_its_events(tmp_path) -> None:
+    """Notifies and transfers of a collective may be on streams of their own; others wait for one with events."""
+    folder = Path(__file__).parents[3] / "fixtures" / "two_ranks" / "rank1_ascend_pt"
+    source = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    events = json.loads(source.read_text())
+    for event in events:
+        if event.get("ph") == "X" and event["name"] in ("SDMA", "Write Value", "Notify Wait"):
+            event["tid"] = 41
+    (tmp_path / "trace_view.json").write_text(json.dumps(events))
+    for path in (source, tmp_path / "trace_view.json"):
+        profile = profile_at(path)
+        tasks = profile.facts[0].tasks
+        collectives = tasks.kind == COLLECTIVE
+        assert collectives.sum() == 4
+        assert {profile.trace.lanes[lane].name for lane in tasks.stream[collectives].tolist()} == {"Stream 4"}
 
 
 def told(profile, item: int) -> str:
