@@ -32,6 +32,7 @@ from npu_tui.cli.streams import (
     write,
 )
 from npu_tui.strings import say, words
+from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
     import msgspec
@@ -47,6 +48,7 @@ def report_options(parser: Parser) -> None:
     add_format(parser, say("cli.format"))
     parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
     add_eager(parser)
+    parser.add_argument("--unprofiled", metavar="TIME", help=say("cli.unprofiled"))
 
 
 def run_report(parser: Parser, options: argparse.Namespace) -> int:
@@ -57,6 +59,9 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     form = format_of(parser, options)
     if options.fields is not None and form != "json":
         parser.error(say("cli.fields_of"))
+    unprofiled = None if options.unprofiled is None else parse_duration(options.unprofiled)
+    if options.unprofiled is not None and (unprofiled is None or unprofiled <= 0):
+        parser.error(say("cli.unprofiled_time", text=options.unprofiled))
     fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
@@ -68,8 +73,10 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     try:
         part = part_of(parser, options, (*REPORTING, *_writers(form)), "report", survey)
         borrow_from([part], options)
+        part.whole.unprofiled = unprofiled
     except SeveralError:
-        if any(option is not None for option in (options.range, options.step, options.eager, options.fields)):
+        of_one = (options.range, options.step, options.eager, options.fields, unprofiled)
+        if any(option is not None for option in of_one):
             raise
         return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
     from npu_tui.output.statement import profile_statement

@@ -173,17 +173,29 @@ _NEVER_ON_GPU = (
 """What PyTorch's own profiler never records."""
 
 
-def step_times(steps: Sequence[Record]) -> StepTimes | None:
-    """The spread of the lengths of ``steps`` and how many pass in a second; None without steps."""
-    lengths = np.array([step.duration_us for step in steps if step.name is not None and step.duration_us], np.float64)
+def step_times(steps: Sequence[Record], unprofiled: int | None = None, devices: int = 1) -> StepTimes | None:
+    """The spread of the lengths of ``steps`` and how many pass in a second; None without steps.
+
+    With ``unprofiled``, ns of a step without the profiler, also what that costs.
+    """
+    known = [step for step in steps if step.name is not None and step.duration_us]
+    lengths = np.array([step.duration_us for step in known], np.float64)
     spread = step_spread((lengths * 1000).astype(np.int64))
     if spread is None:
         return None
     mean = float(lengths[spread.warm_up :].mean())
     return StepTimes(
         count=len(lengths), warm_up=spread.warm_up, p50_us=us(spread.p50), p90_us=us(spread.p90), p99_us=us(spread.p99),
-        steps_per_s=round(1e6 / mean, 3),
+        steps_per_s=round(1e6 / mean, 3), unprofiled_us=us(unprofiled),
+        profiler_us=None if unprofiled is None else round(mean - unprofiled / 1000, 3),
+        device_us=None if unprofiled is None or devices != 1 else _device_time(known[spread.warm_up :]),
     )  # fmt: skip
+
+
+def _device_time(steps: Sequence[Record]) -> float | None:
+    """How long the device works or exchanges data in a step, us; None where that is unknown of one."""
+    works = [(step.computing_us, step.communication_not_overlapped_us) for step in steps]
+    return None if any(None in work for work in works) else round(sum(map(sum, works)) / len(works), 3)
 
 
 def not_checked(part: Profile, report: Report) -> list[NotChecked]:
@@ -251,7 +263,7 @@ _PARTS: dict[str, Callable[[Profile, Report], Any]] = {
     "source": lambda part, said: _source(part.whole),
     "trace": lambda part, said: _trace(part.trace),
     "overlap": lambda part, said: overlap_part(part),
-    "step_times": lambda part, said: step_times(said.steps),
+    "step_times": lambda part, said: step_times(said.steps, part.whole.unprofiled, len(part.whole.devices)),
     "dispatch": lambda part, said: dispatch_part(part),
     "memory": lambda part, said: _memory(part),
     "borrowed": lambda part, said: _borrowed(part),

@@ -285,6 +285,14 @@ def _step_times(times: StepTimes | None) -> Iterator[Block]:
         warm = say("report.steps.warm", count=times.warm_up) if times.warm_up else ""
         ns = {name: getattr(times, f"{name}_us") * 1000 for name in ("p50", "p90", "p99")}
         yield Items((say("report.steps.times", **ns, warm=warm, rate=times.steps_per_s),))
+    if times is not None and times.unprofiled_us is not None and times.profiler_us is not None:
+        taken, cost, device = times.unprofiled_us, times.profiler_us, times.device_us
+        costs = "costs" if cost > 0 else "nothing"
+        lines = [say(f"report.unprofiled.{costs}", time=taken * 1000, cost=cost * 1000, share=cost / (taken + cost))]
+        if device is not None:
+            fits = "busy" if device <= taken else "longer"
+            lines.append(say(f"report.unprofiled.{fits}", time=device * 1000, share=device / taken))
+        yield Items(tuple(lines))
 
 
 def _borrowed(found: BorrowedPart) -> Iterator[str]:

@@ -117,7 +117,11 @@ class OverlapPart(Struct, frozen=True, kw_only=True):
 
 
 class StepTimes(Struct, frozen=True, kw_only=True):
-    """How long steps take on the host after the first ``warm_up`` ones; percentiles as numpy's ``linear``."""
+    """How long steps take on the host after the first ``warm_up`` ones; percentiles as numpy's ``linear``.
+
+    ``unprofiled_us`` is what a step takes without the profiler, as the user says; ``profiler_us`` is what these take
+    more in the mean. ``device_us`` is how long the device works or exchanges data in a step; None with several devices.
+    """
 
     count: int
     warm_up: int
@@ -125,6 +129,9 @@ class StepTimes(Struct, frozen=True, kw_only=True):
     p90_us: float | None
     p99_us: float | None
     steps_per_s: float | None
+    unprofiled_us: float | None = None
+    profiler_us: float | None = None
+    device_us: float | None = None
 
 
 @rows_of(ranges=RANGES, code_lines=CODE_LINES, drains=DRAINS)

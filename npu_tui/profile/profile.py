@@ -93,6 +93,7 @@ class Profile(Parted):
         self.thresholds = thresholds or Thresholds()
         self.threads = threads
         self.known = ValueCache()
+        self.unprofiled: int | None = None  # of the whole profile: how long a step takes without the profiler, ns
         self.borrowed: Borrowed | None = None  # of the whole profile: code of another one, as ``borrowing`` found it
 
     def _again(self) -> Profile:

@@ -112,7 +112,7 @@ SUBJECT = Subject(
     loss=_loss,
     no_times="gate.memory.no_times",
     without={
-        "report": Without(("range", "step", "eager"), "cli.report_of_snapshot"),
+        "report": Without(("range", "step", "eager", "unprofiled"), "cli.report_of_snapshot"),
         "compare": Without(
             ("step", "rank", "map", "tolerance", "fail_on", "allow_damage", "ignore", "eager"),
             "compare.memory.options",

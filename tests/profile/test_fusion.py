@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from measured import profile_at
 
+from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written
@@ -50,3 +51,35 @@ def test_a_profile_of_two_steps_says_that_it_is_too_few() -> None:
     assert found.source.step_count == 2
     assert "steps.few" in [row.id for row in found.not_checked]
     assert "steps.few" not in [row.id for row in report(profile_at(FIXTURES / "healthy")).not_checked]
+
+
+@pytest.mark.parametrize(
+    ("unprofiled", "told"),
+    [
+        (
+            "22.9ms",
+            [
+                "the profiler costs 264.9 µs of a step, 1.1%",
+                "the device works 22.67 ms of a step: 99.0% of one without",
+            ],
+        ),
+        ("30 ms", ["the profiler costs nothing that shows", "75.6% of one without the profiler"]),
+        ("18ms", ["22.3%", "longer than one without the profiler"]),
+    ],
+)
+def test_what_the_profiler_costs(unprofiled: str, told: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "report.txt"
+    assert main(["report", str(FIXTURES / "healthy"), "--unprofiled", unprofiled, "-o", str(out)]) == 0
+    text = " ".join(out.read_text().split())
+    assert [part for part in told if part not in text] == []
+    plain = report(profile_at(FIXTURES / "healthy")).step_times
+    assert plain is not None
+    assert (plain.unprofiled_us, plain.profiler_us, plain.device_us) == (None, None, None)
+
+
+@pytest.mark.parametrize("text", ["fast", "0ms", "-3ms"])
+def test_what_is_no_time_of_a_step_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["report", str(FIXTURES / "healthy"), f"--unprofiled={text}"])
+    assert refused.value.code == 2
+    assert f"--unprofiled {text}: no time such as 182ms" in capsys.readouterr().err
