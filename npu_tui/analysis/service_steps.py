@@ -81,10 +81,14 @@ def keys_of(service: Service) -> U64:
     """A number for the requests of each batch, the same for the same requests at the same turn; 0 is none."""
     members = service.members
     mixed = members.rid.astype(np.uint64) * _MIXING
-    for column in (members.iter, members.phase, members.tokens):
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + column.astype(np.uint64)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-    total = np.append(np.uint64(0), np.cumsum(mixed))
+    for column in (members.iter, members.phase, members.tokens):  # in place: there are many
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed += column.view(np.uint64)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    total = np.zeros(len(mixed) + 1, np.uint64)
+    np.cumsum(mixed, out=total[1:])
     keys: U64 = total[members.offset[1:]] - total[members.offset[:-1]]
     return keys
 
@@ -317,8 +321,8 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
     columns = [batches.prefill_tokens[row], batches.decode_tokens[row], batches.size[row]]
     found = (np.where((of == 0) & (column > 0), column, of) for of, column in zip(listed, columns, strict=True))
     prompts, decoded, size = found
-    silent = (members.phase == UNKNOWN) & (members.iter == UNKNOWN) & (members.tokens == UNKNOWN)
-    told = (summed(members.batch, (~silent).astype(np.int64), len(batches)) > 0)[row] | (columns[1] > 0)
+    tells = (members.phase != UNKNOWN) | (members.iter != UNKNOWN) | (members.tokens != UNKNOWN)
+    told = (np.bincount(members.batch[tells], minlength=len(batches)) > 0)[row] | (columns[1] > 0)
     kind = batches.kind[row]
     by_kind = np.where(np.isin(kind, (Kind.other, NONE)), np.where(size > 0, Work.unknown, Work.dummy), _WORK_OF[kind])
     work = np.select(

@@ -61,16 +61,27 @@ def doubled_ends(key: I32, phase: I8, thread: I32, time: I64) -> Bools:
 
 def first_rows(frame: pl.DataFrame, moments: Sequence[str]) -> Bools | None:
     """The rows of ``frame`` that equal none before them; (n,), None if that are all. ``moments`` are its times."""
-    import polars as pl
-
-    alike = frame.select(pl.struct(moments).is_duplicated().alias("alike"))["alike"]
-    if not alike.any():
+    order, same = _side_by_side(frame.select(moments))
+    if not same.any():
         return None
-    rows = np.flatnonzero(alike.to_numpy())
-    first = frame[rows].select(pl.struct(pl.all()).is_first_distinct().alias("first"))["first"].to_numpy()
+    rows = np.sort(order[np.append(same, False) | np.append(False, same)])
+    order, same = _side_by_side(alike := frame[rows])
+    for column in alike:
+        before, after = column.gather(order[:-1]), column.gather(order[1:])
+        same &= before.eq_missing(after).to_numpy()
     kept = np.ones(len(frame), np.bool_)
-    kept[rows] = first
+    kept[rows[order[1:][same]]] = False
     return None if kept.all() else kept
+
+
+def _side_by_side(frame: pl.DataFrame) -> tuple[I64, Bools]:
+    """The rows of ``frame`` in an order in which equal ones follow each other, (n,), and which are like the one before.
+
+    They are like it by a hash, (n - 1,): compared as structs the rows take ten times as much memory.
+    """
+    hashes = frame.hash_rows().to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    return order, hashes[order[1:]] == hashes[order[:-1]]
 
 
 def distinct_links(links: Links) -> Links:

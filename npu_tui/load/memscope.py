@@ -51,8 +51,8 @@ _MICROSECONDS, _LATEST_US = 10**17, (2**63 - 1) // 1000
 """Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
 _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
-_ROWS = 100_000
-"""Rows that are looked at together."""
+_ROWS = 10_000
+"""Rows that are looked at together: as texts each takes 700 bytes."""
 
 
 def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
@@ -83,7 +83,7 @@ class _DumpReading:
             rows = rows.filter(once)
         rows = rows.sort("time", "number", maintain_order=True)
         several = rows["process"].n_unique() > 1
-        rows = rows.with_columns(stack=self._operated(rows)).filter(pl.col("action") >= 0)
+        rows = rows.with_columns(stack=self._operated(rows)).drop("thread").filter(pl.col("action") >= 0)
         # The driver does not say of which device it releases memory.
         given = pl.when(pl.col("action") == Action.alloc.value).then("device").forward_fill()
         rows = rows.with_columns(device=pl.coalesce("device", given.over("process", "allocator", "address")))
@@ -170,7 +170,12 @@ class _DumpReading:
             "stack": [self._stack(*texts) if told else -1 for told, *texts in stacks],
             "owner": [-1 if one is None else self._owners.setdefault(one, len(self._owners)) for one in kept["owner"]],
         }
-        return kept.drop("python", "native").with_columns(pl.DataFrame(codes, dict.fromkeys(codes, pl.Int64)))
+        return kept.drop("python", "native").with_columns(
+            *pl.DataFrame(codes, dict.fromkeys(codes, pl.Int32)),
+            pl.col("action").cast(pl.Int8),
+            pl.col("device").cast(pl.Int16),
+            pl.col("thread", "allocator").cast(pl.Categorical),
+        )
 
     def _operated(self, rows: pl.DataFrame) -> pl.Series:
         """The stacks of ``rows``; an operation is the innermost frame of what it allocated itself."""
@@ -193,7 +198,7 @@ class _DumpReading:
                     rest = [] if stacks[of] < 0 else [self._texts[stacks[of]]]
                     stacks[of] = self._number("\n".join((f"{OPERATION}{name};", *rest)))
                 break
-        return pl.Series(stacks, dtype=pl.Int64)
+        return pl.Series(stacks, dtype=pl.Int32)
 
     def _number(self, stack: str) -> int:
         known = self._stacks.get(stack)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from npu_tui.load.companion_schema import MISSING
 
@@ -27,11 +30,25 @@ _PLAIN = r"""[^\[\]\(\)'",\s]+"""
 """A request in a list of nothing but their names."""
 
 
+_TOGETHER = 1 << 19
+"""Bytes of lists that are taken apart at a time: for a name of one byte the pieces take a hundred times as much."""
+
+
 def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     """How many requests each of ``texts`` names, null where there is no list, and these one after the other.
 
     A request has its name, ``rid``, and whole numbers, null where they are not told: ``iter``, ``phase``, ``tokens``.
     """
+    import polars as pl
+
+    ends = texts.str.len_bytes().fill_null(0).cum_sum().to_numpy()
+    part = np.diff(ends // _TOGETHER, prepend=0) > 0
+    cuts = [0, *np.flatnonzero(part).tolist(), len(texts)]
+    counts, requests = zip(*(_requests_of(texts[low:high]) for low, high in pairwise(cuts)), strict=True)
+    return pl.concat(counts), pl.concat(requests, how="vertical_relaxed")
+
+
+def _requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
     import polars as pl
 
     texts = texts.set(texts.str.strip_chars().is_in(MISSING), None)
@@ -52,7 +69,7 @@ def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
         numbers = [column.scatter(places, values) for column, values in zip(numbers, found, strict=True)]
     rid = rid.str.strip_chars()
     rid = rid.set(rid.is_in(MISSING), None).cast(pl.Categorical)
-    whole = (column.cast(pl.Int64, strict=False) for column in numbers)
+    whole = (column.cast(pl.Int64, strict=False).shrink_dtype() for column in numbers)
     columns = dict(zip(REQUESTS, (rid, *whole), strict=True))
     return lists.list.len().cast(pl.Int64).set(texts.is_null(), None), pl.DataFrame(columns)
 

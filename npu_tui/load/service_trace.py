@@ -308,14 +308,12 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
         return
     of_batch = _places(slices, first["batches"], len(batches))
     executed = batches.passes == Pass.execute
-    chosen = np.flatnonzero(executed[members.batch] | ~executed.any())
-    target = of_batch[members.batch[chosen]]
-    request_of = np.full(len(service.rids), -1)
+    request_of = np.full(len(service.rids) + 1, -1, np.int32)  # the last one has no name
     named = np.flatnonzero(service.requests.rid != NONE)[::-1]  # of several with one rid the first counts
     request_of[service.requests.rid[named]] = named
-    request = np.where(members.rid[chosen] == NONE, -1, request_of[members.rid[chosen]])
-    there = (target >= 0) & (request >= 0)
-    target, request = target[there], request[there]
+    linked = (of_batch >= 0) & (executed | ~executed.any())
+    chosen = np.flatnonzero(linked[members.batch] & (request_of[members.rid] >= 0))
+    target, request = of_batch[members.batch[chosen]], request_of[members.rid[chosen]]
     source = np.full(len(target), -1)
     for state in (queued[request], running[request], prefill[request], decode[request]):  # the last that has begun
         source = np.where((state >= 0) & (slices.start[target] >= slices.start[state]), state, source)

@@ -135,7 +135,7 @@ class Members(Struct, eq=False):
     """
 
     offset: I64
-    batch: I64
+    batch: I32
     rid: I32
     iter: I64
     phase: I64

@@ -3,9 +3,10 @@
 Damaged traces of every writer (``tests/fuzz.py``) and wrong structures (``structures.py``) in turn: what the scanner
 makes of them, in one thread and in several, in ranges and chunks of any size, must be what the reader in Python makes,
 to the bit, and so must the args of all events. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns and
-elements must be those of the complete events. `--giants` tries texts of 100 MB, numbers of a million digits and args as
-deep. With `NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the bounds-checked one, which ends
-the process where it would leave its memory.
+elements must be those of the complete events. `--alone` runs the loops without the reader in Python, ten times as many
+in the same time, for libraries that check their own memory. `--giants` tries texts of 100 MB, numbers of a million
+digits and args as deep. With `NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the
+bounds-checked one, which ends the process where it would leave its memory.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from pathlib import Path
 
 import numpy as np
 
-from npu_tui.load.args import Elements
+from npu_tui.load.args import ChosenArgs, Elements
 from npu_tui.load.errors import InputError
 from npu_tui.load.fast_reader import read_scanned
+from npu_tui.load.fast_scanner import Scanned, Scanner
+from npu_tui.load.json_chunks import array_start
+from npu_tui.load.json_columns import RangeColumns
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.load import load
-from npu_tui.native.library import library
+from npu_tui.native.library import Library, library
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
@@ -99,6 +103,45 @@ def run_mutants(seed: int, numbers: range) -> tuple[Counter[str], list[str]]:
             ended["failed" if bad else "same"] += 1
             problems += [f"case {number}: {why}" for why in bad]
     return ended, problems
+
+
+def run_alone(seed: int, numbers: range) -> tuple[Counter[str], list[str]]:
+    """Scan the cases, and read args of their events; what is wrong ends the process."""
+    found, ended = library(), Counter[str]()
+    assert found is not None, "no scanner on this machine"
+    with tempfile.TemporaryFile() as file:
+        for number in numbers:
+            rng, data = random.Random(f"{seed}/{number}/alone"), mutant(seed, number)
+            file.seek(0)
+            file.write(data)
+            file.truncate()
+            file.flush()
+            scanner = Scanner(found, int(2 ** rng.uniform(5, 16)), int(2 ** rng.uniform(6, 16)))
+            at, parts = array_start(data) or 0, []
+            while 0 <= at < len(data):  # beyond what the library refuses at the next bracket
+                scanned = Scanned(at, at)
+                scanner._read_common(file.fileno(), scanned, None)
+                parts += [part for _, part in scanned.parts]
+                at = data.find(b"{", scanned.end + 1)
+            read_args(found, data, parts)
+            ended["read" if parts else "nothing"] += 1
+    return ended, []
+
+
+def read_args(found: Library, data: bytes, parts: list[RangeColumns]) -> None:
+    """Let the library read args of all events of ``parts``, which lie in ``data``."""
+    places, count = [], 0
+    for part in parts:
+        firsts = [*part.columns["chunk_first"].tolist(), part.count]
+        bounds = zip(part.columns["chunk_offset"].tolist(), part.columns["chunk_length"].tolist(), strict=True)
+        for (offset, length), first, behind in zip(bounds, firsts, firsts[1:], strict=False):
+            count += behind - first
+            places.append((offset, length, behind - first, count))
+    if places:
+        pieces = Elements(found, len(data), max(events for *_, events, _ in places))
+        pieces.view[: len(data)] = data
+        positions = np.concatenate([np.arange(events) for *_, events, _ in places])
+        ChosenArgs(found, pieces, len(places), KEYS, positions).take(0, np.array(places, np.int64))
 
 
 def columns_of(path: Path, start: int, size: int) -> tuple[WholeColumns, bool]:
@@ -213,6 +256,7 @@ def main() -> int:
     parser.add_argument("--cuts", metavar="FIXTURE")
     parser.add_argument("--every", type=int, default=1, help="only every n-th cut")
     parser.add_argument("--giants", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="without the reader in Python")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     found = library()
@@ -226,7 +270,8 @@ def main() -> int:
             jobs = [pool.submit(run_cuts, options.cuts, k * options.every, pieces * options.every)
                     for k in range(pieces)]  # fmt: skip
         else:
-            jobs = [pool.submit(run_mutants, options.seed, range(first, min(first + PIECE, options.mutants)))
+            run = run_alone if options.alone else run_mutants
+            jobs = [pool.submit(run, options.seed, range(first, min(first + PIECE, options.mutants)))
                     for first in range(0, options.mutants, PIECE)]  # fmt: skip
         results = []
         for number, job in enumerate(jobs, 1):

@@ -31,7 +31,7 @@ SIZE = 6 << 20
 def test_memory_and_time_are_those_of_the_bytes_on_the_disk(name):
     bomb = next(bomb for bomb in BOMBS if name in (bomb.name, bomb.format if bomb.name == "hole of 1 TB" else ""))
     least, most, size = tried(bomb, SIZE)
-    assert is_held(least, most, size), (least, most, size)
+    assert is_held(bomb, least, most, size), (least, most, size)
 
 
 PAGE = 64 << 10

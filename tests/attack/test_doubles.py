@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from msgspec.structs import asdict
 
 from npu_tui.load.companion_schema import KERNELS
 from npu_tui.load.csv_table import read_table
+from npu_tui.load.doubles import first_rows
 from npu_tui.load.ftrace import load_ftrace
 from npu_tui.load.load import Opening, load
 from npu_tui.load.snapshot import load_snapshot
@@ -195,3 +197,18 @@ def test_of_a_database(tmp_path_factory, every, table):
         np.testing.assert_array_equal(values, columns(trace)[column], column)
     twice = said(trace, "odd.doubled") + said(trace, "odd.doubled_samples")
     assert twice == count if table == "TASK" else twice and twice % count == 0  # a row of memory is several samples
+
+
+CELLS = st.tuples(
+    st.integers(0, 2) | st.none(),
+    st.sampled_from(["a", "b", ""]) | st.none(),
+    st.sampled_from([0.0, 1.5, float("nan")]),
+)
+
+
+@given(st.lists(CELLS, max_size=40))
+def test_rows_count_once_by_all_their_cells(cells):
+    frame = pl.DataFrame(cells, {"time": pl.Int64, "name": pl.Categorical, "value": pl.Float64}, orient="row")
+    first = [repr(cell) not in map(repr, cells[:at]) for at, cell in enumerate(cells)]
+    found = first_rows(frame, ("time",))
+    assert (found is None and all(first)) or found.tolist() == first

@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from npu_tui.load import request_lists
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.service import read_service
@@ -318,3 +322,23 @@ def test_a_damaged_database_is_said_once(tmp_path: Path) -> None:
     service = read_service(folder)
     assert len(service.requests) == 2
     assert [odd.code for odd in service.odd] == ["input.db_header"]
+
+
+@given(
+    st.lists(st.none() | st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12),
+    st.booleans(),
+    st.integers(1, 60),
+)
+def test_lists_of_requests_are_read_some_at_a_time(lists: list[list[int] | None], plain: bool, together: int) -> None:
+    def text(rids: list[int]) -> str:
+        members = [f"{rid}" if plain else f"{{'rid': {rid}, 'iter': {rid + 1}, 'type': 0}}" for rid in rids]
+        return f"[{', '.join(members)}]"
+
+    texts = pl.Series([None if rids is None else text(rids) for rids in lists], dtype=pl.String)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request_lists, "_TOGETHER", together)
+        counts, requests = request_lists.requests_of(texts)
+    assert counts.to_list() == [None if rids is None else len(rids) for rids in lists]
+    named = [rid for rids in lists for rid in rids or ()]
+    assert requests["rid"].to_list() == [str(rid) for rid in named]
+    assert requests["iter"].to_list() == [None if plain else rid + 1 for rid in named]
