@@ -21,12 +21,17 @@ VERSIONS = ("1", "2")
 
 
 class PlaceEntry(Struct, frozen=True, kw_only=True):
-    """A place that proves a finding; of a comparison on a ``side``, of a job on a ``rank``, of memory an ``event``."""
+    """A place that proves a finding; of a comparison on a ``side``, of memory an ``event``.
+
+    Of a job it is on a ``rank``, and its times are ns since 1970 by the clock of the device.
+    """
 
     side: SideName | UnsetType = UNSET
     rank: int | UnsetType | None = UNSET
     start_us: float | UnsetType = UNSET
     end_us: float | UnsetType = UNSET
+    start_ns: int | UnsetType = UNSET
+    end_ns: int | UnsetType = UNSET
     lane: str | UnsetType | None = UNSET
     name: str | UnsetType = UNSET
     note: str | UnsetType = UNSET
