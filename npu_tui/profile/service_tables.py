@@ -148,7 +148,11 @@ BATCHES = _table(
     panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
     "used_blocks free_blocks name",
 )
-FORWARDS, KV_BLOCKS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "kv_blocks", "spec_decodes", "handoffs"))
+FORWARDS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "spec_decodes", "handoffs"))
+KV_BLOCKS = _table(
+    "kv_blocks",
+    panel="time used_blocks free_blocks total_blocks allocated_blocks freed_blocks rid name",
+)
 TRANSFERS = _table(
     "transfers",
     json="rid? rank? start? duration? tokens?",

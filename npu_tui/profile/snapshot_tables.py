@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.snapshot import nameless, owner_of, placed
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Data, TableSheet, coded, columns, numbers, table
+from npu_tui.profile.table import MISSING, Array, Data, Span, TableSheet, coded, columns, numbers, table
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.snapshot import NEVER, Action, DeviceMemory, State
 
@@ -102,12 +104,28 @@ def events(profile: Profile) -> TableSheet:
             "requested": device.requested, "active": device.active, "reserved": device.reserved,
         }  # fmt: skip
 
-    return _sheet(profile, {"action": [*Action.__members__]}, of)
+    sheet, snapshot = _sheet(profile, {"action": [*Action.__members__]}, of), profile.trace.snapshot
+    if snapshot is None or not sheet.rows:
+        return sheet
+    stacks = np.concatenate([device.events.stack for device in snapshot.devices])
+    moments = np.concatenate([device.moments[:-1] for device in snapshot.devices]) - profile.trace.start_ns
+    lines: dict[int, CodeLine | None] = {}
+
+    def code(row: int) -> CodeLine | None:
+        stack = int(stacks[row])
+        if stack not in lines:
+            lines[stack] = placed(owner_of(snapshot.stacks[stack])) if stack >= 0 else None
+        return lines[stack]
+
+    def place(row: int) -> list[Span]:
+        return [Span(int(moments[row]), int(moments[row]) + 1, marked=False)]
+
+    return replace(sheet, code=code, place=place)
 
 
 EVENTS = table("events", events,
                sql=f"{_WHOSE} event action address size stream stack start_ns requested active reserved",
-               own=_OWN)  # fmt: skip
+               panel="size action event requested reserved line=place", own=_OWN)  # fmt: skip
 
 
 def segments(profile: Profile) -> TableSheet:

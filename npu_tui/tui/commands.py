@@ -232,8 +232,8 @@ class Command(Struct, frozen=True):
         """What the command does, in a few words."""
         return self.title_on(next(iter(self.acts)))
 
-    def title_on(self, where: Where) -> str:
-        """What the command does on a screen, which may have words of its own for it."""
+    def title_on(self, where: str) -> str:
+        """What the command does on a screen, or for a subject, which may have words of its own for it."""
         own = f"command.{self.id}.{where}"
         return say(own if knows(own) else f"command.{self.id}")
 

@@ -90,6 +90,8 @@ class Contents:
         """Open ``tab``, if there is one; where it is open already, let it show the next thing it can."""
         if tab not in self._tabs:
             return say("compared.none")
+        if tab not in self._shown_tabs():
+            return say(subject_of(self._now().profile.trace).no_kernels)
         if self._panel.is_open(tab):
             self._tabs[tab].again()
         self._panel.open(tab)
@@ -97,8 +99,16 @@ class Contents:
         return None
 
     def press_view(self, view: str) -> None:
-        """Show ``view`` of the tab of code lines; where it is on show, give it the focus."""
-        if self._panel.is_open("lines") and self.lines.view == view:
+        """Show ``view`` of the tab of code lines, or its tab; where it is on show, give it the focus."""
+        here = subject_of(self._now().profile.trace).tabs
+        view = here.get(view) or view
+        tab = next((tab for tab in self._tabs if here.get(tab) == view), None)
+        if tab is not None:
+            if self._panel.is_open(tab):
+                self._panel.focus_content()
+            self.lines.view = "lines"
+            self.open_tab(tab)
+        elif self._panel.is_open("lines") and self.lines.view == view:
             self._panel.focus_content()
         else:
             self.lines.stop()
@@ -154,11 +164,14 @@ class Contents:
         )  # fmt: skip
         if counted != self._counted:
             self._counted = counted
-            own = [subject_of(profile.trace).tabs for profile in self._session.profiles]
             here = subject_of(now.profile.trace).tabs
             names = {id_: tab.name or view_name(here.get(id_, "")) for id_, tab in self._tabs.items()}
-            shown = [id_ for id_ in self._tabs if not all(tabs.get(id_) == "" for tabs in own)]
-            self._panel.show_tabs({id_: self._tabs[id_].count(now) for id_ in shown}, names)
+            self._panel.show_tabs({id_: self._tabs[id_].count(now) for id_ in self._shown_tabs()}, names)
+
+    def _shown_tabs(self) -> list[str]:
+        """The tabs that some subject of the session has."""
+        own = [subject_of(profile.trace).tabs for profile in self._session.profiles]
+        return [id_ for id_ in self._tabs if not all(tabs.get(id_) == "" for tabs in own)]
 
     def _now(self) -> Context:
         state, turn = self._explorer.state, self._tabs[self._panel.tab].turn

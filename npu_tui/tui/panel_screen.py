@@ -35,6 +35,7 @@ from npu_tui.tui.timeline import Drawing
 
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
+    from npu_tui.trace.model import Trace
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
@@ -161,13 +162,18 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def escape(self) -> str | None:
         """Close what is open, else take back what is chosen, else leave."""
 
+    @property
+    def trace(self) -> Trace | None:
+        """The trace that the cursor is in, where the screen is one of traces."""
+        return None
+
     def focus_panel(self) -> None:
         """Give the focus to the next part of the screen that takes it."""
         self.focus_next()
 
     def show_help(self) -> None:
         """Show all keys, and why some can do nothing just now."""
-        self.app.push_screen(HelpSheet(self.focuses[self._focus_at()], self.why_not()))
+        self.app.push_screen(HelpSheet(self.focuses[self._focus_at()], self.why_not(), self.trace))
 
     def look_as(self, theme: str) -> None:
         """Draw in the colours of ``theme``."""

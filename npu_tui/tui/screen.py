@@ -53,6 +53,7 @@ from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
     from npu_tui.profile.path_lanes import ShownPath
+    from npu_tui.trace.model import Trace
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
@@ -368,6 +369,11 @@ class MainScreen(PanelScreen[Timeline]):
         """The commands that can do nothing just now, each with the reason in one line."""
         has_table = isinstance(self.panel.content, TabTable)
         return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), has_table)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace that the cursor is in."""
+        return self.session.profiles[self.explorer.trace].trace
 
     def show_health(self) -> None:
         """Show what of the traces could not be placed."""

@@ -20,8 +20,10 @@ from textual.widgets import Static
 
 from npu_tui.rules.glossary import Word, words_called
 from npu_tui.strings import say
+from npu_tui.subjects import subject_of
+from npu_tui.trace.model import Trace
 from npu_tui.trace.text import wrapped
-from npu_tui.tui.commands import BY_ID, Command, Where, commands_of, delivered, keys_label
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, VIEW_KEYS, Command, Where, commands_of, delivered, keys_label
 from npu_tui.tui.commands import Group as CommandsGroup
 from npu_tui.tui.keymap import closing_bindings
 from npu_tui.tui.questions import asked
@@ -147,18 +149,42 @@ class Entry(Struct, frozen=True):
         return all(word in text for word in wanted.casefold().split())
 
 
-def entries(focus: Focus, why_not: Mapping[str, str]) -> list[tuple[Task, list[Entry]]]:
-    """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command."""
+def entries(focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None) -> list[tuple[Task, list[Entry]]]:
+    """Every key by task, those of ``focus`` first; ``why_not`` gives reasons by command.
+
+    With the ``trace`` at the cursor those of its subject alone, in its words.
+    """
     found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
     where = _SCREENS.get(focus, "lanes")
-    rest = found[_RESTS[where]]
+    rest, gone = found[_RESTS[where]], set[str]() if trace is None else _absent(trace)
+    words = where if trace is None else trace.nature.subject
     for command in commands_of(where):
+        if command.id in gone:
+            continue
         task = _OTHERS.get(command.id, _TASKS.get(command.group, command.group))
-        found.get(task, rest).append(_entry(command, why_not, where))
+        found.get(task, rest).append(_entry(command, why_not, words))
     return list(found.items())
 
 
-def _entry(command: Command, why_not: Mapping[str, str], where: Where = "lanes") -> Entry:
+_OF_KERNELS = (
+    "starved_next", "starved_previous", "bubble_next", "bubble_previous", "path_next", "path_previous", "path", "film",
+    "chain", "passes", "whatif", *VIEW_KEYS,
+)  # fmt: skip
+"""Commands for who looks at kernels and what launched them."""
+
+
+def _absent(trace: Trace) -> set[str]:
+    """The commands that have nothing to do where ``trace`` is of a subject without kernels, or has no links."""
+    subject = subject_of(trace)
+    gone = {f"{TAB_COMMAND}{tab}" for tab, view in subject.tabs.items() if not view}
+    if subject.no_kernels:
+        gone.update({*_OF_KERNELS, "requests"} - {*subject.tabs, *subject.tabs.values()})
+    if not len(trace.links):
+        gone.update(command.id for command in commands_of("lanes") if command.group == "links")
+    return gone
+
+
+def _entry(command: Command, why_not: Mapping[str, str], where: str = "lanes") -> Entry:
     return Entry(keys_label(command), command.title_on(where), why_not.get(command.id, ""), command.id)
 
 
@@ -196,9 +222,11 @@ def _fixed(task: Task) -> tuple[Entry, ...]:
     return ()
 
 
-def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width: int = 120) -> RenderableType:
-    """The help for ``width`` columns; with ``wanted`` only what has that in it, the key itself first."""
-    groups, called = entries(focus, why_not), list[Word]()
+def help_text(
+    focus: Focus, why_not: Mapping[str, str], wanted: str = "", width: int = 120, trace: Trace | None = None
+) -> RenderableType:
+    """The help for ``width`` columns, about ``trace``; with ``wanted`` only what has that in it, the key itself first."""
+    groups, called = entries(focus, why_not, trace), list[Word]()
     if wanted.strip():
         called = words_called(wanted)
         commands = {command for word in called for command in word.commands}
@@ -209,7 +237,7 @@ def help_text(focus: Focus, why_not: Mapping[str, str], wanted: str = "", width:
         if not groups and not called:
             return Text(say("help.none", text=wanted))
     screen = _SCREENS.get(focus, "lanes")
-    first: tuple[RenderableType, ...] = (*legend(), Text()) if screen == "lanes" and not wanted.strip() else ()
+    first: tuple[RenderableType, ...] = (*legend(trace), Text()) if screen == "lanes" and not wanted.strip() else ()
     meanings = _column([("meaning", [Entry(word.title, word.meaning) for word in called])]) if called else Text()
     words = Text("" if wanted.strip() else say(_WORDS[screen]), style="dim")
     if width < TWO_COLUMNS:  # a low screen shows keys first
@@ -251,7 +279,10 @@ _LONGEST_FILTER = 80
 
 
 class HelpSheet(Modal[None]):
-    """All keys by task for what has the ``focus``; ``why_not`` says which can do nothing just now."""
+    """All keys by task for what has the ``focus``; ``why_not`` says which can do nothing just now.
+
+    They are those of the subject of ``trace``, where one is given.
+    """
 
     DEFAULT_CSS = """
     HelpSheet { align: center middle; }
@@ -264,9 +295,10 @@ class HelpSheet(Modal[None]):
     HelpSheet #keys { height: auto; width: 100%; }
     """
 
-    def __init__(self, focus: Focus, why_not: Mapping[str, str]) -> None:
+    def __init__(self, focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None) -> None:
         super().__init__()
         self._focus = focus
+        self._trace = trace
         self._why_not = why_not
         self._wanted = ""
         self._shown: tuple[str, bool] | None = None
@@ -329,5 +361,5 @@ class HelpSheet(Modal[None]):
             f"   {say('help.found', text=self._wanted) if self._wanted else say('help.ask')}", style="not bold"
         )
         self.query_one("#heading", Static).update(heading)
-        keys = help_text(self._focus, self._why_not, self._wanted, width)
+        keys = help_text(self._focus, self._why_not, self._wanted, width, self._trace)
         self.query_one("#keys", Static).update(Drawn(keys))

@@ -8,6 +8,7 @@ import pytest
 from driving import Driver, opened
 
 from npu_tui.strings import texts_of
+from npu_tui.subjects import SUBJECTS
 from npu_tui.tui.commands import (
     BY_ID,
     COMMANDS,
@@ -47,7 +48,7 @@ def test_every_command_has_a_title_and_every_title_a_command():
     titles -= {"prompt", "unknown", "nearest"}
     of_screens = {title for title in titles if "." in title}
     assert titles - of_screens == set(BY_ID)
-    assert of_screens <= {f"{id_}.{where}" for id_, command in BY_ID.items() for where in command.acts}
+    assert of_screens <= {f"{id_}.{where}" for id_, command in BY_ID.items() for where in (*command.acts, *SUBJECTS)}
 
 
 def test_every_hint_of_the_footer_has_a_word_and_every_word_a_hint():

@@ -114,7 +114,7 @@ async def test_from_a_request_to_its_kernels_and_back(session: Session) -> None:
     categories = np.array(service.categories)[service.slices.category]
     prefill = int(np.flatnonzero((names == "cmpl-000000") & (categories == "prefill"))[0])
     async with opened(session) as driver:
-        assert "# requests" in driver.rows()[-1]
+        assert "2 requests" in driver.rows()[-1]
         driver.explorer.select(Selected(0, prefill))
         await driver.press("]")
         assert place(driver)[1] == "prefill 1"
@@ -263,8 +263,10 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
     opening = opening_of(snapshot, cached=False)
     service = make_session(session.profiles[:1])
     for opened_session, words, told, tabs, without in (
-        (service, "# requests", "execute decode", {"2 Req": "req", "6": "decode", "7": "execute"}, "IT9"),
-        (make_session([Profile(opening.trace(), None)]), "9 memory", "leak.pkl", {"9 Mem": "train.py"}, "IT267"),
+        (service, "2 requests", "execute decode", {"2 Req": "req", "4 Bat": "execute", "6 Eng": "decode", "7 KV": "used"},
+         "IT9"),
+        (make_session([Profile(opening.trace(), None)]), "2 holders", "leak.pkl", {"2 Hol": "train.py", "4 Ev": "alloc"},
+         "IT679"),
     ):
         async with opened(opened_session, (80, 24)) as driver:
             hints = driver.rows()[-1]
@@ -272,17 +274,21 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             assert [words_of(line) for line in shown.findings.verdict] == list(profile_statement(shown).verdict)
             assert words in hints
             assert "starved" not in hints
-            assert driver.panel.is_shown == (words == "9 memory")  # a low screen shows it where lanes leave it blank
+            assert driver.panel.is_shown == (words == "2 holders")  # a low screen shows it where lanes leave it blank
             for key in without:
                 await driver.press(key)
                 await driver.settle()
-                assert "no kernels" in driver.text(), key
+                assert "no kernels" in driver.text() + driver.rows()[-1], key
             for tab, holds in tabs.items():
                 await driver.press(tab[0])
                 await driver.settle()
                 assert tab in driver.text()
                 assert holds in driver.text()
                 assert not any(f"{key} Code" in driver.text() for key in "267")
+            await driver.press("?")
+            help_ = "\n".join(driver.rows())
+            assert "starved" not in help_ and "python frame" not in help_
+            await driver.press("escape")
             await driver.press("r")
             await driver.settle()
             assert "kernel_details.csv" not in driver.text()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
-from npu_tui.tui.tabs.lines import LinesTab, of_subject
+from npu_tui.tui.tabs.lines import LinesTab, has_own, of_subject
 from npu_tui.tui.tabs.links import links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
 from npu_tui.tui.tabs.summary import summary
-from npu_tui.tui.tabs.table import Context, Tab
+from npu_tui.tui.tabs.table import Context, Tab, of_a_device
 
 
 def _at_once(now: Context) -> bool:
@@ -32,14 +32,19 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
         ),
         "lines": LinesTab(),
         "details": Tab(details, details_depend_on, ready=details_are_ready),
-        "links": Tab(links, lambda now: (now.selection, now.link_category), lambda now: len(now.links), ready=_at_once),
+        "links": Tab(
+            of_subject("links", links),
+            lambda now: (now.trace, now.marked) if has_own("links", now) else (now.selection, now.link_category),
+            lambda now: 0 if has_own("links", now) else len(now.links),
+            lambda now: not has_own("links", now),
+        ),
         "range": Tab(
             range_table,
             lambda now: (now.range, now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)),
             turns=True,
         ),
-        "operators": Tab(of_subject("operators", operators), turns=True),
-        "communication": Tab(of_subject("communication", communication), turns=True),
+        "operators": Tab(of_subject("operators", of_a_device(operators)), turns=True),
+        "communication": Tab(of_subject("communication", of_a_device(communication)), turns=True),
         "search": Tab(
             search,
             lambda now: (now.hits, now.selection if lists_hits(now.turn) else None),

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from npu_tui.analysis.engine_steps import fallen_out
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.service_tables import BATCH_KINDS, BATCHES, REQUESTS
+from npu_tui.profile.service_tables import BATCH_KINDS, BATCHES, KV_BLOCKS, REQUESTS
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
 from npu_tui.tui.tabs.declared import shown
@@ -33,6 +33,23 @@ def requests(now: Context) -> Content:
     length = np.array([-1 if value is None else value for value in sheet.values("execution")], np.int64)
     note = GAP.join([say("service.requests.note", count=sheet.rows), scope_note(now)])
     return shown(now.trace, REQUESTS, sheet.taken(np.argsort(-length, kind="stable")), note)
+
+
+def kv_blocks(now: Context) -> Content:
+    """A row per event of the KV cache, the fullest first; Enter goes there."""
+    sheet = KV_BLOCKS.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("service.none", what=say("service.kv")))
+    used, free, total = (
+        np.array([-1 if value is None else value for value in sheet.values(name)], np.int64)
+        for name in ("used_blocks", "free_blocks", "total_blocks")
+    )
+    order = np.lexsort((np.where(free < 0, free.max(), free), -used))
+    note = say("service.kv.note", count=sheet.rows)
+    if used[order[0]] >= 0 and total[order[0]] > 0:
+        share = float(used[order[0]] / total[order[0]])
+        note = say("service.kv.most", used=int(used[order[0]]), total=int(total[order[0]]), share=share)
+    return shown(now.trace, KV_BLOCKS, sheet.taken(order), GAP.join([note, scope_note(now)]))
 
 
 def engine_steps(now: Context) -> Content:

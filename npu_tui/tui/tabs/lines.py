@@ -27,7 +27,8 @@ from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.engine import batch_kinds, batches, engine_kinds, engine_steps, requests
+from npu_tui.tui.tabs.engine import batch_kinds, batches, engine_kinds, engine_steps, kv_blocks, requests
+from npu_tui.tui.tabs.memory import events, memory, memory_depends_on
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -51,7 +52,8 @@ _NAMES = {
     "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
     "host_ops": "hosts.name", "passes": "passes.name", "modules": "modules.name", "engine_kinds": "engine.kinds.name",
     "engine_steps": "engine.name", "batches": "service.batches.name", "cpu": "cpu.view",
-    "batch_kinds": "service.kinds.name", "requests": "service.requests.name",
+    "batch_kinds": "service.kinds.name", "requests": "service.requests.name", "kv_blocks": "service.kv.name",
+    "holders": "memory.holders.name", "events": "memory.events.name",
 }  # fmt: skip
 _LONGEST_NAME = 60
 
@@ -60,7 +62,7 @@ class LinesTab(Tab):
     """A row per line, most lost time first; Enter goes to its worst launch. Other views have keys of their own."""
 
     def __init__(self) -> None:
-        super().__init__(self._view_of, self._depends_on)
+        super().__init__(self._view_of, self._depends_on, turns=True)
         self.view = "lines"
         self._sql = ""
         self._stopped = Event()
@@ -79,6 +81,8 @@ class LinesTab(Tab):
 
     def _depends_on(self, now: Context) -> object:
         self._shown = _view_of(now, self.view)
+        if self._shown == "holders":
+            return memory_depends_on(now)
         return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
 
     @property
@@ -115,15 +119,14 @@ def viewed(now: Context, view: str) -> Content:
     return _declared(DECLARED[view], now) if view in DECLARED else VIEWS[view](now)
 
 
+def has_own(tab: str, now: Context) -> bool:
+    """Whether the subject at the cursor has something else in the place of ``tab``."""
+    return bool(subject_of(now.profile.trace).tabs.get(tab))
+
+
 def of_subject(tab: str, make: Callable[[Context], Content]) -> Callable[[Context], Content]:
     """``make``, or what the subject at the cursor has in the place of ``tab``."""
-    of_kernels = of_a_device(make)
-
-    def made(now: Context) -> Content:
-        view = subject_of(now.profile.trace).tabs.get(tab)
-        return viewed(now, view) if view else of_kernels(now)
-
-    return made
+    return lambda now: viewed(now, subject_of(now.profile.trace).tabs[tab]) if has_own(tab, now) else make(now)
 
 
 def lines(now: Context) -> Content:
@@ -243,6 +246,9 @@ VIEWS: dict[str, Callable[[Context], Content]] = {
     "batches": batches,
     "batch_kinds": batch_kinds,
     "requests": requests,
+    "kv_blocks": kv_blocks,
+    "holders": memory,
+    "events": events,
     "cpu": cpu,
 }
 """What the tab can show, by the ids of the commands that show it."""

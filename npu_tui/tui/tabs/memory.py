@@ -21,14 +21,14 @@ from npu_tui.output.memory_curve import SHADE, shaded_bars
 from npu_tui.profile.memory_tables import HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import SnapshotBeside
-from npu_tui.profile.snapshot_tables import GROWTH
+from npu_tui.profile.snapshot_tables import EVENTS, GROWTH
 from npu_tui.profile.table import Value
 from npu_tui.strings import say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, cell_count, moment_text, printable, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.declared import MOST_ROWS, shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, TabTable
 
 I64 = npt.NDArray[np.int64]
@@ -91,6 +91,14 @@ def memory(now: Context) -> Content:
     if view in _OF_SNAPSHOT or (beside is not None and beside.memory is held):
         return _held_then(now, view, again, beside)
     return _held_then(now, view, again)
+
+
+def events(now: Context) -> Content:
+    """A row per event of the allocator in a snapshot, the largest first; Enter goes there."""
+    sheet = EVENTS.make(now.profile)
+    order = np.argsort(-np.array(sheet.values("size"), np.int64), kind="stable")[:MOST_ROWS]
+    note = say("memory.events.note", shown=len(order), count=sheet.rows)
+    return shown(now.trace, EVENTS, sheet.taken(order), note)
 
 
 def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | None = None) -> TabTable:
