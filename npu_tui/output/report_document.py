@@ -113,6 +113,7 @@ def finding_block(number: int, finding: Record) -> Finding:
     if finding.gain_us:
         words = gain_words(time_text(finding.gain_us), finding.gain_after)
         gain = say("page.gain", gain=words, unit=say(f"finding.unit.{finding.per}"))
+    part = [say("page.part", id=finding.part_of)] if _is_contained(finding) else []
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))
@@ -125,7 +126,7 @@ def finding_block(number: int, finding: Record) -> Finding:
         number,
         finding.id,
         finding.severity,
-        f"{title} {say('page.hidden')}" if finding.hidden else title,
+        " ".join([title, *([say("page.hidden")] if finding.hidden else []), *part]),
         gain,
         finding.detail,
         tuple(Proof(_place(place), place.name, place.note) for place in finding.evidence),
@@ -142,8 +143,16 @@ def finding_text(profile: Profile, finding: FoundByRule, number: int) -> str:
 
 
 def worth_work(finding: Record) -> bool:
-    """Whether to write ``finding`` in full: not what informs, what computing hides, or what sums others up."""
-    return finding.severity != "info" and not finding.hidden and finding.id not in SUMMING_UP
+    """Whether to write ``finding`` in full: not what informs, what computing hides, what another one contains or
+    what sums others up.
+    """
+    written = finding.severity != "info" and not finding.hidden and not _is_contained(finding)
+    return written and finding.id not in SUMMING_UP
+
+
+def _is_contained(finding: Record) -> bool:
+    """Whether all there is to do about ``finding`` is to fix the one that contains it."""
+    return finding.part_of is not None and len(finding.advice) == 1 and finding.part_of in finding.advice[0]
 
 
 def _findings(report: Report) -> Findings:

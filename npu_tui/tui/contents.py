@@ -14,6 +14,7 @@ from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
+from npu_tui.tui.tabs.findings import listed
 from npu_tui.tui.tabs.lines import LinesTab, view_name
 from npu_tui.tui.tabs.table import Content, Context, Stretch, TabRow, TabTable, padded, row_cells
 from npu_tui.view.explorer import Explorer
@@ -254,7 +255,7 @@ class Contents:
         self.open_tab("findings")
         now = self._now()
         content = self._tabs["findings"].content(now)
-        ids = [finding.id for finding in now.findings.findings] if now.findings is not None else []
+        ids = [finding.id for finding in listed(now.findings)] if now.findings is not None else []
         if wanted not in ids or not isinstance(content, TabTable):
             return say("findings.silent", id=wanted)
         return self._show_finding(content.rows, content.rows[ids.index(wanted)])

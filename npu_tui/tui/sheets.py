@@ -225,7 +225,7 @@ def _fixed(task: Task) -> tuple[Entry, ...]:
 def help_text(
     focus: Focus, why_not: Mapping[str, str], wanted: str = "", width: int = 120, trace: Trace | None = None
 ) -> RenderableType:
-    """The help for ``width`` columns, about ``trace``; with ``wanted`` only what has that in it, the key itself first."""
+    """The help for ``width`` columns, about ``trace``; only what has ``wanted`` in it, the key itself first."""
     groups, called = entries(focus, why_not, trace), list[Word]()
     if wanted.strip():
         called = words_called(wanted)

@@ -13,6 +13,7 @@ from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.sheets import Sheet
+from npu_tui.tui.tabs.findings import listed
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import Start
 
@@ -23,8 +24,7 @@ def found(driver) -> Findings:
 
 def worth(driver: Driver) -> list[Finding]:
     """The findings to work on."""
-    told = (each for each in found(driver).findings if each.id not in ("UTIL", "VERDICT"))
-    return [each for each in told if each.severity != "info" and not each.hidden]
+    return [each for each in listed(found(driver)) if each.severity != "info" and not each.hidden]
 
 
 async def test_the_opening_screen_is_the_verdict(session):
@@ -37,7 +37,7 @@ async def test_the_opening_screen_is_the_verdict(session):
         panel = driver.main.query_one(Panel)
         assert panel.tab == "findings"
         assert [row.cells[4].plain.strip().partition(" (in ")[0] for row in panel.rows] == [
-            words(each.title).partition(" (in ")[0] for each in found(driver).findings
+            words(each.title).partition(" (in ")[0] for each in listed(found(driver))
         ]
         assert f"1 Findings {len(worth(driver))} " in driver.text()
 

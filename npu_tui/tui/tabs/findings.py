@@ -14,7 +14,7 @@ from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
 from npu_tui.rules.ladder import SUMMING_UP
-from npu_tui.rules.model import SEVERITIES, Finding
+from npu_tui.rules.model import SEVERITIES, Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, change_text, duration_text, share_text
@@ -36,9 +36,9 @@ def findings(now: Context) -> Content:
     known = now.findings
     if known is None:
         return now.session.examining(now.trace)
-    if not known.findings:
+    rows = listed(known)
+    if not rows:
         return "\n".join(map(words, known.verdict))
-    rows = known.findings
     numbers = {finding.id: number for number, finding in reversed([*enumerate(rows, 1)])}
     sheet = FINDINGS.make(now.profile.whole, rows)
 
@@ -86,14 +86,19 @@ def findings(now: Context) -> Content:
     return replace(table, headings=headings, rows=shown_rows)
 
 
+def listed(found: Findings) -> list[Finding]:
+    """The findings that have a row: what sums up the time of the device stands above the lanes."""
+    return [finding for finding in found.findings if finding.id not in SUMMING_UP]
+
+
 def findings_worth_a_look(now: Context) -> int:
     """How many findings are to be worked on."""
-    return 0 if now.findings is None else sum(not _is_minor(finding) for finding in now.findings.findings)
+    return 0 if now.findings is None else sum(not _is_minor(finding) for finding in listed(now.findings))
 
 
 def _is_minor(finding: Finding) -> bool:
     """Whether it is not to be worked on now."""
-    return finding.hidden or finding.severity == "info" or finding.id in SUMMING_UP
+    return finding.hidden or finding.severity == "info"
 
 
 def _gain(after: int, gain: str) -> str:
