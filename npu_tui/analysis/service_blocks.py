@@ -26,6 +26,10 @@ def room_of(found: ServiceTimeline) -> Room:
     told, begun = found.service.batches.total_blocks, found.pair_step[found.entries]
     known = int(told.max()) if len(told) and told.max() > 0 else 0
     whole = (steps.size > 0) & (steps.size == found.seated) & (steps.prompts == 0) & (steps.free != UNKNOWN)
+    again = found.pair_admitted.copy()
+    again[found.entries] = False
+    retaken = np.cumsum(again) > np.cumsum(again)[found.entries][np.cumsum(found.pair_admitted & ~again) - 1]
+    whole &= np.bincount(found.pair_step, retaken, len(steps)) == 0  # what these hold, engines count in several ways
     context, of_engine = contexts(found), [np.flatnonzero(whole & (steps.engine == number)) for number in engines]
     fits: list[tuple[float, int, int, tuple[int, ...]]] = []
     for block in _SIZES if whole.any() else ():
@@ -53,20 +57,41 @@ def _margin(found: ServiceTimeline, number: int, room: Room) -> int:
     following = following_of(found, number)
     if least > A_PART * total or not len(following):
         return 0
-    seated, need = found.seated[part], found.latencies.prompt[found.pair_rid[found.entries[following]]]
-    waits = (found.came[following] < steps.opened[part]) & (seated < seated.max()) & (steps.free[part] != UNKNOWN)
-    waits &= found.pair_step[found.entries[following]] > np.arange(part.start, part.stop)
+    seated, need = found.seated[part], room_for(found, following)
+    waits = (came_to(found, following) < steps.opened[part]) & (seated < seated.max())
+    waits &= (found.pair_step[following] > np.arange(part.start, part.stop)) & (steps.free[part] != UNKNOWN)
     short = steps.free[part] - room.blocks(need) < least
     return least if waits.sum() >= ENOUGH and short[waits].mean() >= NEARLY_ALL else 0
 
 
 def following_of(found: ServiceTimeline, number: int) -> I64:
-    """The entry that is next after each step of an engine, the last one after the last; empty without any."""
-    part, came_with = found.steps.of(number), found.pair_step[found.entries]
-    mine = np.flatnonzero((came_with >= part.start) & (came_with < part.stop))
-    mine = mine[np.argsort(came_with[mine], kind="stable")]
-    at = np.searchsorted(came_with[mine], np.arange(part.start, part.stop), "right")
-    return mine[np.minimum(at, len(mine) - 1)] if len(mine) else mine
+    """The pair that is admitted next after each step of an engine, at first or again, the last one after the last."""
+    part = found.steps.of(number)
+    mine = np.flatnonzero(found.pair_admitted)
+    came_with = found.pair_step[mine]
+    mine = mine[(came_with >= part.start) & (came_with < part.stop)]
+    mine = mine[np.argsort(found.pair_step[mine], kind="stable")]
+    at = np.searchsorted(found.pair_step[mine], np.arange(part.start, part.stop), "right")
+    following: I64 = mine[np.minimum(at, len(mine) - 1)] if len(mine) else mine
+    return following
+
+
+def room_for(found: ServiceTimeline, pairs: I64) -> I64:
+    """The tokens for which there must be room to admit each of ``pairs``: its prompt, or all that it computes again."""
+    anew = np.setdiff1d(np.flatnonzero(found.pair_admitted), found.entries)
+    total = np.append(0, np.cumsum(np.where(found.pair_prompt, found.pair_tokens, 0)))
+    begins = np.flatnonzero(found.pair_admitted)
+    ends = np.append(begins, len(found.pair_rid))[np.searchsorted(begins, pairs, "right")]
+    again = total[ends] - total[pairs]
+    tokens: I64 = np.where(np.isin(pairs, anew), again, found.latencies.prompt[found.pair_rid[pairs]])
+    return tokens
+
+
+def came_to(found: ServiceTimeline, pairs: I64) -> I64:
+    """When the request of each admitted one of ``pairs`` came to the engine, or had to leave its batch."""
+    came = found.steps.end[found.pair_step[np.maximum(pairs - 1, 0)]]
+    at = np.minimum(np.searchsorted(found.entries, pairs), max(len(found.entries) - 1, 0))
+    return np.where(found.entries[at] == pairs, found.came[at], came)
 
 
 def _block(found: ServiceTimeline) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, LONG_NS, NEARLY_ALL
 from npu_tui.analysis.service_blocks import contexts
-from npu_tui.analysis.service_steps import Cycle, longer
+from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 
@@ -15,7 +15,7 @@ FEWEST = 30
 """Steps from which on a cost is known."""
 _SAMPLE = 20_000
 _ROUNDS, _MOST_GROWN = 4, 20.0
-"""Fits of a cost and of its growth in turn; outliers count as so many times the usual one at the most."""
+"""Fits of a cost, and of its growth or outliers in turn; these count as so many times the usual one at the most."""
 
 
 class Cost(Struct, frozen=True):
@@ -120,7 +120,9 @@ def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float
 
 
 def stuck_in(found: ServiceTimeline) -> I64:
-    """By how much each step took longer than what it computes costs, where that is many times as long; else 0.
+    """By how much each step took longer than what it computes costs, where that is many usual steps; else 0.
+
+    It is also many times as much as costs are off.
 
     Engines in lockstep wait for the longest: nothing tells which one was stuck.
     """
@@ -132,8 +134,18 @@ def stuck_in(found: ServiceTimeline) -> I64:
         if len(mine) < FEWEST:
             continue
         time = steps.forward[mine] + steps.cycle[mine, Cycle.prepare]
-        cost = fitted(work[mine], time).of(work[mine])
-        stuck[mine] = longer(time, cost, float(np.median(time)))
+        found_in = np.zeros(len(mine), np.int64)
+        for _ in range(_ROUNDS):  # what was stuck tells nothing of the cost
+            usual = found_in == 0
+            if usual.sum() < FEWEST:
+                break
+            cost = fitted(work[mine[usual]], time[usual]).of(work[mine])
+            away = float(np.quantile(np.abs(time / np.maximum(cost, 1) - 1)[usual], NEARLY_ALL))
+            far = time - cost > FAR_LONGER * np.maximum(np.median(time[usual]), away * cost)
+            found_in = np.where(far, time - cost, 0).astype(np.int64)
+            if ((found_in == 0) == usual).all():
+                break
+        stuck[mine] = found_in
     return stuck
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
-from npu_tui.analysis.service_blocks import following_of, room_of
+from npu_tui.analysis.service_blocks import following_of, room_for, room_of
 from npu_tui.analysis.service_cost import stuck_in
 from npu_tui.analysis.service_moments import (
     aligned,
@@ -166,7 +166,7 @@ def _reasons(found: ServiceTimeline) -> I64:
         part, following = steps.of(number), following_of(found, number)
         if not len(following):
             continue
-        need = found.latencies.prompt[found.pair_rid[found.entries[following]]]
+        need = room_for(found, following)
         tokens, free, seated = (steps.prompts + steps.decoded)[part], steps.free[part], found.seated[part]
         chunks = not ((steps.prompts[part] > 0) & (steps.work[part] == Work.prefill)).all()
         budget = tokens.max()
@@ -202,14 +202,14 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
             come = np.clip(np.where(lat.arrival[rids] == UNKNOWN, opened, lat.arrival[rids]), low, opened)
             front = np.where(lat.arrival[rids] == UNKNOWN, TTFT.before, TTFT.frontend)
             parts[rids, front] += come - low
-            _queue(found, rids, engine, come, opened)
+            parts[rids] += _waits(found, engine, come, opened)
         else:
             moved = (pulled[rids] != UNKNOWN) & (engine != steps.engine[step[begin[rids] + turn - 1]])
             pull = np.where(moved, np.clip(pulled[rids], low, opened), opened)
             back = np.where(moved, np.clip(pull_end[rids], pull, opened), opened)
             _between(found, rids, engine, low, pull)
             parts[rids, TTFT.transfer] += back - pull
-            _queue(found, rids, engine, back, opened)
+            parts[rids] += _waits(found, engine, back, opened)
         parts[rids, TTFT.batching] += shut - opened
         _between(found, rids, engine, shut, begun)
         tail = np.minimum(after[at], end - begun)
@@ -229,9 +229,12 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
 
-def _queue(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
-    """Split a wait for the first schedule: until the engine schedules, then by why it did not take the request."""
-    steps = found.steps
+def _waits(found: ServiceTimeline, engine: I64, low: I64, high: I64) -> I64:
+    """The parts of waits for the first schedule: until the engine schedules, then by why it did not take the request.
+
+    (waits, parts of TTFT).
+    """
+    steps, parts = found.steps, np.zeros((len(engine), len(TTFT)), np.int64)
     for number in np.unique(engine).tolist():
         mine, part = engine == number, steps.of(number)
         opened = steps.opened[part]
@@ -252,8 +255,9 @@ def _queue(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) 
         waited[TTFT.bubble] = np.where(still, until - running, 0)
         waited[TTFT.queue_other] = rest + np.where(still, 0, until - running)
         for reason, time in waited.items():
-            found.latencies.ttft_parts[rids[mine], reason] += time
+            parts[mine, reason] = time
             found.waited[number, reason] += time.sum()
+    return parts
 
 
 def _between(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
@@ -307,9 +311,14 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     entered, left = opened[came[moves]], steps.end[first[moves]]
     away = np.clip(entered - left, 0, np.maximum(rest[moves], 0))
     low = np.where(pulled[moves] == UNKNOWN, entered, pulled[moves])
-    transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
-    parts[moves, TPOT.transfer], parts[moves, TPOT.handover] = transfer, away - transfer
     rest[moves] -= away
+    transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
+    parts[moves, TPOT.transfer], away = transfer, away - transfer
+    waits = _waits(found, lat.engine[moves], np.clip(pull_end[moves], np.minimum(left, entered), entered), entered)
+    for part, reason in ((TPOT.queue_blocks, TTFT.queue_blocks), (TPOT.queue_full, TTFT.queue_full)):
+        parts[moves, part] = waited = np.minimum(waits[:, reason], away)
+        away -= waited
+    parts[moves, TPOT.handover] = away
     parts[:, TPOT.preempted] = rest
 
 

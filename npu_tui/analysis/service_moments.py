@@ -7,7 +7,7 @@ import numpy as np
 from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.service_steps import ROUNDING, Steps
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.service import UNKNOWN, WHOLE_MS, EngineRanges, Service
+from npu_tui.trace.service import ENQUEUES, UNKNOWN, WHOLE_MS, EngineRanges, Service
 
 
 def aligned(steps: Steps, rid: I64, step: I64, ended: I64, pulled: I64, engines: int) -> I64:
@@ -94,7 +94,7 @@ def arrivals_of(
     if len(late) and late.mean() > EVEN:
         at, came = at[::-1], came[::-1]
     arrival[rid[at]] = came
-    named = [number for number, text in enumerate(service.texts) if text.lower() == "enqueue"]
+    named = [number for number, text in enumerate(service.texts) if text.lower() in ENQUEUES]
     rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))[::-1]
     arrival[spans.rid[rows]] = spans.start[rows]
     return np.where((arrival == UNKNOWN) | (start == UNKNOWN), arrival, np.maximum(arrival, start))

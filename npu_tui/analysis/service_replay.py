@@ -34,7 +34,8 @@ class EngineModel(Struct, frozen=True):
     fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all by a
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
-    order. One that ``swaps`` keeps the context of a request that it takes out.
+    order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
+    it takes out.
     """
 
     cost: Cost
@@ -54,6 +55,7 @@ class EngineModel(Struct, frozen=True):
     width: int = 1
     draft: float = 0.0
     stalls: tuple[tuple[int, int], ...] = ()
+    stuck: tuple[tuple[int, int], ...] = ()
     swaps: bool = False
 
 
@@ -61,8 +63,9 @@ class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
-    lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former. ``tail``
-    lies between a step and its tokens. ``first`` and ``last`` are engines.
+    lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former.
+    ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
+    between a step and its tokens. ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -79,6 +82,7 @@ class ServiceModel(Struct, frozen=True):
     tail: int
     held: I64
     early: Bools
+    cached: int = 0
 
 
 class Served(Struct, frozen=True):
@@ -212,6 +216,11 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     limited = full >= ENOUGH and full >= HALF * np.count_nonzero(held)
     several = several and int((tokens == budget).sum()) >= SOME
     short = bool(no_blocks.any())
+    within = found.stuck[stalls.step[still]] > found.paused[stalls.step[still]]
+    lost = [
+        tuple(zip(stalls.begin[still[here]].tolist(), stalls.lasting[still[here]].tolist(), strict=True))
+        for here in (~within, within)
+    ]
     known = found.room.total[number]
     return EngineModel(
         cost or fitted(work[usual], steps.forward[usual]), line_of(size, steps.cycle[mine, Cycle.schedule]),
@@ -222,8 +231,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
-        swaps=_swaps(found, number),
-        stalls=tuple(zip(stalls.begin[still].tolist(), stalls.lasting[still].tolist(), strict=True)),
+        swaps=_swaps(found, number), stalls=lost[0], stuck=lost[1],
     )  # fmt: skip
 
 
@@ -284,7 +292,7 @@ def _run(
     running: list[_QueuedRequest] = []
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
-    stalls = deque(engine.stalls)
+    stalls, stuck = deque(engine.stalls), deque(engine.stuck)
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
@@ -334,8 +342,8 @@ def _run(
             break
         prompts = sum(count for row, count in chosen if row.prompt and not (handed[row.request] and row.prompt == 1))
         decoded = sum(count for _, count in chosen) - prompts
-        context = sum(row.context + count for row, count in chosen)
-        product = sum((row.context + count) * count for row, count in chosen)
+        context = sum(row.context + model.cached + count for row, count in chosen)
+        product = sum((row.context + model.cached + count) * count for row, count in chosen)
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
@@ -344,6 +352,8 @@ def _run(
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
         end = time + around + engine.dispatch + forward + engine.draft
+        while stuck and stuck[0][0] <= end:
+            end += stuck.popleft()[1]
         left -= len(chosen)
         for row, count in chosen:
             decodes = not row.prompt

@@ -337,9 +337,18 @@ _WORK_OF = np.array([Work[name] if name in Work.__members__ else Work.unknown fo
 
 
 def is_prompt(service: Service) -> Bools:
-    """Whether each member of a batch computes (part of) its prompt: by its type, or turn and tokens, or the batch."""
-    members, kind = service.members, service.batches.kind[service.members.batch]
-    guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & (kind == Kind.prefill))
+    """Whether each member of a batch computes (part of) its prompt: by its type, or turn and tokens, or the batch.
+
+    Where a batch of both kinds tells nothing of its members, those do whose first batch of the pass it is.
+    """
+    members, batches = service.members, service.batches
+    kind = batches.kind[members.batch]
+    of_kind = kind == Kind.prefill
+    if (plain := np.flatnonzero((kind == Kind.mixed) & (members.iter == UNKNOWN) & (members.phase == UNKNOWN))).size:
+        place = batches.process.astype(np.int64) * len(Pass) + batches.passes
+        of = members.rid + place[members.batch] * (len(service.rids) + 1)
+        of_kind[np.intersect1d(plain, np.unique(of, return_index=True)[1])] = True
+    guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & of_kind)
     prompt: Bools = np.where(members.phase == UNKNOWN, guess & (kind != Kind.decode), members.phase == 0)
     return prompt
 

@@ -81,13 +81,15 @@ def _schema(table: type[ServiceRows]) -> Schema:
         columns.append(FileColumn("members", "requests", ("res_list",)))
     if table is Statuses:
         columns += [FileColumn(f"{name}_change", "whole", (f"+{name}",)) for name in CHANGES]
-        columns += [FileColumn(name, "whole", (heading,)) for name, heading in SIZES.items()]
+        columns += [FileColumn(name, "whole", (heading,)) for name, heading in (SIZES | _LEFT).items()]
     events = not {"rid", "end"}.isdisjoint(table.__struct_fields__)
     return Schema(table.FILE, tuple(columns), (), only=True, events=events)
 
 
 SIZES = {"prompt_tokens": "=recvTokenSize", "output_tokens": "=replyTokenSize"}
 """Columns of requests that early versions wrote as marks beside the states: a mark is of the event at its time."""
+_LEFT = {"free_blocks": "=deviceKvCache"}
+"""Another such mark: the blocks of the KV cache that are left after an event of it."""
 SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}
 """The file of every table."""
 
@@ -104,7 +106,11 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
         reading.odd += (said for said in odd if said not in reading.odd)  # of a database once
     tables_read = {name: table for name, (table, _) in read.items()}
     missing = [name for name in ("requests", "batches") if not len(tables_read[name].frame)]
-    tables_read |= reading.of_events(missing, tables_read["statuses"].frame.select("time", *SIZES))
+    marks = tables_read["statuses"]
+    tables_read |= reading.of_events(missing, marks.frame.select("time", *SIZES))
+    left = marks.frame.select("time", *_LEFT).drop_nulls()
+    if len(left) and not len(tables_read["kv_blocks"].frame):
+        tables_read["kv_blocks"] = table_of_columns(SCHEMAS["kv_blocks"], marks.name, left.to_dict())
     frames = {name: table.frame for name, table in tables_read.items()}
     clock = _clock(list(frames.values()))
     codes = _Codes(ValueCodes(), ValueCodes(), clock.shift, {})

@@ -28,7 +28,7 @@ from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
-from npu_tui.trace.service import NONE, PASS_OF, EngineRanges, Service
+from npu_tui.trace.service import ENQUEUES, NONE, PASS_OF, EngineRanges, Service
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,23 +174,21 @@ def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.
 
     As the exporter does: a request begins with its first httpReq and ends with its last httpRes, DecodeEnd,
     sendResponse or outputSync; it waits from its first Enqueue to the end of its last Dequeue; its first token is there
-    when it is first detokenized or sent. Raises ``OSError``.
+    when it is first detokenized or sent. Early versions have a second queue for those who run: they wait until they
+    leave the first one. Raises ``OSError``.
     """
     import polars as pl  # most services have tables
 
     rows = []
-    marked = marks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in marks.columns[1:]))
-    times = set(marked["time"])
+    marked = marks.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in marks.columns[1:])).sort("time")
     with open_file(path).stream() as stream:
         first = array_start(stream.read(_HEAD))
         for chunk in ChunkReader(stream, first or 0, decode_events, strict_json) if first is not None else ():
             for event in chunk.events:
                 word, begin = event.name.lower(), parse_time(event.ts)
-                if (
-                    event.ph in ("X", *_INSTANTS)
-                    and begin != INVALID
-                    and (word in _MARKS or word in PASS_OF or begin in times)
-                ):
+                known = word in _MARKS or word in PASS_OF
+                sized = event.args and (len(marked) or _SIZE in bytes(event.args))
+                if event.ph in ("X", *_INSTANTS) and begin != INVALID and (known or sized):
                     end = begin + round(min(event.dur, _LONGEST_US) * 1000 if event.dur > 0 else 0)
                     args = _args(event)
                     rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
@@ -201,12 +199,15 @@ def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.
     events = pl.DataFrame(rows, columns, orient="row")
     what, begin_of, end_of = pl.col("word"), pl.col("start"), pl.col("end")
     single = events.filter(~what.is_in([*PASS_OF]) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
-    single = single.join(marked.unique("time"), left_on="start", right_on="time", how="left", maintain_order="left")
+    single = single.sort("start", maintain_order=True).join_asof(
+        marked, left_on="start", right_on="time", strategy="nearest", tolerance=_SAME_NS
+    )
     begun = begin_of.filter(what == "httpreq").min()
     requests = single.group_by("rid", maintain_order=True).agg(
         start=begun,
         execution=end_of.filter(what.is_in(_ENDS)).max() - begun,
-        queue=end_of.filter(what == "dequeue").max() - begin_of.filter(what == "enqueue").min(),
+        queue=pl.coalesce(end_of.filter(what == "dequeue").max(), end_of.filter(what == "reqdequeue").min())
+        - begin_of.filter(what.is_in(ENQUEUES)).min(),
         first_token=end_of.filter(what.is_in(_TOKENS)).min() - begun,
         prompt_tokens=pl.coalesce("prompt_tokens", "prompt_tokens_right").drop_nulls().first(),
         output_tokens=pl.coalesce("output_tokens", "output_tokens_right").drop_nulls().first(),
@@ -225,9 +226,12 @@ def _typed(frame: pl.DataFrame, *whole: str) -> dict[str, pl.Series]:
 
 
 _HEAD, _LONGEST_US = 1 << 16, 1e12
+_SIZE = b"TokenSize"
+_SAME_NS = 500
+"""A moment of an event and of its mark, µs of the same number: one is read as a float, good for a quarter of one."""
 _ENDS = ("httpres", "decodeend", "sendresponse", "outputsync")
 _TOKENS = ("detokenize", "sendresponse")
-_MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", "enqueue", "dequeue"})
+_MARKS = frozenset({*_ENDS, *_TOKENS, "httpreq", *ENQUEUES, "dequeue", "reqdequeue"})
 _ARGS = {
     "rid": ("rid",), "members": ("res_list",), "type": ("batch_type", "batchType"),
     "size": ("batch_size", "batchSize"),

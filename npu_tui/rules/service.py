@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from npu_tui.analysis.service_replay import (
     with_engines,
 )
 from npu_tui.analysis.service_steps import Cycle, Work
-from npu_tui.analysis.service_timeline import TPOT, TTFT
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_engines import RANK_LOAD, beside_others, rank, stall, workers
@@ -35,8 +36,9 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
 
 LONG_PROMPT = Threshold("service_long_prompt", 8.0)
@@ -50,40 +52,54 @@ _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 def _queue(facts: ServiceFacts) -> Cause | None:
     """Requests wait though there are blocks: the batch is full."""
-    steps, waits = facts.found.steps, facts.ttft.part(TTFT.queue_full)
-    shares = facts.ttft.shares(waits)
+    steps = facts.found.steps
+    found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
+    metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
+    shares = metric.shares(waits)
     if not facts.notable(shares):
         return None
     side, more = _short_side(facts)
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
     now, then = facts.figures, facts.after(_more_room) if limited else None
     helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
-    helps = helps and _earlier(now, then) >= HALF * _earlier(now, facts.after(more))
+    helps = helps and _earlier(metric, now, then) >= HALF * _earlier(metric, now, facts.after(more))
     empty = _without_queue(facts)
     if not side and facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
         return None  # a burst of more than a step takes, and no limit that could be lifted
     words = {
-        "share": max(shares), "most": int(steps.size.max()), "count": int((waits > 0).sum()), "all": len(waits),
+        "share": max(shares), "metric": facts.called(metric), "most": int(steps.size.max()),
+        "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
     kind = "room" if helps else "burst" if empty >= HALF else "load"
     title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
-    found = draft_of(
+    draft = draft_of(
         max(shares), title, f"queue_{'places' if helps and not facts.knows_blocks else kind}", words,
-        facts.cost(TTFT.queue_full), facts.held(TTFT.queue_full), _more_room if helps else more,
+        facts.cost(TTFT.queue_full, TPOT.queue_full), facts.held(TTFT.queue_full),
+        _more_room if helps else _spread if kind == "burst" and not side else more,
         f"service_{kind if helps or not side else side}",
     )  # fmt: skip
     said = message(f"finding.service.queue_{side}", **words) if side else ""
-    return replace(found, detail=sentences(found.detail, said))
+    aborts = any("abort" in text.lower() for text in facts.found.service.texts)
+    gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
+    return replace(draft, detail=sentences(draft.detail, said, gone))
 
 
 _MORE = 1.5
 """More places are the remedy that gives half of what a second instance does, unless tokens take so much longer."""
 
 
-def _earlier(now: dict[str, float], then: dict[str, float] | None) -> float:
-    """By how much first tokens come earlier, the sum of the shares of both figures."""
-    figures = [name for name in known(now, then) if name.startswith("ttft")] if then else []
+def _spread(model: ServiceModel) -> ServiceModel:
+    """``model`` with the same requests in the same time, one as long after the other."""
+    order = np.argsort(model.start, kind="stable")
+    start = np.empty_like(model.start)
+    start[order] = np.linspace(model.start.min(), model.start.max(), len(order)).astype(np.int64)
+    return replace(model, start=start)
+
+
+def _earlier(metric: Metric, now: dict[str, float], then: dict[str, float] | None) -> float:
+    """By how much what ``metric`` measures is shorter, the sum of the shares of both figures."""
+    figures = [name for name in known(now, then) if name.startswith(metric.name)] if then else []
     return sum(max(1 - then[name] / now[name], 0.0) for name in figures) if then else 0.0
 
 
@@ -101,7 +117,10 @@ def _without_queue(facts: ServiceFacts) -> float:
     found, lat = facts.found, facts.latencies
     rids = facts.ttft.rids[facts.ttft.part(TTFT.queue_full) > 0]
     low, high = lat.start[rids], lat.start[rids] + lat.ttft[rids] - lat.ttft_parts[rids, TTFT.prefill]
-    begin, end = union(low, high)
+    rids = facts.tpot.rids[facts.tpot.part(TPOT.queue_full) > 0]
+    left = found.steps.end[lat.token[rids]]
+    away = lat.tpot_parts[rids, TPOT.transfer : TPOT.handover + 1].sum(axis=1)
+    begin, end = union(np.append(low, left), np.append(high, left + away))
     span = int(found.steps.end.max()) - int(lat.start[facts.ttft.rids].min())
     return 1 - float((end - begin).sum() / max(span, 1))
 
@@ -157,12 +176,14 @@ def _kv(facts: ServiceFacts) -> Cause | None:
     left_out = ((name, len(np.unique(facts.found.pair_rid[pairs])))
                 for name, pairs in (("preempted", again), ("swapped", facts.found.pair_swapped)))  # fmt: skip
     taken = {name: count for name, count in left_out if count}
-    first, tokens = facts.ttft.share(TTFT.queue_blocks), facts.tpot.share(TPOT.preempted) if taken else (0.0, 0.0)
+    shares = [(facts.ttft, facts.ttft.share(TTFT.queue_blocks)), (facts.tpot, facts.tpot.share(TPOT.queue_blocks))]
+    metric, first = max(shares, key=lambda one: max(one[1]))
+    tokens = facts.tpot.share(TPOT.preempted) if taken else (0.0, 0.0)
     if not (facts.notable(first) or facts.notable(tokens)):
         return None
     words = {
-        "share": max(*first, *tokens), "first": max(first), "tokens": max(tokens), **taken,
-        "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
+        "share": max(*first, *tokens), "first": max(first), "metric": facts.called(metric), "tokens": max(tokens),
+        **taken, "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
         "steps": len(short),
     }  # fmt: skip
     return Cause(
@@ -172,7 +193,7 @@ def _kv(facts: ServiceFacts) -> Cause | None:
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
         ),
-        facts.cost(TTFT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
+        facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
         lambda model: with_engines(model, blocks=MANY),
     )  # fmt: skip
 
@@ -207,9 +228,18 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     cost = np.minimum(passed, facts.cost(TPOT.surcharge, TPOT.prompts))
     cost = np.where((lat.token >= 0) & (lat.tpot != UNKNOWN), cost, 0)
     shares = facts.tpot.shares(cost[facts.tpot.rids])
-    if max(shares) < facts.limits[SHARE] if few else shares[0] < 2 * facts.limits[TAIL_SHARE]:
-        return None
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
+    remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
+    told = max(shares) >= facts.limits[SHARE] if few else shares[0] >= 2 * facts.limits[TAIL_SHARE]
+    if not told and not chunked and facts.notable(shares):  # what chunks give decides
+        then = facts.after(_in_chunks)
+        told = then is not None and any(
+            then[name] < (1 - facts.limits[SHARE]) * facts.figures[name]
+            for name in known(facts.figures, then)
+            if name.startswith("tpot")
+        )
+    if not told:
+        return None
     forward = steps.forward
     decode = forward[steps.work == Work.decode]
     words = {
@@ -218,14 +248,19 @@ def _mix(facts: ServiceFacts) -> Cause | None:
         "step": int(np.median(decode)) if len(decode) else None,
     }  # fmt: skip
     return draft_of(
-        max(shares), "mix_few" if few else "mix_all", "mix_detail", words, cost,
-        np.where(steps.prompts > 0, forward, 0), None if chunked else _in_chunks,
+        max(shares), "mix_few" if few else "mix_all", "mix_elsewhere" if few and chunked else "mix_detail", words, cost,
+        np.where(steps.prompts > 0, forward, 0), remedy,
         *(("service_apart",) if chunked else ("service_chunks", "service_apart")),
     )  # fmt: skip
 
 
 def _in_chunks(model: ServiceModel) -> ServiceModel:
     return with_engines(model, chunked=True, budget=_CHUNK)
+
+
+def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
+    """``model`` with prompts of the ``usual`` length in the place of the ``long`` ones."""
+    return replace(model, prompt=np.where(np.isin(model.rids, long), usual, model.prompt))
 
 
 def _part(
@@ -248,6 +283,7 @@ def _part(
         kind = "tokens" if of_tokens >= of_first else "first"
         cycle = facts.found.steps.cycle
         blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
+        words |= {"usual": int(np.median(blame)), "longest": int(blame.max())} if shown is not None else {}
         return draft_of(share, f"{name}_{kind}", f"{name}_detail", words, facts.cost(first, *others), blame, remedy)
 
     return check
@@ -337,7 +373,24 @@ def _prefix(facts: ServiceFacts) -> Cause | None:
     words = {"rate": float(rates.mean()), "share": share, "tokens": tokens, "count": len(rates)}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("prefix_none", "prefix_none_detail"))
     none = np.zeros(len(lat.prompt), np.int64)
-    return Cause(max(share, tokens), told, explained, none, facts.found.steps.prompts, hint=True)
+    return Cause(max(share, tokens), told, explained, none, facts.found.steps.prompts, hint=_if_shared(facts))
+
+
+def _if_shared(facts: ServiceFacts) -> Message:
+    """What it would be if all prompts began alike, for as long as the shortest one is."""
+    shortest = int(facts.latencies.prompt[facts.ttft.rids].min())
+    floor = shortest // facts.found.room.block * facts.found.room.block if facts.found.room.block else 0
+    then = facts.after(partial(_cached, floor)) if floor > 0 else None
+    if then is None or not known(facts.figures, then):
+        return message("finding.service.prefix_unknown")
+    best = max(known(facts.figures, then), key=lambda name: facts.figures[name] / then[name])
+    words = {"figure": message(f"service.figure.{best}"), "now": facts.figures[best], "then": then[best]}
+    return message("finding.service.prefix_if", floor=floor, **words)
+
+
+def _cached(floor: int, model: ServiceModel) -> ServiceModel:
+    """``model`` with ``floor`` tokens of each prompt in the prefix cache; the context stays."""
+    return replace(model, prompt=np.maximum(model.prompt - floor, 1), cached=floor)
 
 
 _NO_HITS, _MOSTLY = 0.02, 0.5
@@ -411,7 +464,10 @@ SERVICE_RULES = (
               TTFT.prepare, TPOT.prepare, Cycle.prepare), SHARE,
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _bubble, SHARE),
-    _rule("SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE),
+    _rule(
+        "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
+        advice=("service_stall", "service_stall_sizes"),
+    ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
         "SERVICE.SAMPLING", "sampler_high_latency",

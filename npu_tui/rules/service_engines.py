@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import ENOUGH, NEARLY_ALL
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Engine, late_workers
@@ -37,7 +38,10 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
     mean = work[np.isin(steps.engine, engines)].mean(axis=0)[None, :]
     costs = [fitted(work[part][steps.size[part] > 0], steps.forward[part][steps.size[part] > 0]) for part in parts]
     time = np.array([cost.of(mean)[0] for cost in costs])
-    tokens = np.array([float((steps.prompts + steps.decoded)[part].sum()) for part in parts])
+    loads = [
+        np.array([float(of[part].sum()) for part in parts]) for of in (steps.prompts + steps.decoded, steps.decoded)
+    ]
+    tokens = loads[0]
     counts = np.array([float((lat.engine[facts.ttft.rids] == number).sum()) for number in engines])
     apart = not in_lockstep(found)
     worst = int(np.argmax(beside_others(time)))
@@ -58,20 +62,23 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
             share, "rank_slow", "rank_slow_detail", words, _of_engine(facts, slow, share),
             np.where(steps.engine == slow, steps.forward, 0), others_cost, "service_device",
         )  # fmt: skip
+    if apart:  # long answers take a place for long, however few tokens they are beside the prompts
+        tokens = max(loads, key=lambda of: beside_others(of).max())
     worst = int(np.argmax(beside_others(tokens)))
     if not apart:
         return _waited_for(facts, engines[worst], beside_others(tokens)[worst], tokens[worst] / tokens.sum(), mean)
-    slowness = [_slowness(of.values, lat.engine[of.rids] == engines[worst]) for of in (facts.ttft, facts.tpot)]
-    slowest = max((ratio for ratio in slowness if ratio is not None), default=1.0)
+    slowness = [(_slowness(of.values, lat.engine[of.rids] == engines[worst]), of) for of in lat.metrics]
+    slowest, metric = max(slowness, key=lambda one: one[0])
     if beside_others(tokens)[worst] < facts.limits[RANK_LOAD] or slowest < _WORSE:
         return None
     by = "count" if beside_others(counts)[worst] >= _WORSE else "lengths"
     words = {
         "engine": _named(found.engines[engines[worst]]), "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
-        "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest,
+        "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest, "metric": facts.called(metric),
     }  # fmt: skip
+    detail = "rank_load" if tokens is loads[0] else "rank_answers"
     return draft_of(
-        1 - 1 / slowest, f"rank_{by}", "rank_load", words, _of_engine(facts, engines[worst], 1 - 1 / slowest),
+        1 - 1 / slowest, f"rank_{by}", detail, words, _of_engine(facts, engines[worst], 1 - 1 / slowest),
         np.where(steps.engine == engines[worst], steps.size, 0),
         lambda model: evenly(model, np.array(engines)), "service_routing",
     )  # fmt: skip
@@ -141,9 +148,9 @@ def beside_others(values: F64) -> F64:
     return np.array([value / max(float(np.median(np.delete(values, at))), 1.0) for at, value in enumerate(values)])
 
 
-def _slowness(values: F64, here: Bools) -> float | None:
-    """The mean of ``values`` here over that elsewhere; None where one of both has none."""
-    return float(values[here].mean() / values[~here].mean()) if here.any() and (~here).any() else None
+def _slowness(values: F64, here: Bools) -> float:
+    """The mean of ``values`` here over that elsewhere; 1 where one of both has none."""
+    return float(values[here].mean() / values[~here].mean()) if here.any() and (~here).any() else 1.0
 
 
 def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
@@ -169,12 +176,23 @@ def stall(facts: ServiceFacts) -> Cause | None:
     longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
     blame[stalls.step] = stalls.lasting
     words = {
+        "share": max(*of_first, *of_tokens),
+        "metric": facts.called(facts.ttft if max(of_first) >= max(of_tokens) else facts.tpot),
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
         "between": (between := int((facts.found.paused[stalls.step] > 0).sum())),
         "within": len(stalls.step) - between,
     }  # fmt: skip
+    kind = "stall_sizes" if _of_new_sizes(facts, stalls.step[facts.found.paused[stalls.step] == 0]) else "stall"
     return draft_of(
-        max(*of_first, *of_tokens), "stall", "stall_detail", words, first + tokens, blame,
-        lambda model: with_engines(model, stalls=()),
+        max(*of_first, *of_tokens), kind, f"{kind}_detail", words, first + tokens, blame,
+        lambda model: with_engines(model, stalls=(), stuck=()), f"service_{kind}",
     )  # fmt: skip
+
+
+def _of_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
+    """Whether nearly all of ``stuck`` steps are the first of their size on their engine, which few others are."""
+    steps = facts.found.steps
+    first = np.zeros(len(steps), bool)
+    first[np.unique(steps.engine * (int(steps.size.max(initial=0)) + 1) + steps.size, return_index=True)[1]] = True
+    return len(stuck) >= ENOUGH and bool(first[stuck].mean() >= NEARLY_ALL and 2 * first.sum() <= len(first))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Slower, slower_since
@@ -20,12 +21,12 @@ from npu_tui.analysis.service_replay import (
     replayed,
     with_engines,
 )
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN
 
@@ -51,8 +52,8 @@ class Cause(Struct, frozen=True):
     blame: I64
     remedy: Remedy | None = None
     advice: tuple[str, ...] = ()
-    hint: bool = False
-    """Whether nothing tells that anything is lost."""
+    hint: Said = ""
+    """What may be lost, though nothing tells that anything is; empty where something does."""
     after: dict[str, float] | None = None
     """The figures of the replayed service without it alone; None where it cannot be replayed."""
     saved: float = 1.0
@@ -98,6 +99,10 @@ class ServiceFacts:
         cost: I64 = self.latencies.ttft_parts[:, first].sum(axis=1) + self.latencies.tpot_parts[:, tokens].sum(axis=1)
         return cost
 
+    def called(self, metric: Metric) -> Message:
+        """What a user calls ``metric``."""
+        return message(f"latency.metric.{metric.name}")
+
     def held(self, part: TTFT) -> I64:
         """How many requests are in each step after which the next one waits for ``part``, 0 in others."""
         return np.where(self.found.queued == part, self.found.steps.size, 0)
@@ -140,9 +145,12 @@ class ServiceFacts:
         if model is None:
             return None
         found = model, self._faithful(model)
-        if len(found[1]) < len(FIGURES) and any(engine.blocks < MANY for engine in model.engines):
-            whole = with_engines(model, whole=True)
-            found = max(found, (whole, self._faithful(whole)), key=lambda one: len(one[1]))
+        others = [with_engines(model, whole=True)] if any(engine.blocks < MANY for engine in model.engines) else []
+        if self.holds:  # each as long as it was held back, not all alike
+            others.append(replace(model, held=self.latencies.ttft_parts[model.rids, TTFT.queue_other]))
+        for other in others:
+            if len(found[1]) < len(FIGURES):
+                found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))
         return found if found[1] else None
 
     def _faithful(self, model: ServiceModel) -> list[str]:

@@ -23,7 +23,8 @@ from npu_tui.trace.text import brief
 
 _SHOWN = 3
 _REST = 0.2
-"""What another remedy must leave of the gain of a finding for it to be one of its own, or it halves what is left.
+"""What another remedy must leave of the gain of a finding for it to be one of its own, or it halves what is left, or
+takes a notable share of another figure.
 
 A batch is full because of the first one: that is not enough for more places."""
 _HUNDRED = 100
@@ -72,7 +73,8 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     weighed = _ladder(facts, causes)
     findings = tuple(_finding(facts, one, origin) for one in weighed)
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
-    hints = [cause.title for _, cause, _ in weighed if cause.hint]
+    unsure = [cause for _, cause, _ in weighed if cause.hint]
+    hints = [sentences(message("service.cause", title=cause.title), cause.hint) for cause in unsure]
     verdict = _verdict(facts, led, hints, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
     half, every = half_told(found), len(found.latencies.start)
@@ -134,7 +136,10 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
             if (
                 both is not None
                 and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure])
-                and (rule.id == "SERVICE.QUEUE" or facts.most(first.after, both) < HALF)
+                and (
+                    rule.id == "SERVICE.QUEUE"
+                    or (facts.most(first.after, both) < HALF and facts.better(first.after, both) < facts.limits[SHARE])
+                )
             ):
                 part_of = found[0][0].id
         found.append((rule, cause, part_of))
@@ -168,7 +173,7 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     share = min(cause.share, cause.saved)
     figure, gain, then = _gain(facts, cause)
     why = message("service.no_remedy" if cause.remedy is None else "service.no_replay")
-    outlook = _outlook(facts, cause) or message("finding.service.unknown", why=why)
+    outlook = cause.hint or _outlook(facts, cause) or message("finding.service.unknown", why=why)
     if part_of is not None:
         outlook = message("finding.service.part_of", id=part_of)
     return Finding(
@@ -210,7 +215,8 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unk
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
     if not led and not unknown:
-        told += [_nothing(facts), *(message("service.cause", title=title) for title in hints)]
+        told.append(_nothing(facts))
+    told += hints
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))

@@ -242,6 +242,9 @@ class Statuses(ServiceRows):
     swapped: Annotated[Count, "swapped"]
 
 
+ENQUEUES = "enqueue", "reqenqueue"
+"""What the event is called, in lower case, with which a request comes into the queue; the second one is of early
+versions."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 

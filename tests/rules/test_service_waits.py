@@ -1,0 +1,185 @@
+"""Waits of services whose files or engines are of other kinds: what requests wait for, and what it would be without."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service import MS, US, Service, Tenant, serve
+from service_causes import TROUBLES
+from service_writer import Folder, latencies
+
+from npu_tui.analysis.service_latency import timeline
+from npu_tui.analysis.service_timeline import TPOT, TTFT
+from npu_tui.load.load import load
+from npu_tui.load.service import read_service
+from npu_tui.rules.service_verdict import JudgedService, judge
+from npu_tui.strings import words
+
+
+def told(service: Service, folder: Path) -> JudgedService:
+    """What is said of ``service``."""
+    Folder(serve(service)).write(folder)
+    return judge(timeline(read_service(folder)))
+
+
+def figure(service: Service, metric: str, share: int) -> float:
+    """A percentile of what really came of ``service``, ns."""
+    return float(np.percentile(latencies(serve(service).requests)[metric], share))
+
+
+def after(judged: JudgedService) -> tuple[str, float, float]:
+    """The first finding, and the figure that it names as it is and without."""
+    first = judged.findings.findings[0]
+    assert first.gain_ns is not None
+    assert first.step_after_ns is not None
+    return first.id, first.gain_ns + first.step_after_ns, first.step_after_ns
+
+
+@pytest.mark.parametrize("name", ["capture", "long_few", "answered_full"])
+def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
+    """The cause is named first, and the figure told without it is the one of a second simulation."""
+    trouble = TROUBLES[name]
+    assert trouble.remedied is not None
+    judged = told(trouble.service, tmp_path)
+    id_, now, then = after(judged)
+    assert id_ == trouble.finding
+    true = {
+        (metric, share): figure(trouble.remedied, metric, share) for metric in ("ttft", "tpot") for share in (50, 99)
+    }
+    was = {key: figure(trouble.service, *key) for key in true}
+    nearest = min(was, key=lambda key: abs(was[key] - now))
+    assert now - then == pytest.approx(was[nearest] - true[nearest], rel=0.1)
+
+
+def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
+    """Steps that stand still are the first of their size in one service, any in another."""
+    of_sizes = told(TROUBLES["capture"].service, tmp_path / "sizes").findings.findings[0]
+    any_step = told(replace(TROUBLES["healthy"].service, stall=700 * MS, stall_every=90), tmp_path / "any")
+    assert of_sizes.title.code == "finding.service.stall_sizes"
+    assert any_step.findings.findings[0].title.code == "finding.service.stall"
+
+
+def test_who_was_taken_out_needs_room_for_all_of_it(tmp_path: Path) -> None:
+    """Long answers lose their blocks: what they need again is more than the prompt of the next request has."""
+    service = Service(requests=150, gap=90 * MS, blocks=60, tenants=(Tenant(1, (200, 900), (200, 420)),))
+    found = timeline(read_service(_written(service, tmp_path)))
+    assert found.pair_admitted.sum() > len(found.entries) + 20
+    ttft, _ = found.latencies.metrics
+    assert ttft.share(TTFT.queue_blocks)[0] > 0.6
+    assert ttft.share(TTFT.queue_other)[0] < 0.1
+    judged = judge(found)
+    id_, now, then = after(judged)
+    assert id_ == "SERVICE.KV"
+    true = [figure(replace(service, blocks=4000), "ttft", share) for share in (50, 99)]
+    assert min(abs(then - one) for one in true) < 0.1 * now
+
+
+def test_the_wait_for_the_decode_side_is_told_where_tokens_come_before_it(tmp_path: Path) -> None:
+    """The prefill side answers first, so that the wait for a place lies between the first two tokens."""
+    service = TROUBLES["answered_full"].service
+    found = timeline(read_service(_written(service, tmp_path)))
+    _, tpot = found.latencies.metrics
+    assert tpot.share(TPOT.queue_full)[0] > 0.3
+    assert tpot.share(TPOT.handover)[0] < 0.1
+    first = judge(found).findings.findings[0]
+    assert "of TPOT" in words(first.title)
+    assert "decode side" in words(first.title)
+
+
+def test_bursts_are_measured_against_the_same_requests_in_turn(tmp_path: Path) -> None:
+    """Spread evenly, nobody waits; the figure is near that of a service whose requests come one by one."""
+    service = Service(requests=160, burst=40, gap=300 * MS, max_seqs=20, blocks=6000)
+    judged = told(service, tmp_path)
+    id_, now, then = after(judged)
+    assert id_ == "SERVICE.QUEUE"
+    assert "come in bursts" in words(judged.findings.findings[0].title)
+    assert now - then == pytest.approx(now - figure(replace(service, burst=1), "ttft", 99), rel=0.1)
+
+
+def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path: Path) -> None:
+    """No prompt hits the cache and all are long: the sentence says if, and how long the shortest one is."""
+    service = Service(requests=80, gap=220 * MS, tenants=(Tenant(1, (1400, 2000)),))
+    folder = _written(service, tmp_path)
+    lines = (folder / "request.csv").read_text().splitlines()
+    at = lines[0].split(",").index("cache_hit_rate")
+    rows = [line.split(",") for line in lines[1:]]
+    (folder / "request.csv").write_text(
+        "\n".join([lines[0], *(",".join([*r[:at], "0.0", *r[at + 1 :]]) for r in rows)])
+    )
+    judged = judge(timeline(read_service(folder)))
+    verdict = " ".join(map(words, judged.findings.verdict))
+    assert "Whether prompts begin alike is not recorded; if they share their first 1,408 tokens" in verdict
+    (finding,) = judged.findings.findings
+    assert finding.severity == "info"
+    assert finding.gain_ns is None
+
+
+def _written(service: Service, folder: Path) -> Path:
+    Folder(serve(service)).write(folder)
+    return folder
+
+
+def test_early_events_tell_the_queue_the_blocks_and_the_prompts(tmp_path: Path) -> None:
+    """Early versions call events otherwise, write sizes into their args, and blocks left beside the states."""
+    (tmp_path / "request_status.csv").write_text(_left := _early(tmp_path / "chrome_tracing.json"))
+    assert "deviceKvCache" in _left
+    trace = load(tmp_path)
+    assert trace.service is not None
+    found = timeline(trace.service)
+    lat = found.latencies
+    front, queued = lat.ttft_parts[:, TTFT.frontend], lat.ttft_parts[:, TTFT.queue_step : TTFT.batching].sum(axis=1)
+    assert front.tolist() == [300 * US] * 12
+    assert (queued > 0).all()
+    assert not lat.ttft_parts[:, TTFT.before].any()
+    assert lat.prompt.tolist() == [100 + rid for rid in range(12)]
+    assert trace.service.kv_blocks.free_blocks.tolist()[:3] == [39, 38, 37]
+    assert found.room.total == (40,)
+
+
+def _early(path: Path) -> str:
+    """Twelve requests, one more in each step, whose batches compute prompts and tokens; the table of states beside."""
+    events: list[dict[str, Any]] = []
+    status, begin, number = [",time,metrics,=QueueSize,=deviceKvCache,+WAITING,+RUNNING"], 1_728_000_000_000_000, 0
+
+    def event(name: str, at: int, lasting: int, **args: Any) -> None:
+        events.append({"name": name, "ph": "X", "ts": begin + at, "dur": lasting, "pid": 7, "tid": "t", "args": args})
+
+    def left(at: int, blocks: int) -> None:
+        nonlocal number
+        number += 1
+        status.append(f"{number},{begin + at}.0,{{}},,{blocks}.0,,")
+
+    for step in range(20):
+        open_, there = 20_000 * step, [rid for rid in range(12) if rid <= step < rid + 8]
+        if step < 12:
+            event("httpReq", open_ - 9000, 2, rid=str(step))
+            event("encode", open_ - 8990, 50, rid=str(step), recvTokenSize=100 + step)
+            event("ReqEnQueue", open_ - 8700, 1, rid=str(step))
+            left(open_ + 50, 40 - len(there))
+            event("ReqDeQueue", open_ + 60, 1, rid=str(step))
+            event("ReqEnQueue", open_ + 61, 1, rid=str(step))
+        if not there:
+            continue
+        kind = "Prefill" if step == 0 else "Prefill,Decode" if step < 12 else "Decode"
+        about = {"batchType": kind, "batchSize": float(len(there)), "rid": ",".join(map(str, there))}
+        event("BatchSchedule", open_, 400, **about)
+        event("modelExec", open_ + 500, 15_000, **about)
+        if step < 12:
+            event("SendResponse", open_ + 15_600, 2, rid=str(step))
+        if step >= 7:
+            done = step - 7
+            left(open_ + 15_700, 40 - len(there) + 1)
+            event("ReqDeQueue", open_ + 15_800, 1, rid=str(done))
+            event("DecodeEnd", open_ + 15_900, 2, rid=str(done), replyTokenSize=8)
+            event("httpRes", open_ + 15_950, 2, rid=str(done))
+    path.write_text(json.dumps(events))
+    return "\n".join(status) + "\n"
