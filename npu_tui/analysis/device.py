@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.trace.arrays import I64, Bools
+from npu_tui.analysis.limits import SHORT_NS
+from npu_tui.trace.arrays import I64, Bools, BySlice
 from npu_tui.trace.intervals import clipped
-from npu_tui.trace.kineto import device_work, exchanges, is_kineto
+from npu_tui.trace.kineto import device_work, exchanges, is_kineto, launch_links
 from npu_tui.trace.model import HOST_TO_DEVICE, MOST_DEVICES, UNFINISHED, Lane, Layer, LayerKind, Trace
 from npu_tui.trace.once import of_trace
 from npu_tui.trace.outlying import bulk_of
@@ -73,13 +74,14 @@ class DeviceSlices:
     """Masks over all slices of a trace for one device; (n,) each.
 
     ``busy`` is compute, collectives (of group lanes; without any the tasks of their streams) and copies. Event waits,
-    event records and plane tasks are not.
+    event records and plane tasks are not. Nor are ``overruns``, kernels whose length cannot be: those slices, (k,).
     """
 
     device: int | None
     compute: Bools
     collective: Bools
     copy: Bools
+    overruns: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     busy: Bools = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,14 +109,35 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
 
 
 def _judged(trace: Trace, device: DeviceSlices) -> DeviceSlices:
-    """``device`` without what a wrong clock puts far away, and without what never ended: its length is unknown."""
-    bulk = bulk_of(trace)
-    if bulk is None and UNFINISHED not in trace.categories:
+    """``device`` without what a wrong clock puts far away, and without what never ended or cannot last so long."""
+    bulk, overruns = bulk_of(trace), _overruns(trace, device.compute)
+    if bulk is None and UNFINISHED not in trace.categories and not len(overruns):
         return device
     near = np.ones(len(trace.slices), np.bool_) if bulk is None else bulk.holds(trace.slices.start, trace.slices.end)
     if UNFINISHED in trace.categories:
         near = near & (trace.slices.category != trace.categories.index(UNFINISHED))
-    return DeviceSlices(device.device, device.compute & near, device.collective & near, device.copy & near)
+    near[overruns] = False
+    return DeviceSlices(device.device, device.compute & near, device.collective & near, device.copy & near, overruns)
+
+
+def _overruns(trace: Trace, compute: Bools) -> I64:
+    """The kernels that end after the next one of their stream has ended, by far: a stream runs them one by one.
+
+    Where the next one may begin before the end of the one before it, it waits for that, so that it ends later too.
+    """
+    slices, item = trace.slices, np.flatnonzero(compute)
+    this, following = item[:-1], item[1:]
+    beyond = slices.end[this] - slices.start[following]
+    within = (slices.end[following] > slices.start[following]) & (slices.end[following] <= slices.end[this])
+    found = np.flatnonzero(within & (slices.lane[this] == slices.lane[following]) & (beyond >= SHORT_NS))
+    if not len(found):
+        return found
+    # A graph has branches, and all of its kernels have the stream of their one launch.
+    link = launch_links(trace)
+    launch = BySlice(trace.links.target_slice[link], trace.links.source_slice[link])
+    launches, next_launches = launch.of(this[found]), launch.of(following[found])
+    found = found[(launches < 0) | (launches != next_launches)]
+    return np.take(this, found)
 
 
 def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:

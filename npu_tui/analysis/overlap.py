@@ -129,7 +129,8 @@ def overlap_lanes(trace: Trace, devices: list[DeviceSlices]) -> list[OverlapLane
             layers.remove(layer)
             cut = trace.health.truncated and _ends_early(trace, layer, device)
             exchanging = device.collective[exchange_kernels(trace)].any()  # msprof takes some of them for computing
-            computed = is_busy and (overlaps_itself(trace, layer) or cut or exchanging)
+            wrong = cut or exchanging or len(device.overruns) > 0
+            computed = is_busy and (overlaps_itself(trace, layer) or wrong)
             result.append(computed_lanes(trace, device) if computed else _of_file(trace, layer, device.device))
         elif is_busy:
             result.append(computed_lanes(trace, device))

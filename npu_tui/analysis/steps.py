@@ -257,6 +257,20 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     return warm if np.mean(slow) <= NOTABLE else 0
 
 
+_PART = 0.75
+"""Of the kernels and of the time: equal steps differ by less."""
+
+
+def begins_within(lengths: npt.NDArray[np.int64], kernels: npt.NDArray[np.int64]) -> bool:
+    """Whether recording began within the first of the steps, which last ``lengths`` ns and have so many ``kernels``.
+
+    It is shorter, and has fewer kernels, than any of at least three others.
+    """
+    if len(lengths) <= FEWEST_STEPS:
+        return False
+    return all(int(column[0]) < _PART * int(column[1:].min()) for column in (lengths, kernels))
+
+
 class StepSpread(Struct, frozen=True):
     """Percentiles in ns of the steps after the first ``warm_up`` ones."""
 

@@ -21,7 +21,7 @@ from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Repl
 from npu_tui.analysis.replay_device import DeviceTasks
 from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
-from npu_tui.analysis.steps import Step, warm_up_steps
+from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, together, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
@@ -44,7 +44,8 @@ class Facts(TraceSlices):
     """One device of a trace within a window, ns.
 
     ``whole_steps`` is True for one step or all of them, False for a range of time. First steps that take far longer
-    than the others are ``warm_up``; the window of the whole trace begins after them. ``first_meeting`` is a collective
+    than the others are ``warm_up``; the window of the whole trace begins after them, or after a first step that is
+    ``entered`` when recording began. ``first_meeting`` is a collective
     (-1: none) that a run without steps begins with and that outlasts all the rest: ranks begin to record at different
     times, and what this one waits there says nothing of the job.
     """
@@ -58,15 +59,26 @@ class Facts(TraceSlices):
         self.whole_steps = inputs.step is not None or inputs.window == EVERYTHING
         self.window = inputs.window
         self.warm_up: list[Step] = []
+        self.entered: Step | None = None
         # The first steps of an engine carry prefill: they are longer, but no warm-up.
         if self.is_whole and not self.has_engine_steps:
             steps = self._steps_on_device
             self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
             if self.warm_up:
                 self.window = Window(_window_of(self.warm_up[-1]).end, EVERYTHING.end, whole=True)
+            elif begins_within(self.length(np.array([step.item for step in steps], np.int64)), self.kernels_in(steps)):
+                self.entered = steps[0]
+                self.window = Window(_window_of(self.entered).end, EVERYTHING.end, whole=True)
         self.first_meeting = self._first_meeting() if self.is_whole and not self._are_numbered else -1
         if self.first_meeting >= 0:
             self.window = Window(int(inputs.trace.slices.end[self.first_meeting]), EVERYTHING.end, whole=True)
+
+    def kernels_in(self, steps: list[Step]) -> I64:
+        """How many kernels the device begins in each of ``steps``; (n,)."""
+        device = self.part.slices
+        starts = np.sort(self.trace.slices.start[device.compute]) if device is not None else np.zeros(0, np.int64)
+        edges = np.array([(window.start, window.end) for window in map(_window_of, steps)], np.int64).reshape(-1, 2)
+        return np.diff(np.searchsorted(starts, edges))[:, 0].astype(np.int64)
 
     def _first_meeting(self) -> int:
         device, slices = self.part.slices, self.trace.slices
@@ -214,7 +226,7 @@ class Facts(TraceSlices):
                 return float(self.total)
             length = self.total if self.replay is None else self.replay.recorded - length_of(self.unasked)
             return length / self.rhythm.count
-        if self.replay is not None and self.inputs.step is None and not self.warm_up:
+        if self.replay is not None and self.inputs.step is None and not self.warm_up and self.entered is None:
             unasked = length_of(self.unasked) if self.has_engine_steps else 0
             return (self.replay.recorded - unasked) / self.count
         if self.has_engine_steps:

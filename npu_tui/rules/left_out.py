@@ -22,9 +22,16 @@ def left_out(facts: Facts) -> list[Message]:
     parts = []
     if facts.warm_up:
         parts.append(_warm_up(facts))
+    if facts.entered is not None:
+        count, *others = facts.kernels_in([facts.entered, *facts.steps]).tolist()
+        parts.append(message("finding.left_out.cut", step=facts.entered.number, count=count, usual=min(others)))
     if (first := facts.first_meeting) >= 0:
         time = int(facts.length(np.array([first])).sum())
         parts.append(message("finding.left_out.meeting", name=facts.name_of(first, 40), time=time))
+    if facts.part.slices is not None and len(overruns := facts.part.slices.overruns):
+        longest = overruns[np.argmax(facts.length(overruns))]
+        words = {"name": facts.name_of(int(longest), 40), "time": int(facts.length(np.array([longest])).sum())}
+        parts.append(message("finding.left_out.overruns", count=len(overruns), **words))
     flushed = both(facts.unasked, facts.profiling)
     if len(flushed[0]):
         parts.append(_flushed(facts, length_of(flushed)))
