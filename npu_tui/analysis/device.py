@@ -136,8 +136,8 @@ def _overruns(trace: Trace, compute: Bools) -> I64:
     link = launch_links(trace)
     launch = BySlice(trace.links.target_slice[link], trace.links.source_slice[link])
     launches, next_launches = launch.of(this[found]), launch.of(following[found])
-    found = found[(launches < 0) | (launches != next_launches)]
-    return np.take(this, found)
+    overruns: I64 = this[found[(launches < 0) | (launches != next_launches)]]
+    return overruns
 
 
 def _slices_of(trace: Trace, device: int | None, layers: list[Layer]) -> DeviceSlices:

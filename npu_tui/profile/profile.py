@@ -333,6 +333,18 @@ class Profile(Parted):
         table = self.all_kernels
         return table if self.window == EVERYTHING else table.taken(np.flatnonzero(self.window.holds(table.start)))
 
+    @once
+    def kernels_within(self) -> KernelTable:
+        """``all_kernels`` as far as they lie in the selection: what crosses its edge is cut there."""
+        table = self.all_kernels
+        if self.window == EVERYTHING:
+            return table
+        start, end = self.window.cut(table.start, table.start + table.duration)
+        rows = np.flatnonzero((end > start) | ((table.duration == 0) & self.window.holds(table.start)))
+        cut, length = table.taken(rows), (end - start)[rows]
+        share = length / np.maximum(cut.duration, 1)
+        return replace(cut, start=start[rows], duration=length, bytes=cut.bytes * share)
+
     @shared
     def kernel_cores(self) -> dict[int, str | None] | None:
         """The Accelerator Core of every compute slice by kernel_details.csv; None without that file."""

@@ -104,9 +104,10 @@ KERNELS = table(
 def operators(profile: Profile, by: By = "type") -> TableSheet:
     """The kernels that compute gathered ``by`` type and core, or by something else; most time first.
 
-    Without a trace and kernel_details.csv they are those of op_statistic.csv.
+    Those at the edge of the part count with what lies within. Without a trace and kernel_details.csv they are those of
+    op_statistic.csv.
     """
-    table = profile.kernel_table
+    table = profile.kernels_within
     if (waiting := table.name.where(exchanges)).any():
         table = table.taken(np.flatnonzero(~waiting))
     groups = kernel_groups(table, by)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from by_hand import ByHand
 from measured import profile_at
 
 from npu_tui.analysis.device import Window
+from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.step_tables import OVERLAP, STEPS
@@ -139,3 +141,21 @@ def test_a_launch_that_works_at_once_is_made_as_its_line_begins(tmp_path: Path) 
     starts = sorted(trace_start for trace_start in profile.trace.links.source_time.tolist())
     (part,) = profile.devices
     assert sorted((part.pairs.launch - profile.dispatch[0].floors[0].floor).tolist()) == pytest.approx(starts)
+
+
+@pytest.mark.parametrize("high", ["41.3", "50", "75"])
+def test_operators_of_a_range_add_up_to_its_computing(tmp_path: Path, high: str) -> None:
+    """Kernels of 10 ms, one after the other: the range begins and ends within some of them."""
+    trace = ByHand()
+    for k in range(10):
+        name = ("aclnnMm_MatMulV2_MatMulV2", "aclnnAdd_Add_Add")[k % 2]
+        trace.launch(name, 100.0 + 10 * k, 1000.0 + 10_000 * k, 10_000)
+    path = str(trace.write(tmp_path))
+    out = tmp_path / "report.json"
+    assert main(["report", path, "--range", f"4ms..{high}ms", "--format", "json", "-o", str(out)]) == 0
+    sections = json.loads(out.read_text())["sections"]
+    length = float(high) * 1000 - 4000
+    assert sections["overlap"]["computing_us"] == length
+    assert sum(row["total_us"] for row in sections["operators"]) == pytest.approx(length)
+    assert sum(row["total_us"] for row in sections["kernel_groups"]) == pytest.approx(length)
+    assert max(row["max_us"] for row in sections["operators"]) == 10_000
