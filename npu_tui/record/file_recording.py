@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,15 @@ from pathlib import Path
 from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, outputs_below
 from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, unreadable
 from npu_tui.record.request import RecordRequest
+from npu_tui.record.step_marks import StepMarks
 from npu_tui.record.switch import NAME, Switch
-from npu_tui.record.torch_job import TorchJob
+from npu_tui.record.torch_job import TorchJob, has_ended
 from npu_tui.trace.message import Message, message
 
 _SPARE = 1.2
 """A recording is refused where its estimate leaves less than a fifth of it free: an analysis makes files beside it."""
+_OF_PROCESS = re.compile(r"(.+)_(\d{1,9})_\d{14,17}_ascend_ms")
+"""A profile of MindSpore, with the host and the process that records it."""
 _STRAGGLERS = 20.0
 """Seconds after which ranks that have not begun a step with the others record none."""
 
@@ -34,14 +38,16 @@ def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> I
     _refuse_little_room(wanted, len(ranks))
     known = {output.folder for output in outputs_below(wanted.out)}
     switch.on(wanted)
+    steps, recorded = _Steps(wanted, known), False
     try:
         yield Progress("waiting", message("record.asked", path=str(switch.path)))
         if job is None:
-            yield from _follow_folders(wanted, known, clock)
+            yield from _follow_folders(steps, clock)
         else:
-            yield from _follow_logs(job, wanted, ranks, clock)
+            yield from _follow_logs(job, steps, ranks, clock)
+        recorded = True
     finally:
-        switch.off()
+        switch.off(recorded)
     yield from followed(wanted, known, len(ranks), clock)
 
 
@@ -76,8 +82,38 @@ def _refuse_little_room(wanted: RecordRequest, ranks: int) -> None:
         raise RecordError(message("record.no_room", folder=str(wanted.out), needed=needed, free=free))
 
 
-def _follow_logs(job: TorchJob, wanted: RecordRequest, ranks: set[int], clock: RecordClock) -> Iterator[Progress]:
+class _Steps:
+    """The steps of the recording that is ``wanted``, as far as the raw data of its profiles tell.
+
+    Its profiles are those below the folder of the recording that are none of ``known``.
+    """
+
+    def __init__(self, wanted: RecordRequest, known: set[Path]) -> None:
+        self.wanted, self._known = wanted, known
+        self._marks: dict[Path, StepMarks] = {}
+        self._over = 0
+
+    @property
+    def profiles(self) -> list[Output]:
+        """What has been begun so far."""
+        return new_outputs(self.wanted.out, self._known)
+
+    def news(self, count: int) -> Iterator[Progress]:
+        """The step in which ``count`` ranks are (0: as many as record), once each; nothing where it is not known."""
+        for output in self.profiles:
+            self._marks.setdefault(output.folder, StepMarks(output.folder))
+        if not self._marks or len(self._marks) < count:
+            return
+        over = min(marks.over() for marks in self._marks.values())
+        if self._over < over < self.wanted.steps:
+            self._over = over
+            yield Progress("recording", message("record.step", step=over + 1, steps=self.wanted.steps, over=over,
+                                                ranks=len(self._marks)))  # fmt: skip
+
+
+def _follow_logs(job: TorchJob, steps: _Steps, ranks: set[int], clock: RecordClock) -> Iterator[Progress]:
     """From the switch until the ranks have recorded."""
+    wanted = steps.wanted
     deadline, late = Deadline(clock, wanted.patience), Deadline(clock, _STRAGGLERS)
     read, started, stopped = False, dict[int, int](), set[int]()
     while not (started and stopped >= started.keys() and (started.keys() >= ranks or late.is_over)):
@@ -98,10 +134,13 @@ def _follow_logs(job: TorchJob, wanted: RecordRequest, ranks: set[int], clock: R
                                                     first=each.step, ranks=len(started), of=len(ranks)))  # fmt: skip
             if each.event == "stopped":
                 stopped.add(each.rank)
+        for progress in steps.news(len(started)):
+            deadline.renew()
+            yield progress
         if job.has_ended:
             raise RecordError(message("record.ended_meanwhile", folder=str(job.folder)))
         if deadline.is_over:
-            raise RecordError(_why_nothing(job, wanted, read, bool(started), deadline.seconds))
+            raise RecordError(_why_nothing(job.folder / NAME, wanted, read, bool(started), deadline.seconds))
     if missing := sorted(ranks - started.keys()):
         yield Progress("recording", message("record.some_missing", ranks=missing))
 
@@ -110,8 +149,8 @@ def _waits(wanted: RecordRequest) -> Message:
     return message("record.waits_next") if wanted.at is None else message("record.waits_at", step=wanted.at)
 
 
-def _why_nothing(job: TorchJob, wanted: RecordRequest, read: bool, begun: bool, seconds: float) -> Message:
-    args: dict[str, object] = {"waited": seconds * 1e9, "path": str(job.folder / NAME)}
+def _why_nothing(switch: Path, wanted: RecordRequest, read: bool, begun: bool, seconds: float) -> Message:
+    args: dict[str, object] = {"waited": seconds * 1e9, "path": str(switch)}
     if begun:
         return message("record.not_stopped", **args)
     if not read:
@@ -119,15 +158,34 @@ def _why_nothing(job: TorchJob, wanted: RecordRequest, read: bool, begun: bool, 
     return message("record.no_step", **args) if wanted.at is None else message("record.not_at", step=wanted.at, **args)
 
 
-def _follow_folders(wanted: RecordRequest, known: set[Path], clock: RecordClock) -> Iterator[Progress]:
-    """From the switch until a profile begins: MindSpore writes no log."""
-    deadline = Deadline(clock, wanted.patience)
+def _follow_folders(steps: _Steps, clock: RecordClock) -> Iterator[Progress]:
+    """From the switch until the profiles that were begun are recorded: MindSpore writes no log."""
+    wanted = steps.wanted
+    deadline, begun = Deadline(clock, wanted.patience), False
     yield Progress("waiting", _waits(wanted))
-    while not new_outputs(wanted.out, known):
+    while True:
         clock.wait(POLL)
+        profiles = steps.profiles
+        if profiles and not begun:
+            begun = True
+            deadline.renew()
+            yield Progress("recording", message("record.recording_at", steps=wanted.steps, first=wanted.at))
+        awaited = [output.folder for output in profiles if output.info is None]
+        if begun and not awaited:
+            return
+        for progress in steps.news(0):
+            deadline.renew()
+            yield progress
+        if lost := list(filter(_is_left_behind, awaited)):
+            raise RecordError(message("record.broken", path=str(lost[0]), count=len(lost), of=len(profiles)), lost)
         if deadline.is_over:
-            raise RecordError(message("record.not_at", step=wanted.at, waited=deadline.seconds * 1e9, path=NAME))
-    yield Progress("recording", message("record.recording_at", steps=wanted.steps, first=wanted.at))
+            raise RecordError(_why_nothing(Path(NAME), wanted, True, begun, deadline.seconds))
+
+
+def _is_left_behind(folder: Path) -> bool:
+    """Whether the process that records into ``folder`` has ended for certain."""
+    named = _OF_PROCESS.fullmatch(folder.name)
+    return named is not None and has_ended(named[1], int(named[2]))
 
 
 def new_outputs(folder: Path, known: set[Path]) -> list[Output]:

@@ -4,7 +4,8 @@ torch_npu: https://www.hiascend.com/document/detail/en/Pytorch/710/ptmoddevg/tra
 (``PROF_CONFIG_PATH``, ``dp.init``); one process of a host looks at the whole seconds of its time of change, every rank
 takes a file that is newer than its own start and than the one it took last. MindSpore
 (https://www.mindspore.cn/docs/en/master/api_python/mindspore/mindspore.profiler.DynamicProfilerMonitor.html) has a file
-of the same name with ``stop_step``; a job reads what it holds also when it starts.
+of the same name with ``stop_step``; a job reads what it holds also when it starts, begins nothing without a
+``start_step``, and does not end what it records without a ``stop_step``.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Switch:
         if not isinstance(settings, dict) or len(content) > _MOST_BYTES:
             raise RecordError(message("record.bad_switch", path=str(self.path)))
         self.settings: dict[str, Any] = settings
+        self._stop = -1
         self.framework: Framework = "mindspore" if "stop_step" in settings else "torch_npu"
         self._refuse_foreign()
 
@@ -74,15 +76,22 @@ class Switch:
     def on(self, wanted: RecordRequest) -> None:
         """Ask for what is ``wanted``; fields that nobody here knows stay. Raises ``RecordError``."""
         of = _for_mindspore if self.framework == "mindspore" else _for_torch
-        self._write(of(self.settings, wanted))
+        asked = of(self.settings, wanted)
+        self._stop = asked.get("stop_step", -1)
+        self._write(asked)
         behind = time.time() - self.path.stat().st_mtime
         if behind > _BEHIND:
             self.off()
             raise RecordError(message("record.clock", path=str(self.path), behind=behind * 1e9))
 
-    def off(self) -> None:
-        """What was found before, and no recording asked for: nobody records by accident. Raises ``RecordError``."""
-        never = {"start_step": -1, "stop_step": -1} if self.framework == "mindspore" else {"start_step": 0}
+    def off(self, recorded: bool = True) -> None:
+        """What was found before, and no recording asked for: nobody records by accident. Raises ``RecordError``.
+
+        Unless all is ``recorded`` MindSpore keeps the step to end at, as what it has begun would go on for ever.
+        """
+        never: dict[str, Any] = {"start_step": 0}
+        if self.framework == "mindspore":
+            never = {"start_step": -1, "stop_step": -1 if recorded else self._stop}
         self._write(self.settings | never)
 
     def _write(self, settings: dict[str, Any]) -> None:

@@ -64,8 +64,8 @@ class JobLog(Struct):
 
     @property
     def is_gone(self) -> bool:
-        """Whether its process has ended for certain: only those of this host can be seen."""
-        return self.host == socket.gethostname() and not _runs(self.pid)
+        """Whether its process has ended for certain."""
+        return has_ended(self.host, self.pid)
 
     def news(self) -> Iterator[Happened]:
         """What has been written since the last time; a log that has been begun anew is read from its beginning."""
@@ -85,6 +85,11 @@ class JobLog(Struct):
                     step = whole_number(found[1]) if pattern.groups else None
                     yield Happened(self.rank, event, step)
                     break
+
+
+def has_ended(host: str, pid: int) -> bool:
+    """Whether process ``pid`` of ``host`` has ended for certain: only those of this host can be seen."""
+    return host == socket.gethostname() and not _runs(pid)
 
 
 def _runs(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.progress import RecordError, StoppedError
 from npu_tui.record.recording import Recorder, RecordingSource
 from npu_tui.record.request import RecordRequest
+from npu_tui.record.step_marks import StepMarks
 from npu_tui.record.switch import NAME, Switch
 from tests.record.live import FastClock, live_job, stages
 
@@ -42,6 +44,42 @@ def test_a_job_is_recorded_and_its_switch_is_off_again(tmp_path: Path) -> None:
         list(recorder.record(FastClock()))
         assert recorder.newest != first
         assert recorder.before == first
+
+
+def test_the_step_that_is_recorded_is_told(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--ranks", "2", "--step", "0.2"):
+        recorder = Recorder(RecordingSource(tmp_path), wanted(tmp_path, steps=5, warmup=2))
+        told = [state.said.args for state in recorder.record(FastClock()) if state.said.code == "record.step"]
+    assert [args["step"] for args in told] == [2, 3, 4, 5]
+    assert all((args["over"], args["steps"], args["ranks"]) == (args["step"] - 1, 5, 2) for args in told)
+
+
+def test_a_recording_whose_steps_go_on_is_waited_for(tmp_path: Path) -> None:
+    """Its patience is of one step, not of all of them."""
+    with live_job(tmp_path, "--step", "0.5"):
+        states = Recorder(RecordingSource(tmp_path), wanted(tmp_path, steps=6, patience=45.0)).record(FastClock())
+        assert stages(states)[-1] == "complete"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_marks_of_steps_are_found_however_they_are_written(seed: int, tmp_path: Path) -> None:
+    """They are told once, and no earlier than what follows them is there; bytes between them are of any kind."""
+    draw = random.Random(seed)
+    content, ends = b"", list[int]()
+    for step in range(draw.randint(1, 30)):
+        content += draw.randbytes(draw.randint(0, 200)).replace(b"P", b"p") + b"ProfilerStep#%d" % (step * 7) + b"\0"
+        ends.append(len(content))
+    place = tmp_path / "FRAMEWORK"
+    marks = StepMarks(tmp_path)
+    assert marks.over() == 0
+    place.mkdir()
+    written = 0
+    while written < len(content):
+        with (place / "torch.op_range").open("ab") as out:
+            more = draw.choice([1, 3, 40, 400])
+            out.write(content[written : written + more])
+        written = min(written + more, len(content))
+        assert marks.over() == sum(end <= written for end in ends)
 
 
 def test_several_ranks_are_recorded_together(tmp_path: Path) -> None:
@@ -99,13 +137,34 @@ def test_mindspore_is_recorded_at_a_step(tmp_path: Path) -> None:
         with pytest.raises(RecordError) as told:
             list(recorder.record(FastClock()))
         assert told.value.message.code == "record.not_at"
-        assert settings(tmp_path) == before
+        assert settings(tmp_path)["start_step"] == -1
         assert (
             stages(Recorder(RecordingSource(tmp_path), wanted(tmp_path, at=200, patience=600.0)).record(FastClock()))[
                 -1
             ]
             == "complete"
         )
+        assert settings(tmp_path) == before
+
+
+def test_what_mindspore_records_ends_though_nobody_waits_for_it(tmp_path: Path) -> None:
+    """Its callback looks for the step to end at after each step, and goes on where there is none."""
+    with live_job(tmp_path, "--mindspore", "--step", "0.05"):
+        states = record_by_file(tmp_path, wanted(tmp_path, at=40, steps=8, patience=600.0), FastClock())
+        with closing(states):
+            next(state for state in states if state.stage == "recording")
+        left = settings(tmp_path)
+        assert (left["start_step"], left["stop_step"]) == (-1, 47)
+        until = time.monotonic() + 20
+        while not list(tmp_path.glob("out/*/*/profiler_info_0.json")) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert list(tmp_path.glob("out/*/*/profiler_info_0.json"))
+
+
+def test_a_job_of_mindspore_that_ends_within_a_recording_is_told(tmp_path: Path) -> None:
+    with live_job(tmp_path, "--mindspore", "--ends", "recording"), pytest.raises(RecordError) as told:
+        list(record_by_file(tmp_path, wanted(tmp_path, at=200, patience=600.0), FastClock()))
+    assert told.value.message.code == "record.broken"
 
 
 def test_fields_that_nobody_knows_stay(tmp_path: Path) -> None:
