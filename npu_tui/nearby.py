@@ -18,7 +18,7 @@ from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
 from npu_tui.load.load import Opening
 from npu_tui.load.raw import Writer
-from npu_tui.load.roles import RolePlace, RolePlaces
+from npu_tui.load.roles import RolePlaces
 from npu_tui.load.survey import Survey
 from npu_tui.strings import words
 from npu_tui.trace.once import Cancelled
@@ -35,7 +35,7 @@ class Nearby(Struct, frozen=True):
     ``path`` opens it. ``name`` is where it lies below the folder, its profile's name shortened to the worker. ``time``
     is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
     when its file was written. ``bytes`` are those of its traces, or of its tables where there is none. ``writer`` has
-    written raw data, which nothing has analysed.
+    written raw data, which nothing has analysed; several of these have the pattern of their names for a ``path``.
     """
 
     path: Path
@@ -227,12 +227,12 @@ def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
     places, role_of = RolePlaces(), {}
     for profile in profiles:
         source = profile.source
-        place = places.of((source.folder or source.path).absolute()) if source is not None else RolePlace()
+        place = places.of((profile.path if source is None else source.folder or source.path).absolute())
         role_of[profile.path] = place
         folders[place.above(profile.path.parent)].append(profile)
     blocks: list[tuple[float, list[Nearby]]] = []
     for folder, inside in folders.items():
-        known = {(role_of[profile.path].order, profile.rank) for profile in inside if profile.rank is not None}
+        known = {(role_of[profile.path].order, rank) for profile in inside if (rank := _rank_of(profile)) is not None}
         # A role whose folder names no step may hold several profiles of a rank.
         if len(inside) > 1 and (len(known) == len(inside) or all(role_of[profile.path].role for profile in inside)):
             ranks = sorted(inside, key=lambda one: (role_of[one.path].order, one.rank or 0))
@@ -244,18 +244,28 @@ def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
     ]
 
 
+def _rank_of(profile: Nearby) -> int | str | None:
+    """Its rank; of raw data of a framework the process, where what would tell the rank was not written any more."""
+    if profile.rank is None and profile.writer is not None and _NAMED.fullmatch(profile.path.name):
+        return profile.name
+    return profile.rank
+
+
 def _job(folder: Path, ranks: list[Nearby]) -> Nearby:
     levels = {profile.level for profile in ranks}
     deeper = len(ranks[0].path.parent.parts) - len(folder.parts)
     where = "/".join(ranks[0].name.split("/")[: -1 - deeper])
+    writer = ranks[0].writer
+    names = ["*"] * deeper + ["*_ascend_ms" if writer == "mindspore" else "*_ascend_pt"]
     return Nearby(
-        folder,
+        folder if writer is None else folder.joinpath(*names),
         f"{where or '.'}/",
         None,
         max(profile.time for profile in ranks),
         sum(profile.bytes for profile in ranks),
         levels.pop() if len(levels) == 1 else None,
         ranks=tuple(ranks),
+        writer=writer,
     )
 
 

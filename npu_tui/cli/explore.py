@@ -160,7 +160,8 @@ def explore(
         )
         guard.draws(app.leave)
         failure = app.run()
-        app.recordings.stop()
+        if stopped := app.recordings.stop():
+            print(f"npu-tui: {stopped}", file=sys.stderr)
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy or app.is_loading:
         end_process(code)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npu_tui.cli.parser import Parser, parser_of
 from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
-from npu_tui.record.progress import Progress, RecordClock, RecordError
+from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError, stopped_at
 from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, duration_text, padded, printable, shortened, whole_number, wrapped
 
@@ -68,12 +70,8 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
 
     recorder = Recorder(source, wanted)
     while True:
-        try:
-            with _ended_by_signals():
-                _followed(recorder.record(clock := _ShownClock()), clock)
-        except RecordError as error:
-            code = _refused(error)
-        else:
+        code = _followed(recorder.record(clock := _ShownClock()), clock)
+        if code == DONE:
             code = _then(recorder, options, every is not None)
             if keep is not None:
                 recorder.keep(keep)
@@ -158,20 +156,36 @@ def _repeated(parser: Parser, options: argparse.Namespace) -> tuple[float | None
 
 
 class _ended_by_signals:  # noqa: N801 - used as a statement
-    """Inside, the signals that end a program do so as Ctrl+C does: the switch of the job is put back."""
+    """Inside, Ctrl+C and the signals that end a program raise ``KeyboardInterrupt`` once, then end ``clock``.
 
-    _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+    What puts the switch of a job back, or takes a half analysis away, is not interrupted by impatience; the third is
+    heard at once.
+    """
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    _MOST = 3
+
+    def __init__(self, clock: RecordClock) -> None:
+        self._clock, self._heard = clock, 0
 
     def __enter__(self) -> None:
-        self._before = [signal.signal(each, self._interrupt) for each in self._SIGNALS]
+        # What a shell has a program ignore stays ignored.
+        self._before = {each: signal.getsignal(each) for each in self._SIGNALS}
+        for each, before in self._before.items():
+            if before is not signal.SIG_IGN:
+                signal.signal(each, self._interrupt)
 
     def __exit__(self, *_: object) -> None:
-        for each, before in zip(self._SIGNALS, self._before, strict=True):
+        for each, before in self._before.items():
             signal.signal(each, before)
 
-    @staticmethod
-    def _interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def _interrupt(self, number: int, frame: Any) -> None:
+        self._heard += 1
+        self._clock.stop()
+        if self._heard >= self._MOST:
+            os._exit(INTERRUPTED)
+        if self._heard == 1 and not (frame and frame.f_code.co_filename.startswith("<frozen importlib")):
+            raise KeyboardInterrupt  # the callback of an import lock would swallow it; the clock has it too
 
 
 class _ShownClock(RecordClock):
@@ -223,18 +237,22 @@ class _ShownClock(RecordClock):
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _followed(states: Iterator[Progress], clock: _ShownClock) -> None:
-    """Tell every state until the last one. Raises ``RecordError``."""
+def _followed(states: Generator[Progress], clock: _ShownClock) -> int:
+    """Tell every state until the last one, or why there is none; returns the exit code."""
+    last = None
     try:
-        last = None
-        for last in states:
-            clock.tell(last)
-    finally:
+        with _ended_by_signals(clock), closing(states):
+            for last in states:
+                clock.tell(last)
+    except RecordError as error:
         clock.clear()
-
-
-def _refused(error: RecordError) -> int:
-    return refuse(words(error.message))
+        return refuse(words(error.message))
+    except (KeyboardInterrupt, StoppedError):
+        clock.clear()
+        refuse(words(stopped_at(last)))
+        return INTERRUPTED
+    clock.clear()
+    return DONE
 
 
 def _then(recorder: Recorder, options: argparse.Namespace, repeated: bool) -> int:
@@ -311,10 +329,10 @@ def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
         if options.dry_run:
             write(shell_line(raws, options.python) + "\n")
             return DONE
-        with _ended_by_signals():
-            _followed(analysed(raws, clock := _ShownClock(), options.python, jobs), clock)
     except RecordError as error:
-        return _refused(error)
-    for raw in raws:
-        write(f"{raw.folder}\n")
-    return DONE
+        return refuse(words(error.message))
+    code = _followed(analysed(raws, clock := _ShownClock(), options.python, jobs), clock)
+    if code == DONE:
+        for raw in raws:
+            write(f"{raw.folder}\n")
+    return code

@@ -32,6 +32,8 @@ _FLAT = re.compile(r"(?P<role>(?:agent_loop_)?rollout[-_]?replica[-_]?\d{1,6})_.
 _STEP = re.compile(r"(?:(?:global_)?(?:step|iteration|iter)[-_]?)?(?P<step>\d{1,9})", re.IGNORECASE)
 _PROFILE = re.compile(r".*_ascend_(?:pt|ms)|PROF_.*", re.IGNORECASE)
 _PROCESS = re.compile(r"(?P<process>.+_\d{1,8})_\d{14,17}_ascend_(?:pt|ms)")
+_OF_RANK = re.compile(r"rank\d{1,9}_start\d{1,9}_stop\d{1,9}")
+"""The folder that MindSpore's dynamic profiler makes for each rank."""
 _PARTS = ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 _LEVELS = 3
 """Levels of folders that are looked through for roles."""
@@ -46,6 +48,7 @@ class RolePlace(Struct, frozen=True):
 
     def above(self, folder: Path) -> Path:
         """The folder of the job, where ``folder`` holds the profiles of this role or step."""
+        folder = folder.parent if _OF_RANK.fullmatch(folder.name) else folder
         folder = folder.parent if self.role and folder.name == self.role else folder
         step = _STEP.fullmatch(folder.name) if self.step else None
         return folder.parent if step is not None and step["step"] == self.step else folder

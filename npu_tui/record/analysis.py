@@ -11,19 +11,21 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from npu_tui.load.find import Source, sources_in, unparsed_below
-from npu_tui.load.layouts import MSPROF_OUTPUT
+from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
 from npu_tui.load.survey import Survey
-from npu_tui.nearby import Nearby, raw_nearby
+from npu_tui.nearby import Nearby, in_order, raw_nearby
 from npu_tui.record.estimate import estimated, remember
-from npu_tui.record.outputs import Followed, Output
-from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, StoppedError, unreadable
+from npu_tui.record.outputs import QUIET, Followed, Output
+from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.trace.message import message
 from npu_tui.trace.side_file import paths_in
 from npu_tui.trace.text import on_one_line
@@ -33,6 +35,8 @@ _SAID = 200
 _CHECK_SECONDS = 60.0
 PYTHON = "python3"
 """What analyses unless the user names another: that of the shell has torch_npu, our own seldom."""
+_END_SECONDS = 3.0
+"""Seconds in which a program that is asked to end does so."""
 _GENTLY = ("nice", "-n", "10")
 """The job that was recorded runs on, and its threads come first."""
 _DEPTH = 2
@@ -71,7 +75,7 @@ def _raw_in(place: Path, depth: int) -> Iterator[RawProfile]:
 
 
 def raw_rows(folder: Path, sources: Sequence[Source]) -> list[Nearby]:
-    """The raw profiles at ``folder`` and below it, beside the ``sources`` there, the newest first."""
+    """The raw profiles at ``folder`` and below it, beside the ``sources`` there, as ``in_order`` lists them."""
     survey, rows = Survey(), list[Nearby]()
     found = unparsed_below(folder, sources, survey)
     try:
@@ -84,7 +88,7 @@ def raw_rows(folder: Path, sources: Sequence[Source]) -> list[Nearby]:
         output = Output(place)
         look = output.look()
         rows.append(raw_nearby(place, writer, folder, look.bytes, look.changed / 1e9, output.rank))
-    return sorted(rows, key=lambda row: (-row.time, row.name))
+    return in_order(rows)
 
 
 def opened_of(folder: Path) -> Path:
@@ -106,7 +110,7 @@ def raw_at(folder: Path) -> RawProfile:
 
 def _is_analysed(folder: Path, writer: Writer) -> bool:
     if writer in ("torch_npu", "mindspore"):
-        return Output(folder).has_trace
+        return Output(folder).is_analysed
     if writer == "msserviceprofiler":
         return (folder / PARSED).is_dir()
     parts = [folder] if is_msprof(folder) else [part for part in paths_in(folder) if is_msprof(part)]
@@ -115,13 +119,15 @@ def _is_analysed(folder: Path, writer: Writer) -> bool:
 
 def analysed(
     raws: Sequence[RawProfile], clock: RecordClock, python: str = PYTHON, jobs: int | None = None
-) -> Iterator[Progress]:
+) -> Generator[Progress]:
     """Analyse ``raws``, of which ``jobs`` processes take a part each; each state once it is there.
 
-    ``python`` is that of the job: it has its profiler. Raises ``RecordError``, ``StoppedError``.
+    ``python`` is that of the job: it has its profiler. What an analysis that is broken off had written is removed, as
+    nothing else tells it from a whole one. Raises ``RecordError``, ``StoppedError``.
     """
     for raw in raws:
         _refuse_absent(raw, python)
+        _refuse_busy(raw)
     done: list[Path] = []
     for number, raw in enumerate(raws, 1):
         size = Output(raw.folder).look().bytes
@@ -165,9 +171,39 @@ def _refuse_absent(raw: RawProfile, python: str) -> None:
         raise RecordError(message("record.no_analyser", missing=missing, command=shell_line([raw])), [raw.folder])
 
 
+def _refuse_busy(raw: RawProfile) -> None:
+    """Raises ``RecordError`` where an analysis of ``raw`` is under way, as its last change tells."""
+    output = Output(raw.folder)
+    ago = time.time() - output.look().changed / 1e9
+    if output.state(ago) == "analysing" and 0 <= ago < QUIET:
+        raise RecordError(message("record.analysed_elsewhere", path=str(raw.folder), ago=ago * 1e9), [raw.folder])
+
+
+def _results(folder: Path) -> dict[Path, int]:
+    """The folders in which an analysis of ``folder`` leaves what it made, with the time of their last change, ns."""
+    found = {}
+    for place in (folder, *paths_in(folder)):
+        for name in (OUTPUT, MSPROF_OUTPUT, PARSED):
+            with suppress(OSError):
+                found[place / name] = (place / name).stat().st_ctime_ns
+    return found
+
+
+def _break_off(process: subprocess.Popen[bytes], folder: Path, before: dict[Path, int]) -> None:
+    """End ``process`` and all it has started, then take away what it had made of ``folder`` since ``before``."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):  # after the first one only what has not heard it
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+    for made, changed in _results(folder).items():
+        if before.get(made) != changed:
+            shutil.rmtree(made, ignore_errors=True)
+
+
 def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: Followed) -> Iterator[Progress]:
     """Run ``command`` to its end."""
-    begun, told = clock.now(), None
+    begun, told, before = clock.now(), None, _results(raw.folder)
     with tempfile.TemporaryFile() as said:
         gently = _GENTLY if shutil.which(_GENTLY[0]) else ()
         try:
@@ -184,9 +220,8 @@ def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: 
                 if line != told:
                     told = line
                     yield line
-        except (StoppedError, GeneratorExit):
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+        except BaseException:
+            surely(lambda: _break_off(process, raw.folder, before))
             raise
         said.seek(max(said.seek(0, 2) - _TAIL, 0))
         tail = said.read().decode("utf-8", "replace")

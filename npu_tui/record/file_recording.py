@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, outputs_below
-from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, unreadable
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.record.request import RecordRequest
 from npu_tui.record.step_marks import StepMarks
 from npu_tui.record.switch import NAME, Switch
@@ -37,9 +37,9 @@ def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> I
         raise unreadable(wanted.out, error) from error
     _refuse_little_room(wanted, len(ranks))
     known = {output.folder for output in outputs_below(wanted.out)}
-    switch.on(wanted)
     steps, recorded = _Steps(wanted, known), False
     try:
+        switch.on(wanted)
         yield Progress("waiting", message("record.asked", path=str(switch.path)))
         if job is None:
             yield from _follow_folders(steps, clock)
@@ -47,7 +47,7 @@ def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> I
             yield from _follow_logs(job, steps, ranks, clock)
         recorded = True
     finally:
-        switch.off(recorded)
+        surely(lambda: switch.off(recorded))
     yield from followed(wanted, known, len(ranks), clock)
 
 

@@ -108,7 +108,7 @@ class Output:
         """How far it is, if nothing of it has changed for ``unchanged`` seconds."""
         if self.is_done:
             return "complete" if self.has_trace else "failed"
-        if self.has_trace and unchanged >= SETTLED and self._ends_well:
+        if self.is_analysed and unchanged >= SETTLED:
             return "complete"
         if self.is_begun:
             return "analysing"
@@ -117,10 +117,11 @@ class Output:
         return "written" if unchanged < QUIET else "raw"
 
     @property
-    def _ends_well(self) -> bool:
-        """Whether what came out of the analysis ends as it does when it is whole."""
+    def is_analysed(self) -> bool:
+        """Whether a trace or a database has come out of its analysis, whole as far as the ends of its files tell."""
         files = _inside(self.folder / OUTPUT)
-        return all(is_whole(file) for file in files if file.suffix in (".json", ".db"))
+        whole = self.is_done or all(is_whole(file) for file in files if file.suffix in (".json", ".db"))
+        return self.has_trace and whole
 
     def look(self) -> FolderLook:
         """How it looks now."""

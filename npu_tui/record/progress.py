@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event
 from typing import Literal
@@ -27,6 +27,12 @@ class Progress(Struct, frozen=True):
     profiles: tuple[Path, ...] = ()
 
 
+def stopped_at(last: Progress | None) -> Message:
+    """What there is to say where nobody waits any longer for what had come to ``last``."""
+    ours = last is not None and last.said.code.startswith("record.analyses")
+    return message("record.stopped_analysis" if ours else "record.stopped")
+
+
 class RecordError(Exception):
     """Nothing could be recorded, or not to the end: ``message`` is one line with the reason and what to do.
 
@@ -41,6 +47,15 @@ class RecordError(Exception):
 
 class StoppedError(Exception):
     """Whoever asked for the recording does not wait for it any longer."""
+
+
+def surely(act: Callable[[], object]) -> None:
+    """Do what ``act`` does as a whole, also where Ctrl+C is pressed within it; that is raised afterwards."""
+    try:
+        act()
+    except KeyboardInterrupt:
+        act()
+        raise
 
 
 class RecordClock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,7 +56,7 @@ class Recorder(Struct):
     before: Path | None = None
     made: list[Path] = []
 
-    def record(self, clock: RecordClock) -> Iterator[Progress]:
+    def record(self, clock: RecordClock) -> Generator[Progress]:
         """Record once more: each state once it is there, ``complete`` last.
 
         Raises ``RecordError``, ``StoppedError``.

@@ -16,7 +16,7 @@ import orjson
 
 from npu_tui.load.raw import raw_services
 from npu_tui.load.survey import Survey
-from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, unreadable
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.record.request import RecordRequest
 from npu_tui.record.serving import SECONDS
 from npu_tui.trace.message import message
@@ -70,6 +70,11 @@ class ServiceSwitch:
         """Whether the settings have a limit of their own."""
         return any(self.settings.get(name) for name in ("timelimit", "profiler_step_num"))
 
+    def off(self) -> None:
+        """Let nothing record any more. Raises ``RecordError``."""
+        if self.is_on:
+            self.write(0)
+
     def write(self, enable: int, **fields: object) -> None:
         """``enable`` or disable; with ``fields`` changed, all others as they are found."""
         try:
@@ -89,8 +94,8 @@ def record_service(file: Path, wanted: RecordRequest, clock: RecordClock) -> Ite
         raise RecordError(message("record.service_busy", path=str(file)))
     known = set(_recordings(switch.place))
     seconds = wanted.seconds or (None if switch.ends_itself else SECONDS)
-    switch.write(1)
     try:
+        switch.write(1)
         length = message("record.own_limit") if seconds is None else message("record.length", length=seconds * 1e9)
         yield Progress("waiting", message("record.service_asked", path=str(file), length=length))
         deadline = Deadline(clock, wanted.patience)
@@ -105,8 +110,7 @@ def record_service(file: Path, wanted: RecordRequest, clock: RecordClock) -> Ite
         while switch.is_on and not deadline.is_over:
             clock.wait(POLL)
     finally:
-        if switch.is_on:
-            switch.write(0)
+        surely(switch.off)
     found = [folder for folder in _recordings(switch.place) if folder not in known]
     while True:
         sizes = _sizes(found)

@@ -9,6 +9,7 @@ SGLang takes the number of steps and the folder, and stops by itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from threading import Thread
 from typing import Literal
 
@@ -41,16 +42,18 @@ def record_server(url: str, wanted: RecordRequest, clock: RecordClock) -> Iterat
     if engine == "sglang":
         fields = {"output_dir": str(wanted.out), "activities": ["CPU", "GPU"], "with_stack": wanted.stack,
                   "record_shapes": wanted.shapes} | ({"num_steps": wanted.steps} if by_steps else {})  # fmt: skip
-    _accepted(server.ask("POST", "/start_profile", fields), server, engine)
     if by_steps:
+        _accepted(server.ask("POST", "/start_profile", fields), server, engine)
         yield Progress("recording", message("record.server_steps", url=server.url, steps=wanted.steps))
     else:
         seconds = SECONDS if wanted.seconds is None else wanted.seconds
         try:
+            _accepted(server.ask("POST", "/start_profile", fields), server, engine)
             yield Progress("recording", message("record.server_seconds", url=server.url, length=seconds * 1e9))
             clock.wait(seconds)
-        except (StoppedError, GeneratorExit):
-            server.ask("POST", "/stop_profile")
+        except (KeyboardInterrupt, StoppedError, GeneratorExit):
+            with suppress(RecordError):  # nobody is there any more to be told
+                server.ask("POST", "/stop_profile")
             raise
         yield Progress("recording", message("record.server_stops", url=server.url))
         stopping = _Beside(lambda: server.ask("POST", "/stop_profile", seconds=_STOP_SECONDS))

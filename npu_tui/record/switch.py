@@ -60,7 +60,7 @@ class Switch:
         if not isinstance(settings, dict) or len(content) > _MOST_BYTES:
             raise RecordError(message("record.bad_switch", path=str(self.path)))
         self.settings: dict[str, Any] = settings
-        self._stop = -1
+        self._is_on, self._stop = False, -1
         self.framework: Framework = "mindspore" if "stop_step" in settings else "torch_npu"
         self._refuse_foreign()
 
@@ -77,11 +77,10 @@ class Switch:
         """Ask for what is ``wanted``; fields that nobody here knows stay. Raises ``RecordError``."""
         of = _for_mindspore if self.framework == "mindspore" else _for_torch
         asked = of(self.settings, wanted)
-        self._stop = asked.get("stop_step", -1)
+        self._is_on, self._stop = True, asked.get("stop_step", -1)
         self._write(asked)
         behind = time.time() - self.path.stat().st_mtime
         if behind > _BEHIND:
-            self.off()
             raise RecordError(message("record.clock", path=str(self.path), behind=behind * 1e9))
 
     def off(self, recorded: bool = True) -> None:
@@ -89,6 +88,8 @@ class Switch:
 
         Unless all is ``recorded`` MindSpore keeps the step to end at, as what it has begun would go on for ever.
         """
+        if not self._is_on:
+            return
         never: dict[str, Any] = {"start_step": 0}
         if self.framework == "mindspore":
             never = {"start_step": -1, "stop_step": -1 if recorded else self._stop}

@@ -304,6 +304,13 @@ ACTIONS: tuple[Command, ...] = (
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
     _command("record", "program", ("at",), both=lambda screen: screen.record()),
+    _command(
+        "stop",
+        "program",
+        ("ctrl+x",),
+        both=lambda screen: screen.stop_work(),
+        picker=lambda screen: screen.stop_work(),
+    ),
     *(_command(word, "program", both=_needs(word)) for word in ("report", "screenshot", "compare")),
     _command("share", "program", lanes=_needs("share"), job=_needs("share_timeline")),
     _command("requests", "panel", lanes=lambda screen: screen.show_requests(), job=_needs("requests")),

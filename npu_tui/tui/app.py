@@ -203,7 +203,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
             lambda words: self.call_later(self._hold, words),
             lambda words: self.call_later(self._tell, words),
             lambda newest, before: self.call_later(self._show_recorded, newest, before),
-            lambda paths: self.call_later(self._open_analysed, paths),
+            lambda paths, wanted: self.call_later(self._open_analysed, paths, wanted),
         )
         self._loading: LoadingScreen | None = None
         self._main: MainScreen | None = None
@@ -400,16 +400,22 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     def on_picker_screen_analyse(self, event: PickerScreen.Analyse) -> None:
         """Analyse raw profiles while the user goes on."""
-        self._tell(self.recordings.analyse(event.raws))
+        self._tell(self.recordings.analyse(event.raws, event.job))
 
-    def _open_analysed(self, paths: list[Path]) -> None:
-        """Open what was analysed, unless the user looks at something else meanwhile; then it is said and listed."""
+    def on_stop_work(self) -> None:
+        """Stop what goes on beside the screen."""
+        self._tell(self.recordings.cancel())
+
+    def _open_analysed(self, paths: list[Path], wanted: bool) -> None:
+        """Open what was analysed if ``wanted``, unless the user looks at something else; then it is said and listed."""
         assert self._picker is not None
         self._picker.forget_raw()
-        if self.screen is self._picker:
+        if self.screen is self._picker and wanted:
             self.on_picker_screen_chosen(self._picker.Chosen(paths, False))
-        else:
-            self._tell(say("picker.analysed", paths=[printable(path.name) for path in paths]))
+            return
+        self._tell(say("picker.analysed", count=len(paths), paths=[printable(path.name) for path in paths[:4]]))
+        if self.screen is self._picker:
+            self._picker.examine()
 
     def _back_to_picker(self, words: str = "") -> None:
         """Take away what lies on top of the list, and what it needed."""

@@ -25,6 +25,7 @@ from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, elsewhere, screen_bindings
 from npu_tui.tui.panel import Filtering, Panel
 from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.recordings import StopWork
 from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tab_line import TabLine
@@ -210,6 +211,10 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def record(self, folder: str = "") -> None:
         """Record the job that watches ``folder``, that of the last time where it is empty."""
         self.post_message(self.Record(folder))
+
+    def stop_work(self) -> None:
+        """Stop the recording, or the analysis, that is under way."""
+        self.post_message(StopWork())
 
     # --- orders: a word and what it is about
 

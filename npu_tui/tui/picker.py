@@ -24,6 +24,7 @@ from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
+from npu_tui.tui.recordings import StopWork
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.tui.terminal.internals import bind
@@ -179,6 +180,13 @@ def _keys(choice: PickerChoice) -> str:
     return say("picker.keys")
 
 
+def _offer(ranks: Sequence[Nearby]) -> str:
+    """What a second Enter on the row of the raw ``ranks`` of a job does."""
+    first = ranks[0]
+    estimate = "" if first.writer is None else worded(estimated(first.writer, first.bytes).said)
+    return say("picker.offer", first=_rank(first) or first.name, rest=len(ranks) - 1, estimate=estimate)
+
+
 def _name(choice: PickerChoice, entry: Nearby) -> str:
     """The name, with how to unfold a job ahead, or below its job."""
     if entry.is_job:
@@ -227,10 +235,10 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             super().__init__()
 
     class Analyse(Message):
-        """``raws`` are to be analysed, then opened one below the other."""
+        """``raws`` are to be analysed, then opened one below the other; of a ``job`` the first one."""
 
-        def __init__(self, raws: list[RawProfile]) -> None:
-            self.raws = raws
+        def __init__(self, raws: list[RawProfile], job: bool) -> None:
+            self.raws, self.job = raws, job
             super().__init__()
 
     class Listed(Message):
@@ -283,7 +291,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     def hold(self, words: str) -> None:
         """Show ``words`` in place of the keys for as long as something goes on; nothing once it is done."""
-        self._held = words
+        self._held = f"{words}   {say('picker.keys.stop')}" if words else ""
         self._draw()
 
     @work(thread=True, exclusive=True, group="look")
@@ -310,7 +318,8 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self._analysed.clear()
         for entry in event.listed:
             if entry.writer is not None:
-                said = say("picker.raw", estimate=worded(estimated(entry.writer, entry.bytes).said))
+                estimate = worded(estimated(entry.writer, entry.bytes).said)
+                said = say("picker.raw_job" if entry.is_job else "picker.raw", estimate=estimate)
                 choice.told[entry.path] = Verdict(entry.path, said)
         choice.stay_at(row)
         self._draw()
@@ -467,19 +476,23 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         self.move(1)
 
     def open(self) -> None:
-        """Open what is marked, or else this one."""
+        """Open what is marked, or else this one; the ranks of raw data are analysed once that is said to be wanted."""
         row = self.choice.current()
         wanted = [entry for entry in self.choice.listed if entry.path in self.choice.marked and not entry.is_job]
         marked = [entry.path for entry in wanted]
+        ranks = () if row is None or wanted or row.writer is None else row.ranks
         raws = [
             RawProfile(each.path.absolute(), each.writer)
-            for each in wanted or filter(None, [row])
+            for each in wanted or ranks or filter(None, [row])
             if each.writer is not None
         ]
         if len(marked) > MOST_STACKED:
             self.tell(say("picker.too_many", count=len(marked), most=MOST_STACKED))
+        elif ranks and self._words != (offer := _offer(ranks)):
+            self.tell(offer)
         elif raws:
-            self.post_message(self.Analyse(raws))
+            self.tell("")
+            self.post_message(self.Analyse(raws, bool(ranks)))
         elif marked:
             self.post_message(self.Chosen(marked, False))
         elif row is not None:
@@ -516,6 +529,10 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.tell("")
         else:
             self.leave_list()
+
+    def stop_work(self) -> None:
+        """Stop the analysis, or the recording, that is under way."""
+        self.post_message(StopWork())
 
     def leave_list(self) -> None:
         """Leave without opening anything."""

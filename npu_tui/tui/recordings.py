@@ -8,10 +8,12 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from textual.message import Message
+
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.record.analysis import RawProfile, analysed, opened_of
-from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError
+from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError, stopped_at
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
 from npu_tui.record.request import RecordRequest
 from npu_tui.strings import say, words
@@ -21,15 +23,20 @@ if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.session import Session
 
-_PATIENCE = 5.0
-"""Seconds in which a recording that is stopped puts the switch of the job back."""
+_PATIENCE = 10.0
+"""Seconds in which a recording that is stopped puts the switch of the job back, an analysis takes away what it made."""
+
+
+class StopWork(Message):
+    """The recording, or the analysis, that is under way is not wanted any more."""
 
 
 class Recordings:
     """Records in a thread of its own, by the ``recorder`` of the command line or for a folder that is named.
 
     ``hold`` shows what is waited for, ``tell`` says why there is none, ``show`` gets what was recorded, and the
-    recording before it, ``open`` the profiles that were analysed; all are called from that thread.
+    recording before it, ``open`` the profiles that were analysed, and whether they are wanted on screen; all are called
+    from that thread.
     """
 
     def __init__(
@@ -38,12 +45,13 @@ class Recordings:
         hold: Callable[[str], object],
         tell: Callable[[str], object],
         show: Callable[[Path, Path | None], object],
-        open: Callable[[list[Path]], object],
+        open: Callable[[list[Path], bool], object],
     ) -> None:
         self._recorder = recorder
         self._hold, self._tell, self._show, self._open = hold, tell, show, open
         self._clock = RecordClock()
         self._thread: Thread | None = None
+        self._last_words = ""
 
     @property
     def is_busy(self) -> bool:
@@ -63,12 +71,20 @@ class Recordings:
         self._start(recorder.record, lambda: self._recorded(recorder))
         return ""
 
-    def analyse(self, raws: Sequence[RawProfile]) -> str:
-        """Analyse ``raws`` as ``npu-tui analyse`` does; what to tell the user."""
+    def analyse(self, raws: Sequence[RawProfile], first_alone: bool = False) -> str:
+        """Analyse ``raws`` as ``npu-tui analyse`` does, then open them; what to tell the user.
+
+        With ``first_alone`` the first one is opened as soon as it is ready, and the others are only told.
+        """
         if self.is_busy:
             return say("record.busy")
-        self._start(lambda clock: analysed(raws, clock), lambda: self._open([opened_of(raw.folder) for raw in raws]))
+        self._start(lambda clock: self._in_turn([raws[:1], raws[1:]] if first_alone else [raws], clock), lambda: None)
         return ""
+
+    def _in_turn(self, parts: Sequence[Sequence[RawProfile]], clock: RecordClock) -> Iterator[Progress]:
+        for number, raws in enumerate(filter(None, parts)):
+            yield from analysed(raws, clock)
+            self._open([opened_of(raw.folder) for raw in raws], not number)
 
     def _recorded(self, recorder: Recorder) -> None:
         if recorder.newest is not None:
@@ -80,23 +96,33 @@ class Recordings:
         self._thread.start()
 
     def _run(self, states: Iterator[Progress], done: Callable[[], object]) -> None:
+        progress = None
         try:
             for progress in states:
                 self._hold(f"{say(f'record.stage.{progress.stage}')}: {printable(words(progress.said))}")
-        except StoppedError:
-            return
-        except RecordError as error:
+        except (RecordError, StoppedError) as error:
             self._hold("")
-            self._tell(printable(words(error.message)))
-            return
-        self._hold("")
-        done()
+            told = error.message if isinstance(error, RecordError) else stopped_at(progress)
+            self._last_words = printable(words(told))
+            self._tell(self._last_words)
+        else:
+            self._hold("")
+            done()
 
-    def stop(self) -> None:
-        """Break off what is under way; the switch of the job is off afterwards."""
+    def cancel(self) -> str:
+        """Break off what is under way, soon; what to tell the user."""
+        if not self.is_busy:
+            return say("record.nothing_to_stop")
         self._clock.stop()
-        if self._thread is not None:
-            self._thread.join(_PATIENCE)
+        return say("record.stops")
+
+    def stop(self) -> str:
+        """Break off what is under way, and wait for its end; what there is to say of it."""
+        if self._thread is None or not self.is_busy:
+            return ""
+        self._clock.stop()
+        self._thread.join(_PATIENCE)
+        return self._last_words
 
 
 def holds_several(path: Path) -> bool:

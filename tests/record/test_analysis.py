@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -67,13 +71,72 @@ def test_an_analysis_without_a_trace_has_failed(tmp_path: Path, programs: Path) 
         assert "no CANN here" in words(told.value.message)
 
 
-def test_whoever_stops_waiting_ends_the_analysis(tmp_path: Path, programs: Path) -> None:
+HALF = """
+for part in ASCEND_PROFILER_OUTPUT/trace_view.json PROF_000001_2026_A/mindstudio_profiler_output/msprof_1.json; do
+    mkdir -p "$target/${part%/*}"
+    echo '[{}' > "$target/$part"
+done
+echo $$ > "$target/pid"
+sleep 100 & sleep 100
+"""
+
+
+def half(programs: Path, *ignores: str) -> None:
+    """Let an analysis write half of what it makes, then last."""
+    script = programs / "job-python"
+    lines = script.read_text().replace("[ -n", f"trap '' {' '.join(ignores) or 'USR1'}\n{HALF}[ -n")
+    script.write_text(lines)
+
+
+@pytest.mark.parametrize("ignores", [(), ("TERM", "INT", "HUP")])
+def test_an_analysis_that_is_broken_off_leaves_raw_data_as_they_were(
+    ignores: tuple[str, ...], tmp_path: Path, programs: Path
+) -> None:
     place = raw(tmp_path / "job")
-    (programs / "how").write_text(f"echo $$ > {tmp_path}/pid; sleep 100\n")
+    before = sorted(place.rglob("*"))
+    half(programs, *ignores)
     with closing(analysed(raw_below(place), FastClock(), str(programs / "job-python"))) as states:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        while not (place / "pid").exists() or not (place / "pid").read_text():
             next(states)
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    pid = (place / "pid").read_text().strip()
+    (place / "pid").unlink()
+    assert not Path(f"/proc/{pid}").exists()
+    assert sorted(place.rglob("*")) == before
+    assert [each.folder for each in raw_below(place)] == [place]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_ends_its_analysis_with_it(how: signal.Signals, tmp_path: Path, programs: Path) -> None:
+    place = raw(tmp_path / "job")
+    half(programs)
+    command = [sys.executable, "-m", "npu_tui", "analyse", str(place), "--python", str(programs / "job-python")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while not (place / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(how)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert "is removed" in said.splitlines()[-1]
+    assert not Path(f"/proc/{(place / 'pid').read_text().strip()}").exists()
+    assert not (place / "ASCEND_PROFILER_OUTPUT").exists()
+
+
+def test_half_a_trace_is_not_taken_for_an_analysis(tmp_path: Path, programs: Path) -> None:
+    """Before 2026 only the end of its files tells that an analysis has ended; while it writes it is let alone."""
+    place = raw(tmp_path / "job")
+    trace = place / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    trace.parent.mkdir()
+    trace.write_text('[{"name": "a"},')
+    assert [each.folder for each in raw_below(place)] == [place]
+    with pytest.raises(RecordError) as told:
+        list(analysed(raw_below(place), FastClock(), str(programs / "job-python")))
+    assert told.value.message.code == "record.analysed_elsewhere"
+    for path in place.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    shutil.rmtree(trace.parent)  # as torch_npu does first
+    assert stages(analysed(raw_below(place), FastClock(), str(programs / "job-python")))[-1] == "complete"
+    assert raw_below(place) == []
 
 
 def test_where_the_profiler_is_absent_the_command_is_told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import runpy
 import signal
 import subprocess
@@ -85,7 +86,7 @@ def test_a_job_that_ends_at_any_point_is_told_in_one_sentence_with_its_exit_code
     assert not list(tmp_path.glob(".*.part"))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_interrupted_leaves_the_switch_off(how: signal.Signals, tmp_path: Path) -> None:
     with live_job(tmp_path, "--ends", "still"):
         command = [sys.executable, "-m", "npu_tui", "record", str(tmp_path)]
@@ -93,10 +94,28 @@ def test_a_command_that_is_interrupted_leaves_the_switch_off(how: signal.Signals
         assert process.stderr is not None
         assert "waiting" in process.stderr.readline()
         process.send_signal(how)
-        process.communicate(timeout=30)
-    assert process.returncode in (130, -signal.SIGINT)
+        said = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert "stopped" in said.splitlines()[-1]
     assert json.loads((tmp_path / "profiler_config.json").read_bytes())["start_step"] == 0
     assert not list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_impatience_at_any_moment_leaves_the_switch_off_and_nothing_behind(seed: int, tmp_path: Path) -> None:
+    """One to three signals, at any moment from the start of the command to its end, also within a write."""
+    draw = random.Random(seed)
+    with live_job(tmp_path, "--step", "0.1"):
+        command = [sys.executable, "-m", "npu_tui", "record", str(tmp_path), "--steps", "3", "--report"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(draw.uniform(0.3, 5.0))
+        for _ in range(draw.randint(1, 2)):
+            process.send_signal(draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
+            time.sleep(draw.choice([0, 0.001, 0.05]))
+        process.communicate(timeout=30)
+        assert json.loads((tmp_path / "profiler_config.json").read_bytes())["start_step"] == 0
+    assert not list(tmp_path.rglob(".*.part"))
+    assert process.returncode in (0, 130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 
 
 def test_recordings_go_on_and_the_oldest_go(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ LEGACY = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "shift+left": "\x1b[1;2D",
     "shift+right": "\x1b[1;2C", "home": "\x1b[H", "end": "\x1b[F", "pageup": "\x1b[5~", "pagedown": "\x1b[6~",
     "backspace": "\x7f", "enter": "\r", "escape": "\x1b", "tab": "\t", "space": " ", "ctrl+p": "\x10",
-    "ctrl+l": "\x0c", "ctrl+q": "\x11", "ctrl+r": "\x12",
+    "ctrl+l": "\x0c", "ctrl+q": "\x11", "ctrl+r": "\x12", "ctrl+x": "\x18",
 }  # fmt: skip
 """What a terminal without the kitty protocol sends for keys that are no characters."""
 

@@ -67,4 +67,4 @@ def test_a_terminal_without_the_kitty_protocol_sends_ctrl_0_as_0():
 def test_keys_that_terminals_cannot_send_have_a_second_way():
     for command in (command for command in commands_of("lanes") if command.keys):
         plain = [key for key in command.keys if not key.startswith(("ctrl+", "shift+", "alt+"))]
-        assert plain or command.id in {"cursor_left", "cursor_right", "quit", "redraw"}
+        assert plain or command.id in {"cursor_left", "cursor_right", "quit", "redraw", "stop"}
