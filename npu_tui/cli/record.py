@@ -18,7 +18,7 @@ from npu_tui.cli.parser import Parser, parser_of
 from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
 from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError, stopped_at
 from npu_tui.strings import say, words
-from npu_tui.trace.text import drawable, duration_text, padded, printable, shortened, whole_number, wrapped
+from npu_tui.trace.text import drawable, padded, printable, shortened, wait_text, whole_number, wrapped
 
 if TYPE_CHECKING:
     from npu_tui.record.recording import Recorder, RecordingSource
@@ -203,10 +203,8 @@ class _ShownClock(RecordClock):
         stage = say(f"record.stage.{progress.stage}")
         text = f"{stage}: {printable(words(progress.said))}"
         if stage != self._stage:
-            self.clear()
+            self.keep()
             self._since = self.now()
-            if self._on and self._text:
-                print(self._line(self._text), file=sys.stderr, flush=True)
         is_news = progress.said.code != self._code or self.now() - self._told >= _LINE_SECONDS
         self._stage, self._text, self._code = stage, text, progress.said.code
         if not self._on and is_news:
@@ -224,12 +222,18 @@ class _ShownClock(RecordClock):
 
     def _draw(self) -> None:
         if self._on:
-            waited = duration_text((self.now() - self._since) * 1e9, 2)
+            waited = wait_text((self.now() - self._since) * 1e9)
             line = shortened(f"{drawable(self._text)}  {waited}", max(shutil.get_terminal_size().columns - 1, 1))
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     def _line(self, text: str) -> str:
-        return f"{padded(duration_text((self.now() - self._begun) * 1e9, 3), 9)}  {drawable(text)}"
+        return f"{padded(wait_text((self.now() - self._begun) * 1e9), 9)}  {drawable(text)}"
+
+    def keep(self) -> None:
+        """Let what is going on stand on the terminal as it is now."""
+        self.clear()
+        if self._on and self._text:
+            print(self._line(self._text), file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the line away that shows what is waited for."""
@@ -251,7 +255,7 @@ def _followed(states: Generator[Progress], clock: _ShownClock) -> int:
         clock.clear()
         refuse(words(stopped_at(last)))
         return INTERRUPTED
-    clock.clear()
+    clock.keep()
     return DONE
 
 

@@ -134,7 +134,8 @@ def analysed(
         free = shutil.disk_usage(raw.folder).free
         expected = estimated(raw.writer, size)
         if free < expected.room:
-            raise RecordError(message("record.no_room", folder=str(raw.folder), needed=expected.room, free=free))
+            raise RecordError(message("record.no_room_analysis", folder=str(raw.folder), needed=expected.room,
+                                      free=free), [raw.folder])  # fmt: skip
         yield Progress("analysing", message("record.analyses", number=number, count=len(raws), path=str(raw.folder),
                                             size=size, estimate=expected.said))  # fmt: skip
         begun, most = clock.now(), size

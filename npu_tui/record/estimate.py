@@ -17,6 +17,8 @@ _ROOM = 2
 """An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
 _LONG_FROM = 1 << 30
 """Bytes of raw data from which torch_npu itself warns that its analysis may take more than 30 minutes."""
+_LIKE = 16
+"""How many times larger or smaller than raw data those of the run that tells may be: any start takes seconds."""
 _MOST_BYTES = 64 << 10
 
 
@@ -36,9 +38,9 @@ class AnalysisRun(Struct, frozen=True):
 
 
 def estimated(writer: Writer, bytes: int) -> Estimate:
-    """What the analysis of ``bytes`` of raw data of ``writer`` needs: by proportion to the last one of the cache."""
+    """What the analysis of ``bytes`` of raw data of ``writer`` needs: by proportion to the last one of like size."""
     last = _known().get(writer)
-    if last is not None and last.bytes > 0 and last.seconds >= 0 and last.room >= 0:
+    if last is not None and last.bytes > 0 and 1 / _LIKE <= bytes / last.bytes <= _LIKE:
         times = bytes / last.bytes
         room = round(last.room * times)
         said = message("record.estimate.last", length=last.seconds * times * 1e9, room=room, size=last.bytes,
@@ -59,7 +61,8 @@ def remember(writer: Writer, bytes: int, seconds: float, room: int) -> None:
 
 def _known() -> dict[str, AnalysisRun]:
     with suppress(OSError, msgspec.MsgspecError, UnicodeError):
-        return msgspec.json.decode(read_regular(_file(), _MOST_BYTES), type=dict[str, AnalysisRun])
+        known = msgspec.json.decode(read_regular(_file(), _MOST_BYTES), type=dict[str, AnalysisRun])
+        return {writer: run for writer, run in known.items() if run.bytes > 0 and run.seconds >= 0 and run.room >= 0}
     return {}
 
 

@@ -35,6 +35,7 @@ from npu_tui.trace.text import (
     share_text,
     size_text,
     speed_text,
+    wait_text,
 )
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def _sentences(values: Iterable[object]) -> str:
 KINDS: dict[str, Callable[..., str]] = {
     "time": duration_text,
     "about": about_text,
+    "wait": wait_text,
     "limit": limit_text,
     "moment": moment_text,
     "share": share_text,

@@ -264,6 +264,13 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     return f"{ns:.0f}{gap}ns"
 
 
+def wait_text(ns: float) -> str:
+    """A duration that somebody waits, with about two digits: ``12 s``, ``35 min``, ``2.5 h``."""
+    if ns < 120e9:
+        return duration_text(ns, 2)
+    return f"{ns / 60e9:.0f} min" if ns < 7200e9 else f"{ns / 3600e9:.1f} h"
+
+
 def time_text(ns: float, digits: int = 4) -> str:
     """A duration in a cell of a table, where nothing needs no unit."""
     return duration_text(ns, digits) if ns else "0"

@@ -48,6 +48,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for program in (python, place / "msprof"):
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where it is remembered how long it took
     return place
 
 

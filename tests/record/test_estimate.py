@@ -27,10 +27,23 @@ def test_the_last_analysis_of_the_same_writer_tells_by_proportion() -> None:
     assert found.said.code == "record.estimate.last"
     assert (found.said.args["length"], found.room) == (12e9, 1000)
     assert (found.said.args["size"], found.said.args["took"]) == (1000, 3e9)
+    for like, told in ((62, False), (63, True), (16000, True), (16001, False)):
+        assert (estimated("torch_npu", like).said.code == "record.estimate.last") == told
     assert estimated("mindspore", 4000).said.code == "record.estimate.unknown"
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"torch_npu": 1}', b'{"torch_npu": {"bytes": 0}}', b"\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"torch_npu": 1}',
+        b'{"torch_npu": {"bytes": 0}}',
+        b'{"torch_npu": {"bytes": 10, "seconds": -1, "room": 1}}',
+        b'{"torch_npu": {"bytes": 1e999, "seconds": 1}}',
+        b"\xff",
+    ],
+)
 def test_a_damaged_file_tells_nothing_and_is_replaced(content: bytes, cache: Path) -> None:
     cache.parent.mkdir()
     cache.write_bytes(content)
