@@ -159,8 +159,12 @@ def explore(
             recorder=recorder,
         )
         guard.draws(app.leave)
-        failure = app.run()
-        if stopped := app.recordings.stop():
+        stopped = ""
+        try:
+            failure = app.run()
+        finally:  # also where the terminal is gone
+            stopped = app.recordings.stop()
+        if stopped:
             print(f"npu-tui: {stopped}", file=sys.stderr)
     code = app.return_code or DONE if failure is None else refuse(failure)
     if app.beside.is_busy or app.is_loading:
