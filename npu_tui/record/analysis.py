@@ -15,6 +15,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
@@ -202,6 +203,14 @@ def _break_off(process: subprocess.Popen[bytes], folder: Path, before: dict[Path
             shutil.rmtree(made, ignore_errors=True)
 
 
+def _last_line(said: IO[bytes]) -> str:
+    """The last line that a program has written into ``said``, and goes on writing to; empty without one."""
+    descriptor = said.fileno()
+    tail = os.pread(descriptor, _TAIL, max(os.fstat(descriptor).st_size - _TAIL, 0)).decode("utf-8", "replace")
+    lines = [line for line in tail.splitlines() if line.strip()]
+    return on_one_line(lines[-1])[:_SAID] if lines else ""
+
+
 def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: Followed) -> Iterator[Progress]:
     """Run ``command`` to its end."""
     begun, told, before = clock.now(), None, _results(raw.folder)
@@ -209,14 +218,14 @@ def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: 
         gently = _GENTLY if shutil.which(_GENTLY[0]) else ()
         try:
             process = subprocess.Popen([*gently, *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                                       start_new_session=True)  # fmt: skip
+                                       env=os.environ | {"PYTHONUNBUFFERED": "1"}, start_new_session=True)  # fmt: skip
         except OSError as error:
             raise unreadable(command[0], error) from error
         try:
             while process.poll() is None:
                 clock.wait(POLL)
                 followed.state(clock.now())
-                line = Progress("analysing", message("record.analyses_now", path=raw.folder.name,
+                line = Progress("analysing", message("record.analyses_now", path=raw.folder.name, said=_last_line(said),
                                                      size=followed.seen.bytes, files=followed.seen.files))  # fmt: skip
                 if line != told:
                     told = line
@@ -224,11 +233,8 @@ def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: 
         except BaseException:
             surely(lambda: _break_off(process, raw.folder, before))
             raise
-        said.seek(max(said.seek(0, 2) - _TAIL, 0))
-        tail = said.read().decode("utf-8", "replace")
+        why = _last_line(said)
     if process.returncode or not _is_analysed(raw.folder, raw.writer):
-        lines = [line for line in tail.splitlines() if line.strip()]
-        why = on_one_line(lines[-1])[:_SAID] if lines else ""
         args = {"path": str(raw.folder), "code": process.returncode, "waited": (clock.now() - begun) * 1e9}
         raise RecordError(message("record.analysis_failed" if why else "record.analysis_silent", why=why, **args),
                           [raw.folder])  # fmt: skip
