@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_tui.record.file_recording import followed
-from npu_tui.record.http import ANSWER_SECONDS, answering
+from npu_tui.record.http import ANSWER_SECONDS, connected
 from npu_tui.record.outputs import outputs_below
 from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError
 from npu_tui.record.request import RecordRequest
@@ -45,15 +45,13 @@ class Daemon:
         """What the daemon answers to ``fields``. Raises ``RecordError`` where it does not, or says nothing sensible."""
         content = json.dumps(fields).encode()
         try:
-            with socket.create_connection(self._place, ANSWER_SECONDS) as plain:
-                wire = plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname=self._place[0])
-                with answering(wire, ANSWER_SECONDS):
-                    wire.sendall(_LENGTH.pack(len(content)) + content)
-                    length = _LENGTH.unpack(_received(wire, _LENGTH.size))[0]
-                    if not 0 <= length <= _MOST_BYTES:
-                        raise ValueError(f"{length} bytes")
-                    data = _received(wire, length)
-                found = json.loads(data)
+            with connected(self._place, self._tls, ANSWER_SECONDS) as wire:
+                wire.sendall(_LENGTH.pack(len(content)) + content)
+                length = _LENGTH.unpack(_received(wire, _LENGTH.size))[0]
+                if not 0 <= length <= _MOST_BYTES:
+                    raise ValueError(f"{length} bytes")
+                data = _received(wire, length)
+            found = json.loads(data)
         except TimeoutError:
             waited = ANSWER_SECONDS * 1e9
             raise RecordError(message("record.no_answer", url=self.address, waited=waited)) from None

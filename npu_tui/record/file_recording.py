@@ -35,12 +35,13 @@ def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> I
         wanted.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unreadable(wanted.out, error) from error
-    _refuse_little_room(wanted, len(ranks))
+    size = _size_of(wanted, len(ranks))
     known = {output.folder for output in outputs_below(wanted.out)}
     steps, recorded = _Steps(wanted, known), False
     try:
         switch.on(wanted)
-        yield Progress("waiting", message("record.asked", path=str(switch.path)))
+        code = "record.asked" if size is None else "record.asked_sized"
+        yield Progress("waiting", message(code, path=str(switch.path), size=size))
         if job is None:
             yield from _follow_folders(steps, clock)
         else:
@@ -73,13 +74,15 @@ def _ranks_of(job: TorchJob | None, wanted: RecordRequest) -> set[int]:
     return set(wanted.ranks) or running
 
 
-def _refuse_little_room(wanted: RecordRequest, ranks: int) -> None:
+def _size_of(wanted: RecordRequest, ranks: int) -> int | None:
+    """Bytes that it will take by the last recording, None without one. Raises ``RecordError`` without room for it."""
     last = last_size(wanted.out.parent)
     if last is None:
-        return
+        return None
     needed, free = last.of(max(ranks, 1), wanted.steps), shutil.disk_usage(wanted.out).free
     if needed * _SPARE > free:
         raise RecordError(message("record.no_room", folder=str(wanted.out), needed=needed, free=free))
+    return needed
 
 
 class _Steps:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Timer
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,25 +27,34 @@ _WHOLE_TIMES = 2
 
 
 @contextmanager
-def answering(wire: socket.socket, seconds: float) -> Iterator[None]:
-    """What is heard on ``wire`` meanwhile. Raises ``TimeoutError`` where not all is there after twice ``seconds``."""
+def connected(place: tuple[str, int], tls: ssl.SSLContext | None, seconds: float) -> Iterator[socket.socket]:
+    """A wire to ``place``, over TLS by ``tls`` where that is given.
+
+    Raises ``TimeoutError`` after ``seconds`` of silence, or where not all is heard after twice as many.
+    """
     is_over = Event()
+    with ExitStack() as held:
+        wire = held.enter_context(socket.create_connection(place, seconds))
+        if tls is not None:
+            wire = held.enter_context(tls.wrap_socket(wire, False, False, server_hostname=place[0]))
 
-    def end() -> None:
-        is_over.set()
-        with suppress(OSError):
-            wire.shutdown(socket.SHUT_RDWR)
+        def end() -> None:
+            is_over.set()
+            with suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
 
-    timer = Timer(_WHOLE_TIMES * seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except (OSError, http.client.HTTPException, ValueError):
-        if not is_over.is_set():
-            raise
-    finally:
-        timer.cancel()
+        timer = Timer(_WHOLE_TIMES * seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            if isinstance(wire, ssl.SSLSocket):
+                wire.do_handshake()  # it may trickle too
+            yield wire
+        except (OSError, http.client.HTTPException, ValueError):
+            if not is_over.is_set():
+                raise
+        finally:
+            timer.cancel()
     if is_over.is_set():
         raise TimeoutError
 
@@ -83,13 +93,13 @@ class Server:
         self, method: str, path: str, fields: dict[str, Any] | None = None, seconds: float = ANSWER_SECONDS
     ) -> HttpAnswer:
         """What the server answers within ``seconds`` of silence. Raises ``RecordError`` where it does not."""
-        connect = http.client.HTTPSConnection if self._scheme == "https" else http.client.HTTPConnection
-        connection = connect(self._host or "", self._port, timeout=seconds)
+        kind = http.client.HTTPSConnection if self._scheme == "https" else http.client.HTTPConnection
+        connection = kind(self._host or "", self._port)
         body = None if fields is None else json.dumps(fields).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            connection.connect()
-            with answering(connection.sock, seconds):
+            tls = ssl.create_default_context() if self._scheme == "https" else None
+            with connected((connection.host, connection.port), tls, seconds) as connection.sock:
                 connection.request(method, self._path + path, body, headers)
                 answer = connection.getresponse()
                 content = answer.read(_MOST_BYTES)

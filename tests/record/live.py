@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -99,7 +100,9 @@ def http_server(answers: Answers) -> Iterator[str]:
 
 
 @contextmanager
-def daemon(answers: Callable[[dict[str, Any]], dict[str, Any] | bytes]) -> Iterator[str]:
+def daemon(
+    answers: Callable[[dict[str, Any]], dict[str, Any] | bytes], tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """A daemon of msMonitor, by its address: a length, then JSON; bytes are sent as they are."""
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -109,7 +112,9 @@ def daemon(answers: Callable[[dict[str, Any]], dict[str, Any] | bytes]) -> Itera
                 wire, _ = listening.accept()
             except OSError:
                 return
-            with wire:
+            with wire, suppress(ssl.SSLError):
+                if tls is not None:
+                    wire = tls.wrap_socket(wire, server_side=True)
                 length = struct.unpack("=i", wire.recv(4))[0]
                 content = b""
                 while len(content) < length:
@@ -119,6 +124,7 @@ def daemon(answers: Callable[[dict[str, Any]], dict[str, Any] | bytes]) -> Itera
                     content = json.dumps(found).encode()
                     found = struct.pack("=i", len(content)) + content
                 wire.sendall(found)
+                wire.close()
 
     threading.Thread(target=serve, daemon=True).start()
     try:

@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -233,6 +235,52 @@ def test_a_service_that_does_not_look_is_said_not_to(tmp_path: Path) -> None:
         with pytest.raises(RecordError) as told:
             list(record_service(file, RecordRequest(tmp_path), FastClock()))
         assert told.value.message.code == code
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the daemon and its clients have it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    place = tmp_path_factory.mktemp("certs")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-subj", "/CN=any", "-days", "2",
+         "-keyout", str(place / "server.key"), "-out", str(place / "server.crt")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    shutil.copy(place / "server.crt", place / "ca.crt")
+    return place
+
+
+def test_a_daemon_is_asked_over_tls(certificates: Path, tmp_path: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates / "ca.crt"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
+    with daemon(Monitored(tmp_path), context) as address:
+        found = list(record_by_daemon(Daemon(address, certificates), RecordRequest(tmp_path, steps=3), FastClock()))
+        assert found[-1].stage == "complete"
+        with pytest.raises(RecordError) as told:  # who does not speak it is not answered
+            Daemon(address).ask({"fn": "getStatus"})
+    assert told.value.message.code in ("record.broken_answer", "record.no_answer")
+    with pytest.raises(RecordError) as told:
+        Daemon("host", tmp_path)
+    assert told.value.message.code == "record.bad_certificates"
+
+
+@pytest.mark.parametrize(
+    "pieces", [lambda: itertools.repeat(b"\x16"), lambda: iter([b"\x16\x03\x03\x40\x00"]), lambda: iter(())]
+)
+def test_a_handshake_that_does_not_end_is_given_up(
+    pieces: Callable[[], Iterator[bytes]], certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("npu_tui.record.dyno.ANSWER_SECONDS", 0.3)
+    begun = time.monotonic()
+    with bytes_server(pieces, 0.05) as address:
+        with pytest.raises(RecordError):
+            Server(f"https://{address}").ask("GET", "/", seconds=0.3)
+        with pytest.raises(RecordError):
+            Daemon(address, certificates).ask({})
+    assert time.monotonic() - begun < 5
 
 
 @contextmanager

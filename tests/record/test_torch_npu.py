@@ -17,7 +17,7 @@ import pytest
 from npu_tui.record.progress import RecordClock, RecordError
 from npu_tui.record.recording import Recorder, RecordingSource
 from npu_tui.record.request import RecordRequest
-from npu_tui.record.switch import NAME
+from npu_tui.record.switch import NAME, Switch
 from tests.record.live import stages
 
 pytestmark = pytest.mark.skipif(
@@ -100,3 +100,29 @@ def test_a_second_job_of_the_hour_is_told_apart(tmp_path: Path) -> None:
     with job(tmp_path / "first"), job(tmp_path / "second"), pytest.raises(RecordError) as told:
         list(Recorder(RecordingSource(tmp_path / "second"), wanted(tmp_path / "second")).record(RecordClock()))
     assert told.value.message.code == "record.other_job"
+
+
+def test_a_step_that_is_past_is_told(tmp_path: Path) -> None:
+    """The job says it on its own output alone, as long as nothing was recorded; later its logs tell."""
+    with job(tmp_path):
+        with pytest.raises(RecordError) as told:
+            list(Recorder(RecordingSource(tmp_path), wanted(tmp_path, at=1, patience=6.0)).record(RecordClock()))
+        assert told.value.message.code == "record.not_at"
+        list(Recorder(RecordingSource(tmp_path), wanted(tmp_path, steps=1)).record(RecordClock()))
+        with pytest.raises(RecordError) as told:
+            list(Recorder(RecordingSource(tmp_path), wanted(tmp_path, at=1)).record(RecordClock()))
+        assert told.value.message.code == "record.past"
+        assert json.loads((tmp_path / NAME).read_bytes())["start_step"] == 0
+
+
+def test_of_two_writes_in_a_second_the_job_takes_the_last(tmp_path: Path) -> None:
+    """It compares whole seconds: a file that is written twice in one would be read once."""
+    with job(tmp_path):
+        for _ in range(3):
+            switch = Switch(tmp_path)
+            switch.on(wanted(tmp_path, at=1_000_000))
+            switch.off()
+        assert (
+            stages(Recorder(RecordingSource(tmp_path), wanted(tmp_path, steps=2)).record(RecordClock()))[-1]
+            == "complete"
+        )
