@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import runpy
 import signal
@@ -116,6 +117,45 @@ def test_impatience_at_any_moment_leaves_the_switch_off_and_nothing_behind(seed:
         assert json.loads((tmp_path / "profiler_config.json").read_bytes())["start_step"] == 0
     assert not list(tmp_path.rglob(".*.part"))
     assert process.returncode in (0, 130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
+
+
+WATCHED = """
+import os, sys
+sys.dont_write_bytecode = True
+told = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+changing = {f"os.{name}" for name in "rename mkdir remove rmdir link symlink truncate".split()} | {"shutil.rmtree"}
+def heard(event, args):
+    if event == "open" and isinstance(args[0], str) and (args[2] or 0) & writing:
+        os.write(told, f"{os.path.realpath(args[0])}\\n".encode())
+    elif event in changing:
+        paths = [os.path.realpath(arg) for arg in args if isinstance(arg, (str, os.PathLike))]
+        os.write(told, "".join(f"{path}\\n" for path in paths).encode())
+    elif event in ("socket.connect", "socket.sendto", "socket.bind"):
+        os.write(told, f"/network {args[1:]}\\n".encode())
+sys.addaudithook(heard)
+from npu_tui.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_nothing_is_written_elsewhere_and_nothing_is_sent(tmp_path: Path) -> None:
+    """A recording, its report and the comparison with the one before it, as the interpreter tells of them."""
+    places = {name: tmp_path / name for name in ("job", "out", "cache", "temporary", "home")}
+    for place in places.values():
+        place.mkdir()
+    environment = os.environ | {
+        "XDG_CACHE_HOME": str(places["cache"]), "TMPDIR": str(places["temporary"]), "HOME": str(places["home"]),
+    }  # fmt: skip
+    with live_job(places["job"]):
+        for _ in range(2):
+            words = ["record", str(places["job"]), "--out", str(places["out"]), "--steps", "2", "--report"]
+            command = [sys.executable, "-c", WATCHED, str(tmp_path / "told"), *words]
+            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120, cwd=places["home"])
+    allowed = [str(places[name]) + "/" for name in ("job", "out", "cache", "temporary")]
+    written = set((tmp_path / "told").read_text().splitlines()) - {os.devnull}
+    assert any(path.startswith(allowed[0]) for path in written)
+    assert [path for path in written if not f"{path}/".startswith(tuple(allowed))] == []
 
 
 def test_recordings_go_on_and_the_oldest_go(tmp_path: Path) -> None:
