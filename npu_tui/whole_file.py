@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+_PATIENCE, _PAUSE = 5.0, 0.002
+"""Seconds that another process may take for its change, which takes milliseconds, and between two looks."""
 _STREAMS = ("/dev/", "/proc/")
 """Below these a path may stand for a stream that is open already, such as ``/dev/stdout``."""
 
@@ -26,6 +31,30 @@ def write_file(path: Path, content: bytes) -> None:
             _replace(Path(os.path.realpath(path)), content)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Inside, no other process that asks for the same changes the file at ``path``, of which a change reads first.
+
+    Where its folder cannot be locked, or somebody holds it for longer than ``_PATIENCE``, it goes on all the same.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY | os.O_DIRECTORY)
+            held.callback(os.close, folder)
+            until = time.monotonic() + _PATIENCE
+            while not _is_locked(folder) and time.monotonic() < until:
+                time.sleep(_PAUSE)
+        yield
+
+
+def _is_locked(folder: int) -> bool:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_stream(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from npu_tui.trace.text import exact_text, parse_duration, printable
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.sheets import Modal
 from npu_tui.view.explorer import Explorer
-from npu_tui.whole_file import write_file
+from npu_tui.whole_file import alone, write_file
 
 LONGEST_NAME = 256
 """As in MindStudio Insight."""
@@ -110,6 +111,10 @@ class Flags:
         return next(name for i in range(1, len(names) + 2) if (name := f"{kind}-{i}") not in names)
 
     def _change(self, old: Flag | None, new: Flag | None) -> None:
+        with nullcontext() if self._path is None else alone(self._path):
+            self._change_alone(old, new)
+
+    def _change_alone(self, old: Flag | None, new: Flag | None) -> None:
         before, own, after = self._load()
         if old in self.all:
             self.all.remove(old)

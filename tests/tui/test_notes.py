@@ -299,3 +299,43 @@ def test_lines_that_are_no_utf_8_stay_as_they_are(tmp_path: Path) -> None:
     assert [flag.name for flag in Flags(trace, path).all] == ["mine"]
     path.write_bytes(path.read_bytes().replace(b"mine", "慢".encode("gb18030")))
     assert [flag.name for flag in Flags(trace, path).all] == ["慢"]
+
+
+WRITER = """
+import random, sys
+from pathlib import Path
+from npu_tui.load.load import load
+from npu_tui.tui.flags import Flag, Flags
+name, draw = sys.argv[3], random.Random(sys.argv[3])
+flags, kept = Flags(load(Path(sys.argv[1])), Path(sys.argv[2])), []
+for number in range(25):
+    kept.append(Flag(int(name) * 1000 + number, int(name) * 1000 + number, f"{name}-{number}"))
+    flags.add(kept[-1])
+    if draw.random() < 0.3:
+        flags.delete(kept.pop(draw.randrange(len(kept))))
+    print(len(kept), flush=True)
+print(*(flag.name for flag in kept), flush=True)
+"""
+
+
+def test_no_flag_of_several_writers_is_lost_though_one_of_them_is_killed(session, tmp_path: Path) -> None:
+    file = tmp_path / "flags.txt"
+    file.write_text("a remark of mine\n[another-trace] title\n1 ms  theirs\n")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, session.scene.traces[0].path, str(file), name],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("1", "2", "3")
+    ]
+    for _ in range(10):
+        writers[0].stdout.readline()
+    writers[0].kill()
+    kept = {name for writer in writers[1:] for name in writer.communicate()[0].splitlines()[-1].split()}
+    writers[0].communicate()
+    assert [writer.returncode for writer in writers[1:]] == [0, 0]
+    flags = Flags(session.scene.traces[0], file)
+    assert {flag.name for flag in flags.all if not flag.name.startswith("1-")} == kept
+    assert sum(flag.name.startswith("1-") for flag in flags.all) >= 5
+    assert file.read_text().startswith("a remark of mine\n[another-trace] title\n1 ms  theirs\n")
