@@ -225,8 +225,10 @@ def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: 
             while process.poll() is None:
                 clock.wait(POLL)
                 followed.state(clock.now())
-                line = Progress("analysing", message("record.analyses_now", path=raw.folder.name, said=_last_line(said),
-                                                     size=followed.seen.bytes, files=followed.seen.files))  # fmt: skip
+                seen, says = followed.seen, _last_line(said)
+                code = "record.analyses_says" if says else "record.analyses_now"
+                line = Progress("analysing", message(code, path=raw.folder.name, said=says, size=seen.bytes,
+                                                     files=seen.files))  # fmt: skip
                 if line != told:
                     told = line
                     yield line
