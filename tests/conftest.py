@@ -39,15 +39,16 @@ from reference import Reference, read  # its folder is no package
 
 settings.register_profile(
     "npu-tui",
-    max_examples=20,
+    max_examples=12,
     derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", settings.get_profile("npu-tui"), max_examples=1_000, derandomize=False)
-# Enough to know that a test fails, as tests/mutate.py asks for.
-settings.register_profile("first-failure", settings.get_profile("npu-tui"), phases=(Phase.explicit, Phase.generate))
+# Enough to know that a test fails, as tests/mutate.py asks for: a mutant is tried once, with more examples.
+phases = (Phase.explicit, Phase.generate)
+settings.register_profile("first-failure", settings.get_profile("npu-tui"), max_examples=20, phases=phases)
 settings.load_profile("npu-tui")
 
 

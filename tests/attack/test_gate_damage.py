@@ -58,7 +58,7 @@ def test_the_slower_one_fails(slow: Path) -> None:
     assert gate(slow, *AGAINST) == 1
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = json.loads((slow / TRACE).read_text())
@@ -74,7 +74,7 @@ def test_no_damage_makes_it_pass(mutation: str, slow: Path, tmp_path: Path, caps
     assert str(file) in said
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "kind",
     [

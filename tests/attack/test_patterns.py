@@ -25,7 +25,7 @@ UNITS = (
 ENDS = ("", "\0!")
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("unit", UNITS)
 def test_no_text_takes_for_ever(unit: str) -> None:
     for end in ENDS:

@@ -23,7 +23,7 @@ def test_no_whole_service_is_half_told(tmp_path: Path) -> None:
         assert half_told(timeline(read_service(tmp_path / cause))) == 0
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", service_folders.KINDS)
 def test_nothing_of_a_folder_is_lost_without_a_line(kind: str) -> None:
     """One of what ``service_folders.py`` does to each, and a report of another run that has the names of this one."""

@@ -24,7 +24,7 @@ SIZES = {"crossing": 20_000, "collectives": 20_000, "devices": 200, "nested_args
 """Shapes that were quadratic once have a size that was felt; the others are small."""
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_kept_whole(shape: str, tmp_path: Path) -> None:
     size = SIZES.get(shape, 500)

@@ -32,7 +32,7 @@ WHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("word", ODD, ids=lambda word: ascii(word)[:20])
 def test_no_word_breaks_a_command(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

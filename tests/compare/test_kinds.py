@@ -138,7 +138,7 @@ _UNLIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("names", _UNLIKE, ids="-".join)
 def test_unlike_profiles_are_told_and_drawn(names, turned):

@@ -57,7 +57,7 @@ def paths_of(malformation: Malformation, folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-@pytest.mark.few(43)
+@pytest.mark.few(30)
 @pytest.mark.parametrize("malformation", MALFORMATIONS, ids=lambda malformation: malformation.id)
 def test_malformation(malformation: Malformation, tmp_path: Path) -> None:
     paths = paths_of(malformation, tmp_path)

@@ -60,7 +60,7 @@ def tiles(told: ToldPath) -> None:
     assert of_owner.tolist() == [owner.on_path for owner in owners]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
 def test_stretches_are_the_run(name: str) -> None:
     profile = opened(name).measured
@@ -72,7 +72,7 @@ def test_stretches_are_the_run(name: str) -> None:
             assert facts.warm_up or told.owners.path.length == facts.replay.recorded
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
 def test_json_adds_up(name: str) -> None:
     for path in said(name):
@@ -95,7 +95,7 @@ def test_json_adds_up(name: str) -> None:
         assert starts == sorted(starts)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
 def test_owners_are_told_apart(name: str) -> None:
     for path in said(name):
@@ -104,7 +104,7 @@ def test_owners_are_told_apart(name: str) -> None:
         assert all(title == title.strip() and "  " not in title and " at 0x" not in title for title in titles)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*FIXTURES, *REAL])
 def test_sql_is_the_json(name: str) -> None:
     paths = [path for path in said(name) if path["told"]]

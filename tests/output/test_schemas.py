@@ -153,7 +153,7 @@ ALONE = {"doctor": "facts", "tables": "tables"}
 """Documents that were a list in schema 1."""
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", [name for name in commands() if "real-" not in name])
 def test_both_schemas_of_every_answer(name: str, capsysbinary: Captured) -> None:
     words = commands()[name]

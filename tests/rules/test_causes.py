@@ -74,7 +74,7 @@ CALM = (
 )
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("name", TRIED)
 def test_a_cause_taken_away(name: str) -> None:
     cause = ALL[name]

@@ -28,7 +28,7 @@ HIDDEN = ("stat_on_nfs", "zlib_compression")
 """The host is far enough ahead of the device."""
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_cause_is_named_by_line_and_gain(name: str) -> None:
     causes, _ = judge(name, 3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,7 +41,8 @@ def _parsed_once(sheet, css, read_from, *more, **named):
 Stylesheet._parse_rules = _parsed_once
 
 SIZE = (120, 40)
-_PATIENCE = 20_000
+_PATIENCE = 120.0
+"""Seconds after which an app is said never to come to rest."""
 
 LEGACY = {
     "left": "\x1b[D", "right": "\x1b[C", "up": "\x1b[A", "down": "\x1b[B", "shift+left": "\x1b[1;2D",
@@ -108,7 +111,15 @@ class Driver:
             await self.send(LEGACY.get(key, key), at_once=key not in LEGACY)
 
     async def send(self, data: str, at_once: bool = False) -> None:
-        """Send bytes of a terminal; ``at_once`` they arrive faster than they are handled."""
+        """Send bytes of a terminal; ``at_once`` they arrive faster than they are handled.
+
+        What is typed into a prompt is one arrival, as a screen after each letter is most of what a typed line costs.
+        """
+        if data[:1] in (":", "/") and len(data) > 2 and not at_once:
+            typed = re.match(r"[ -~]*", data[1:])[0]
+            await self.send(data[0])
+            await self.send(typed, at_once=True)
+            data = data[1 + len(typed) :]
         for event in keys_of(data):
             event.set_sender(self.app)
             self.app._driver.send_message(event)
@@ -130,12 +141,14 @@ class Driver:
 
     async def idle(self) -> None:
         """Wait until every message is handled and the screen is laid out."""
-        quiet = 0
-        for _ in range(_PATIENCE):
-            quiet = 0 if self._busy() else quiet + 1
+        quiet, pause, ends = 0, 0.001, time.monotonic() + _PATIENCE
+        while time.monotonic() < ends:
+            busy = self._busy()
+            quiet = 0 if busy else quiet + 1
             if quiet == 3:
                 return
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(pause)
+            pause = min(1.2 * pause, 0.02) if busy else 0.001  # who asks all the time takes it from the threads at work
         raise AssertionError("the app does not come to rest")
 
     def _busy(self) -> bool:
@@ -148,7 +161,8 @@ class Driver:
     async def filled(self) -> None:
         """Wait until the panel is filled, too."""
         await self.idle()
-        for _ in range(_PATIENCE):
+        ends = time.monotonic() + _PATIENCE
+        while time.monotonic() < ends:
             session = self.main.session
             known = not session.whole or self.main.head.examined == len(session.scene.traces)
             if known and self.main.is_settled:

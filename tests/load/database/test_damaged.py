@@ -142,7 +142,7 @@ def test_any_table_may_be_missing(database: Path, table: str) -> None:
     assert 0 < told(trace) <= SMALL["slices"] + 1  # without its operation a step is a slice of STEP_TIME
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("table", SMALL["tables"])
 def test_any_column_may_be_missing(database: Path, table: str, tmp_path: Path) -> None:
     connection = sqlite3.connect(database)
