@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from statistics import median
+from statistics import median, median_low
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import LITTLE, PLACES
+from npu_tui.analysis.limits import HALF, LITTLE, PLACES
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
+from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_cases import PipelineRun, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
 from npu_tui.strings import words
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, Said, message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
@@ -136,7 +137,10 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
-        codes = "job.late.title" if kind == "outside" else "job.slow.title", f"job.slow.{kind}"
+        by = _cause_on(job, row.rank, gain)
+        args |= {"what": by}
+        title = "job.late.title" if kind == "outside" else "job.slow.title_by" if by else "job.slow.title"
+        codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
         findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _held(job), places, **args))
     for longest in job.longest:
@@ -174,6 +178,26 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             codes = "job.several.title", "job.several.detail"
             findings.append(priced("RANK.SLOW", codes, ranks, together, _held(job), _first_places(job, ranks), **args))
     return findings
+
+
+def _cause_on(job: Job, rank: int, gain: int) -> Said:
+    """What by the rank's own profile is most of its ``gain``, ns, and not so on the median rank; empty without it."""
+    own, peers = next((each for each in job.ranks if each.rank == rank), None), []
+    for each in job.ranks:
+        if each.rank != rank and each.recorded is not None:
+            peers.append({found.about: found.gain * found.count for found in each.findings})
+    for found in own.findings if own is not None and peers else ():
+        more = found.gain * found.count - median_low([of_peer.get(found.about, 0) for of_peer in peers])
+        if found.is_cause and found.id not in _OF_OTHERS and more >= HALF * gain:
+            return _placed(found)
+    return ""
+
+
+def _placed(found: RankFinding) -> Message:
+    """The title of what a rank found, with its line where it does not name it."""
+    if found.line is None or words(line := lines_of(found.line[0], [found.line[1]])) in words(found.title):
+        return found.title
+    return message("job.alike.at", what=found.title, line=line)
 
 
 def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
@@ -309,10 +333,7 @@ def _alike(job: Job) -> list[Finding]:
     if gain < _ALARM * job.length:
         return []
     count, of = len(examined), len(job.ranks) + len(job.missing)
-    what = row.title
-    if row.line is not None and words(line := lines_of(row.line[0], [row.line[1]])) not in words(what):
-        what = message("job.alike.at", what=what, line=line)
-    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=what)
+    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
     args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
     detail = message("job.alike.detail", **args)
     ranks = tuple(profile.rank for profile in examined)

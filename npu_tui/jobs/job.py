@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.jobs.blame import Blame, before_recorded, blame, excess
 from npu_tui.jobs.clock import RankClock, clocks
-from npu_tui.jobs.columns import Bools
+from npu_tui.jobs.columns import I64, Bools
 from npu_tui.jobs.experts import Balance, balance_of
 from npu_tui.jobs.finding import LEAST
 from npu_tui.jobs.links import Link, judged_links, placed_links
@@ -43,6 +44,7 @@ from npu_tui.jobs.slowness import (
     Shape,
     SlowStage,
     by_step,
+    later_than_peers,
     longest_works,
     rank_sums,
     reasons,
@@ -412,7 +414,18 @@ class Job:
             sum(step.exposed for step in profile.steps) if profile.busy is None and profile.steps else -1
             for profile in self.ranks
         ]
-        return Prices(self.blamed, np.array(island, np.int64), np.array(exposed, np.int64))
+        return Prices(self.blamed, np.array(island, np.int64), np.array(exposed, np.int64), *self._tails())
+
+    def _tails(self) -> tuple[I64, I64]:
+        """How long each rank goes on after its last collective, and how much of that is more than its peers do, ns.
+
+        0 where that is not known of all ranks, or only some collectives are judged.
+        """
+        table, after = self.calls, np.zeros(len(self.ranks), np.int64)
+        ends = [np.max(table.end[low:high], initial=0) for low, high in pairwise(table.first.tolist())]
+        if self.only == Only() and all(ends) and None not in (ended := [profile.ended for profile in self.ranks]):
+            after = np.maximum(np.array(ended, np.int64) - ends, 0)
+        return after, later_than_peers(after, [self.peers_key(profile.rank) for profile in self.ranks])
 
     @once
     def experts(self) -> Balance | None:

@@ -63,10 +63,11 @@ class Prices:
     """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,).
 
     ``exposed`` (ranks,) is how long each of these communicates while it computes nothing, ns, -1 where a trace tells
-    what was computed meanwhile, or nothing does.
+    what was computed meanwhile, or nothing does. ``after`` (ranks,) is how long each goes on after its last collective,
+    ns, and ``later`` how much of it is more than its peers do.
     """
 
-    def __init__(self, blame: Blame, island: I64, exposed: I64) -> None:
+    def __init__(self, blame: Blame, island: I64, exposed: I64, after: I64, later: I64) -> None:
         self._blame = blame
         self._exposed = exposed
         # A collective, node k + 1 of the graph, begins with its last arrival, each of which is an edge from the
@@ -88,13 +89,22 @@ class Prices:
         self._graph = Graph.of(source, blame.row + 1, lag, len(blame) + 1)
         # Ranks of several islands have no common time: the longest counts, and every case shortens its own.
         last = order[np.append(~again, True)[: len(order)]]
-        self._ends = blame.row[last] + 1, left[last], island[blame.rank[last]]
+        after, later = (np.append(each, np.zeros(len(blame.ranks) - len(each), np.int64)) for each in (after, later))
+        self._later, self._last_of, final = later, blame.rank[last], np.full(len(blame.ranks), -1)
+        final[blame.rank[last]] = blame.steps[blame.row[last]]
+        self._final = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # arrivals of each rank's last step
+        self._ends = blame.row[last] + 1, left[last] + after[blame.rank[last]], island[blame.rank[last]]
         self._recorded = self._lengths(np.zeros(len(blame.row), np.int64))
 
     def _lengths(self, less: I64) -> I64:
-        """How long the collectives take with so much ``less`` work before each arrival, (n,), ns; (islands,)."""
+        """How long the job takes with so much ``less`` work before each arrival, (n,), ns; (islands,).
+
+        A rank that works less in its last step does so after its last collective.
+        """
         node, left, island = self._ends
-        ends = self._begun.copy()
+        ends, ranks = self._begun.copy(), self._blame.rank[self._final]
+        eased = np.bincount(ranks, less[self._final] > 0, len(self._later))[self._last_of] > 0
+        left = left - np.where(eased, self._later[self._last_of], 0)
         np.maximum.at(ends, island, self._graph.times(self._graph.less(np.arange(len(less)), less))[node] + left)
         return np.asarray(ends - self._begun)
 
@@ -126,6 +136,15 @@ class Prices:
     def saved(self, less: Sequence[I64]) -> list[int]:
         """What each case saves with so much less work before each arrival, (n,), ns."""
         return [max(int((self._recorded - self._lengths(each)).max()), 0) for each in less]
+
+
+def later_than_peers(after: I64, peers: Sequence[Hashable]) -> I64:
+    """How much longer than its ``peers`` each rank goes on ``after`` its last collective, ns; (ranks,)."""
+    same: dict[Hashable, list[int]] = defaultdict(list)
+    for time, key in zip(after.tolist(), peers, strict=True):
+        same[key].append(time)
+    more = [time - median_low(same[key]) for time, key in zip(after.tolist(), peers, strict=True)]
+    return np.maximum(np.array(more, np.int64), 0)
 
 
 def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
@@ -215,8 +234,10 @@ def slow_cells(table: ByStep, length: int) -> Bools:
         chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
         least = np.maximum(least, _CHANCE * np.array(chance))
     elif table.own.size:
-        apart = np.abs(table.own - _middles(table.own)[:, None])
-        least = np.maximum(least, _CHANCE * float(np.percentile(apart, 50, method="lower")))
+        few = len(table.steps) < FEWEST_EQUALS  # of which none take turns
+        middle = np.median(table.own, axis=1) if few else _middles(table.own)
+        apart = np.abs(table.own - middle[:, None])
+        least = np.maximum(least, _CHANCE * float(np.percentile(apart, 50, method="linear" if few else "lower")))
     return np.asarray((table.own >= least) & (table.own >= HALF * table.own.max(axis=0, initial=0)))
 
 

@@ -129,6 +129,22 @@ def test_turns_are_a_matter_of_data_and_no_slow_rank():
     assert slow_ranks(job) == []
 
 
+def test_what_a_rank_does_longer_after_its_last_collective_counts():
+    """At the end of each step rank 2 writes its log: the last time nobody waits for it but the job."""
+    log, steps = 5_000_000, 8
+    job = simulated(4, worked(1, lambda rank, step, call: log * (rank == 2 and step > 0 and call == 0)), steps, seed=1)
+    (seen,) = slow_ranks(job)
+    assert seen.gain_ns == pytest.approx((steps - 1) * log, rel=0.05)
+    ends = [replace(each, ended=max(call.end for call in each.calls) + 10**6) for each in job.ranks]
+    ends[2] = replace(ends[2], ended=ends[2].ended + log)
+    (told,) = slow_ranks(Job(job.path, ends))
+    assert told.gain_ns == pytest.approx(steps * log, rel=0.05)
+    # All that go on for as long are no later than others, and where one end is unknown none counts.
+    alike = [replace(each, ended=max(call.end for call in each.calls) + log) for each in job.ranks]
+    for ranks in (alike, [*ends[:1], replace(ends[1], ended=None), *ends[2:]]):
+        assert slow_ranks(Job(job.path, ranks))[0].gain_ns == pytest.approx((steps - 1) * log, rel=0.05)
+
+
 def test_two_of_four_ranks_take_turns():
     job = simulated(4, worked(1, lambda rank, step, _: 1_500_000 * (rank == 1 + step % 2)), seed=1)
     found = job_findings(job)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cause import ranks_of
 from cause_jobs import JOB
+from made_jobs import simulated
 from msgspec.structs import replace
 from test_job_path import written
 
@@ -115,6 +116,18 @@ def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it()
 )
 def test_what_one_rank_does_not_have_does_not_hold_up_all(other: tuple[RankFinding, ...]):
     assert causes(alike((found(9),), (found(9),), other)) == []
+
+
+def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not():
+    def with_findings(*each: tuple[RankFinding, ...]) -> str:
+        slow = simulated(3, lambda rank, *_: 2 * MS + MS * (rank == 1))  # 6 ms in each of 8 steps
+        ranks = [replace(rank, findings=own, recorded=0) for rank, own in zip(slow.ranks, each, strict=True)]
+        return words(causes(Job(Path("job"), ranks))[0].title)
+
+    own = found(6, count=8)
+    assert "its own profile: json.dumps at train.py:31" in with_findings((), (own,), ())
+    for others in (((), (), ()), ((own,), (own,), (own,)), ((), (found(1, count=8),), ())):
+        assert "its own profile" not in with_findings(*others)
 
 
 def test_what_ranks_say_of_each_other_is_judged_by_the_job():
