@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.calls import is_memory_call, profiler_work
-from npu_tui.analysis.code_lines import user_line
+from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
@@ -53,7 +53,7 @@ from npu_tui.rules.rule import (
 from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.engine_names import phase_of
-from npu_tui.trace.frames import FRAME
+from npu_tui.trace.frames import FRAME, is_of_program
 from npu_tui.trace.intervals import covered_within, touches, union
 from npu_tui.trace.message import Said, message
 
@@ -314,22 +314,51 @@ def pauses(facts: Facts) -> Draft | None:
     words: dict[str, Said | int] = {"count": len(longest), "time": cost}
     first = owners[0]
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
-    form = "_in" if place else ""
+    beside = None if copies else _beside(facts, silent)
+    form = "_beside" if beside is not None else "_in" if place else ""
+    lines = [owner.where for owner in owners[:PLACES]]
+    if beside is not None:
+        place, lines = line_of(beside[0]), [beside[0], *lines]
+        words |= {"held": beside[1], "whole": beside[2]}
     if place:
         words["frame"] = place
+    detail = f"finding.pause.detail{copies or '_beside' * (beside is not None)}"
+    look = "pause_thread" if beside is not None else "pause_look"
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
-        message(f"finding.pause.detail{copies}", share=facts.share(length_of(removes)), **words),
+        message(detail, share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise("pause_look") if place else advise("pause_look", "pause_record", "gc_record"),
+        advise(look) if place else advise("pause_look", "pause_record", "gc_record"),
         removes,
         confidence="medium",
-        code_lines=tuple(dict.fromkeys(owner.where for owner in owners[:PLACES] if owner.where is not None)),
+        code_lines=tuple(dict.fromkeys(line for line in lines if line is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
         reach=_reach(facts),
     )
+
+
+def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
+    """The frame of another thread that runs for most of ``silent`` and hardly else, with both its times, ns.
+
+    Such a thread calls no operations: threads of Python share one lock, which it holds.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    begin, end = silent[0] - facts.floor, silent[1] - facts.floor
+    framed = facts.names_where(lambda name: _is_frame(name) or name.startswith("<built-in"))
+    best, most = None, HALF * length_of(silent)
+    for lane in [trace.lanes[at] for layer in trace.layers if layer.kind == "python" for at in layer.lanes]:
+        items = np.arange(lane.first, lane.last)
+        if not framed[slices.name[items]].all():
+            continue
+        held = covered_within(begin, end, slices.start[items], slices.end[items])
+        for name in np.unique(slices.name[items[held > 0]]).tolist():
+            own, frame = slices.name[items] == name, FRAME.fullmatch(trace.names[name])
+            within, whole = int(held[own].sum()), int(facts.length(items[own]).sum())
+            if frame is not None and is_of_program(frame["file"]) and within > max(most, HALF * whole):
+                best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), within
+    return best
 
 
 @once_per_device
@@ -460,8 +489,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=pauses,
         thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("pause_look", "pause_record", "gc_record"),
-        gpu=("pause_look", "pause_record"),
+        advice=("pause_look", "pause_thread", "pause_record", "gc_record"),
+        gpu=("pause_look", "pause_thread", "pause_record"),
         pages=(pages.PROFILER, pages.TUNING),
         change="""\
 -torch.save(model.state_dict(), path)
@@ -471,7 +500,7 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
-        totals=("pause.title", "pause.title_in"),
+        totals=("pause.title", "pause.title_in", "pause.title_beside"),
     ),
     Rule(
         "HOST.WORK",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from causes import ALL
-from jobs import by_id, check, facts_of, job, measured
+from jobs import by_id, check, facts_of, first_of, job, measured, put
 from launcher import Launcher
 from measured import profile_at
 from situations import SITUATIONS, Trouble, Uneven
@@ -228,6 +229,30 @@ def test_a_pause_without_a_record() -> None:
     assert check("HOST.PAUSE", facts_of(job("slow_python"))) is None
     assert check("HOST.PAUSE", facts_of(job("collection"))) is None  # the collection is recorded
     assert check("HOST.PAUSE", facts_of(job("loader"))) is None
+
+
+@pytest.mark.parametrize("beyond", [0, 3], ids=["in the pauses", "all the time"])
+def test_a_pause_beside_a_thread_that_holds_the_interpreter(tmp_path: Path, beyond: int) -> None:
+    """Frames of another thread that fill the pauses tell what is run then, unless they run on all the time."""
+    paused = replace(TROUBLED["slow_python"], seed=3, with_stack=False)
+    put(first_of((replace(paused, slow_lines=(replace(paused.slow_lines[0], extra_ns=12_000_000),)),)), tmp_path / "p")
+    (source,) = (tmp_path / "p").rglob("trace_view.json")
+    quiet = profile_at(source).facts[0]
+    draft = check("HOST.PAUSE", quiet)
+    assert isinstance(draft, Draft)
+    events = json.loads(source.read_text())
+    begin = min(float(event["ts"]) for event in events if event.get("ph") == "X")
+    like = next(event for event in events if event.get("cat") == "cpu_op")
+    for place in draft.evidence:
+        length = (place.end - place.start) / 1e3
+        at = begin + (place.start - quiet.floor) / 1e3 - beyond * length
+        frame = {"name": "hooks.py(30): on_metrics", "tid": 77, "cat": "python_function", "args": {}}
+        events.append(like | frame | {"ts": f"{at:.3f}", "dur": (1 + beyond) * length})
+    source.write_text(json.dumps(events))
+    found = check("HOST.PAUSE", profile_at(source).facts[0])
+    assert isinstance(found, Draft)
+    assert ("hooks.py:30 in on_metrics()" in words(found.title)) == (not beyond)
+    assert ("share one lock" in words(found.detail)) == ("into a process" in words(found.advice[0])) == (not beyond)
 
 
 @pytest.mark.parametrize("own_thread", [False, True])
