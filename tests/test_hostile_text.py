@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,18 +23,24 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "tui"))
 
 from driving import opened  # noqa: E402 - its folder is no package
-from measured import part_of, profile_of, session_of  # noqa: E402
+from measured import part_of, profile_at, profile_of, session_of  # noqa: E402
 from refusals import said  # noqa: E402
+from test_film import filmed  # noqa: E402
 from written import html_report, markdown_report, text_report  # noqa: E402
 
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.load.load import load  # noqa: E402
+from npu_tui.output.film import causes, film_of  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_tables import health_lines  # noqa: E402
+from npu_tui.output.share import MOST_BYTES, share_page  # noqa: E402
+from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.commands import TAB_KEYS  # noqa: E402
 from npu_tui.tui.picture import picture  # noqa: E402
+from npu_tui.tui.session import make_session  # noqa: E402
 from npu_tui.tui.terminal.internals import strips_of  # noqa: E402
+from npu_tui.view.explorer import Explorer  # noqa: E402
 
 TEXTS = {
     "title": "\x1b]0;owned\x07",
@@ -172,6 +179,45 @@ def test_messages(path: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError) as refused:
             load(file.with_name(file.name + " absent"))
         assert dangerous(said(refused.value)) == []
+
+
+@pytest.mark.parametrize(("lanes", "length"), [(4, 0), (60, 20_000), (1_000, 300)])
+def test_a_shared_page_holds_all_names_and_stays_small(tmp_path: Path, lanes: int, length: int) -> None:
+    events = hostile_events() if not length else []
+    for lane in range(lanes):
+        name = f"{lane} </script>" + "全" * length
+        events.append({"ph": "X", "pid": 1, "tid": lane, "ts": lane, "dur": 5, "name": name})
+        events.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}})
+    file = tmp_path / "trace_view.json"
+    file.write_text(json.dumps(events))
+    session = session_of(load(file))
+    explorer = Explorer(session.scene, 100, 40)
+    page = share_page(session.scene, explorer.rows, explorer.state, list(TEXTS.values()))
+    assert dangerous(page.replace("\n", "")) == []
+    assert len(page.encode()) < MOST_BYTES
+    assert page.count("</script") == 1
+
+
+async def test_a_film_of_hostile_names() -> None:
+    """The run without a cause is the same whatever names are, and no cell of it acts."""
+    profile = profile_at(ROOT / "fixtures" / "dispatch_bound")
+    marks = "ProfilerStep", "Computing", "Enqueue@", "Dequeue@", "AscendCL@", "Node@"
+    names = list(profile.trace.names)
+    others = [number for number, name in enumerate(names) if not name.startswith(marks) and "@" not in name]
+    films = []
+    for texts in (["x"], [*TEXTS.values()]):
+        for at, number in enumerate(others):
+            names[number] = profile.trace.names[number] + texts[at % len(texts)][:300]
+        hostile = Profile(replace(profile.trace, names=[*names]), None)
+        film = film_of(hostile, [causes(hostile)[0].whatif])
+        films.append([(rung.text, rung.length) for rung in film.rungs])
+    assert films[0] == films[1]
+    async with opened(make_session([hostile]), (160, 45)) as driver:
+        await driver.settle()
+        await driver.press("!")
+        await filmed(driver)
+        assert driver.main.session.film is not None
+        assert dangerous(driver.text().replace("\n", "")) == []
 
 
 SEQUENCES = re.compile(

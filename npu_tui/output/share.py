@@ -21,6 +21,8 @@ MOST_BYTES = 1_000_000
 _MOST_SLICES = 30_000
 _LONGEST = 80
 """Slices of a page, the longest ones, and characters of their names."""
+_MOST_ROWS, _WIDEST = 900, 28
+"""Rows, and characters of their names: browsers draw 32,767 pixels below each other, and a row is up to 36 high."""
 
 
 def share_page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: Sequence[str]) -> str:
@@ -29,11 +31,12 @@ def share_page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: 
     Of more slices than fit those that are in view and long come first; how many are left out is told on the page.
     """
     found = _slices(scene, rows, state)
+    count, found = len(found), found[found[:, 0] < _MOST_ROWS]
     most = min(len(found), _MOST_SLICES)
-    page = _page(scene, rows, state, said, found[:most], len(found) - most)
+    page = _page(scene, rows[:_MOST_ROWS], state, said, found[:most], count - most)
     while len(page.encode()) >= MOST_BYTES and most:
         most //= 2
-        page = _page(scene, rows, state, said, found[:most], len(found) - most)
+        page = _page(scene, rows[:_MOST_ROWS], state, said, found[:most], count - most)
     return page
 
 
@@ -64,8 +67,9 @@ def _page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: Seque
     view, (first, last) = state.viewport, scene.limits
     data = {
         "rows": [
-            {"name": printable(f"{scene.labels[row.trace]} {row.name}".strip()), "head": row.kind in ("layer", "trace")}
+            {"name": brief(printable(name), _WIDEST), "head": row.kind in ("layer", "trace")}
             for row in rows
+            for name in [f"{scene.labels[row.trace]} {row.name}".strip()]
         ],
         "names": [*names],
         "slices": [
@@ -83,7 +87,11 @@ def _page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: Seque
     # Within a script only ``<`` could end it or begin a comment.
     told = orjson.dumps(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     script = beside("share.js").replace('"DATA"', told, 1)
-    words = [*map(printable, said), *([say("share.left", count=left)] if left else []), say("share.keys")]
+    words = [
+        *map(printable, said),
+        *([say("share.left", count=left, rows=_MOST_ROWS)] if left else []),
+        say("share.keys"),
+    ]
     return _SHELL.format(
         language=language(),
         policy=policy(script),

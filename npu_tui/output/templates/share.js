@@ -51,7 +51,7 @@
         if (fits > 2) { pen.fillStyle = "#0a0b0e"; pen.fillText(data.names[name[one]].slice(0, fits), x + 3, y + ROW / 2); }
       }
       pen.fillStyle = data.ground[0]; pen.fillRect(0, y, GUTTER, ROW);
-      pen.fillStyle = data.ground[each.head ? 2 : 3]; pen.fillText(each.name.slice(0, 28), each.head ? 6 : 18, y + ROW / 2);
+      pen.fillStyle = data.ground[each.head ? 2 : 3]; pen.fillText(each.name, each.head ? 6 : 18, y + ROW / 2);
     });
   }
   function zoom(factor, x) { const at = time(x); show(at - (at - low) / factor, at + (high - at) / factor); }
