@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.lib.stride_tricks import sliding_window_view
 
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
@@ -75,7 +76,8 @@ class Course(Struct, frozen=True):
 
     It ``grows`` from the first one of these runs to the second one.
     ``visible`` is the smallest change of the last level that four runs would show, None with fewer than four of it.
-    ``ahead`` counts the last runs that are off that level, too few to tell.
+    ``ahead`` counts the last runs that are off that level, too few to tell. ``outliers`` are runs far from the level
+    that they are of.
     """
 
     changes: tuple[LevelChange, ...]
@@ -83,6 +85,7 @@ class Course(Struct, frozen=True):
     visible: float | None
     ahead: int
     grows: tuple[int, int] = (0, 0)
+    outliers: tuple[int, ...] = ()
 
     @property
     def begin(self) -> int:
@@ -109,14 +112,37 @@ def course(values: F64) -> Course:
         return Course((), drift.slope, None, 0, (drift.first, drift.last))
     told = Course(_told(values, places), None, None, 0)
     ahead = _ahead(values[told.begin :])
-    level = values[told.begin : len(values) - ahead]
+    level = usual_of(values[told.begin : len(values) - ahead])
     visible = _SHOWN * _spread(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
-    return replace(told, visible=visible, ahead=ahead)
+    bounds = [0, *(change.place for change in told.changes), len(values) - ahead]
+    outliers = (
+        begin + int(run)
+        for begin, end in pairwise(bounds)
+        if end - begin >= 2 * FEWEST
+        for run in np.flatnonzero(_far(values[begin:end]))
+    )
+    return replace(told, visible=visible, ahead=ahead, outliers=tuple(outliers))
+
+
+def usual_of(level: F64) -> F64:
+    """The runs of ``level`` (n,) but for outliers."""
+    return level[~_outlying(level)]
+
+
+def _far(level: F64) -> npt.NDArray[np.bool_]:
+    """Which runs are as far off the others of ``level`` (n,) by the standard deviation of these."""
+    usual = usual_of(level)
+    return np.asarray(np.abs(level - usual.mean()) > _OUTLYING * _spread(usual))
+
+
+def _outlying(level: F64) -> npt.NDArray[np.bool_]:
+    off = np.abs(level - np.median(level)) if len(level) else level
+    return np.asarray(off > _OUTLYING * _scale(level)) if len(level) else np.zeros(0, np.bool_)
 
 
 def expected(level: F64) -> Expected | None:
     """What one more run of ``level`` (n,) would be; None with fewer than four runs that are no outliers."""
-    kept = level[np.abs(level - np.median(level)) <= _OUTLYING * _scale(level)] if len(level) else level
+    kept = usual_of(level)
     if len(kept) < FEWEST:
         return None
     reach = _quantile(len(kept) - 1) * _spread(kept) * math.sqrt(1 + 1 / len(kept))
@@ -249,6 +275,10 @@ def _drift(values: F64, places: list[int]) -> _Drift | None:
     parts = np.split(values, places)
     left = np.concatenate([part - np.median(part) for part in parts])
     reach = _DRAWN_IN * 2 * _scale(left + float(np.median(values)))
+    # A single run far from those around it is no growth to it, nor from it.
+    around = np.median(sliding_window_view(np.pad(values, 2, mode="edge"), 5), axis=1)
+    values = np.where(np.abs(values - around) > reach, around, values)
+    parts = np.split(values, places)
     of_levels = sum(float(((part - part.mean()).clip(-reach, reach) ** 2).sum()) for part in parts)
     for first in range(count - FEWEST):
         last = np.arange(first + FEWEST, count if first else count - 1)

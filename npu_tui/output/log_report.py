@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.changes import MOST, LevelChange, course
+from npu_tui.analysis.changes import MOST, LevelChange, course, usual_of
+from npu_tui.analysis.limits import NAMED
 from npu_tui.analysis.statistics import FEWEST, shift
 from npu_tui.jobs.history import Log, LoggedRun, Per, RunTimes
 from npu_tui.output.envelope import PATH, REASONS, NotChecked, PathSource, Root, not_checked
@@ -58,7 +59,8 @@ class RunSeries(Struct, frozen=True, kw_only=True):
     deviation between its runs, ``visible_us`` the change that four more runs would show; null where too few runs tell.
     ``drift_us`` is how much the steps grow from run to run, from ``drift_first`` to ``drift_last`` (places in
     ``runs``), where that says more than levels do. The last ``undecided``
-    runs are off the level by ``off_us``, too few to tell.
+    runs are off the level by ``off_us``, too few to tell. ``outliers`` (places in ``runs``) are far off the level that
+    they are of, and count in none.
     """
 
     kind: str | None
@@ -76,6 +78,7 @@ class RunSeries(Struct, frozen=True, kw_only=True):
     drift_last: int | None
     undecided: int
     off_us: float | None
+    outliers: list[int]
 
 
 class LogReport(Root, frozen=True, kw_only=True):
@@ -127,7 +130,7 @@ def _judged(runs: Sequence[LoggedRun], every: list[int], kind: str | None) -> tu
     values = np.array([runs[place].time(kind) for place in places], np.float64)
     told = course(values)
     bounds = [0, *(change.place for change in told.changes), len(places)]
-    level = values[told.begin : len(values) - told.ahead]
+    level = usual_of(values[told.begin : len(values) - told.ahead])
     several = told.drift is None and len(level) >= FEWEST
     run = runs[places[-1]]
     series = RunSeries(
@@ -141,6 +144,7 @@ def _judged(runs: Sequence[LoggedRun], every: list[int], kind: str | None) -> tu
         drift_last=None if told.drift is None else places[told.grows[1]],
         undecided=told.ahead,
         off_us=round(float(np.median(values[-told.ahead :]) - np.median(level)), 3) if told.ahead else None,
+        outliers=[places[run] for run in told.outliers],
     )  # fmt: skip
     changes = [
         _change(runs, places, kind, change, (begin, end))
@@ -223,6 +227,9 @@ def _sentences(runs: Sequence[LoggedRun], series: RunSeries, changes: list[Logge
         yield say("log.visible", share=series.visible_us / series.step_us)
     if series.off_us is not None:
         share = series.off_us / series.step_us
-        yield say("log.undecided", count=series.undecided, share=share, more=FEWEST - series.undecided)
+        key = "log.undecided" if series.undecided > 1 else "log.undecided_one"
+        yield say(key, count=series.undecided, share=share, more=FEWEST - series.undecided)
+    if far := series.outliers:
+        yield say("log.outliers", names=[runs[place].label for place in far[:NAMED]], count=len(far))
     if count > MOST:
         yield say("log.most", count=MOST)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from npu_tui.analysis.allocator_replay import AllocatorSettings, best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
 from npu_tui.analysis.snapshot import BlockOwner, Held, failures, held_in, owner_of, placed
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict
-from npu_tui.rules.rule import advise
+from npu_tui.rules.rule import advise, sentences
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
@@ -209,12 +209,21 @@ def _pieces(held: Held) -> Iterator[Finding]:
     finding = _told(
         "SNAPSHOT.PIECES", "medium" if is_wasted or saved >= HALF * peak else "info",
         "pieces_saved" if saved else "pieces", f"pieces_{why}", words, device, event,
-        advice=_SMALLER if device.is_expandable else (),
+        advice=_SMALLER if device.is_expandable else advise("expandable"),
     )  # fmt: skip
     if was is not None:
         helps, splits = (was.peak - gain[name] >= _GAIN * was.peak for name in ("now", "split"))
         finding = _replayed(finding, "split" if splits else "expandable" if helps else "none", **gain)
-    yield finding
+    yield _of_streams(device, finding)
+
+
+def _of_streams(device: DeviceMemory, finding: Finding) -> Finding:
+    """``finding``, with what streams hold at other times: what one of them gives back no other can use."""
+    alone, most = int(device.stream_peaks.sum()), int(device.active.max())
+    if alone - most < max(_PIECES * device.fullest[1], _WORTH):
+        return finding
+    said = message("finding.snapshot.streams", count=len(device.stream_peaks), alone=alone, more=alone - most)
+    return replace(finding, detail=sentences(finding.detail, said), advice=(*finding.advice, *advise("one_stream")))
 
 
 def _last_growth(device: DeviceMemory) -> int | None:
@@ -275,7 +284,11 @@ def _peak(held: Held) -> Iterator[Finding]:
     if event < 0:  # the state at one moment, without what led to it
         yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
         return
-    title = "peak" if len(owners) > 1 or first.code is not None else "peak_nobody"
+    others = [one for one in owners[1:NAMED] if one.size >= NEARLY_ALL * first.size]
+    words["others"] = [
+        message("finding.snapshot.holder", place=line_text(one.code), share=one.size / max(size, 1)) for one in others
+    ]
+    title = "peak_alike" if others else "peak" if len(owners) > 1 or first.code is not None else "peak_nobody"
     advice = advise("compare_dumps") if device.allocator.startswith(OUTSIDE) else ()
     detail = "peak_released" if released else "peak_kept"
     yield _told("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
@@ -292,7 +305,12 @@ SNAPSHOT_RULES = (
     ),
     SnapshotRule("SNAPSHOT.LEAK", "memory", "memory", advice=("leak", "leak_detach"), check=_leaks),
     SnapshotRule(
-        "SNAPSHOT.PIECES", "memory", "memory", advice=("expandable",), pages=(pages.ALLOCATOR,), check=_pieces
+        "SNAPSHOT.PIECES",
+        "memory",
+        "memory",
+        advice=("expandable", "one_stream"),
+        pages=(pages.ALLOCATOR,),
+        check=_pieces,
     ),
     SnapshotRule(
         "SNAPSHOT.RETURNED", "memory", "memory", advice=("empty_cache",), pages=(pages.ALLOCATOR,), check=_returned

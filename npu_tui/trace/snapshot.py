@@ -172,9 +172,17 @@ class Lives(Struct, eq=False):
     def __len__(self) -> int:
         return len(self.start)
 
+    def part(self, chosen: Bools) -> Lives:
+        """Those of the blocks that are ``chosen`` (n,)."""
+        return Lives(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
+
     def alive(self, event: int) -> I64:
         """The positions of the blocks that are allocated after ``event``."""
         return np.flatnonzero((self.start <= event) & (self.end > event))
+
+
+_MOST_STREAMS = 64
+"""A damaged file may name as many as it has rows."""
 
 
 def label_of(device: int, allocator: str | None, process: int | None) -> str:
@@ -224,6 +232,13 @@ class DeviceMemory(Struct, dict=True, eq=False):
     def active(self) -> I64:
         """The same with blocks that are given back and that another stream may still use; (events,)."""
         return _held(self.lives, self.lives.gone, len(self.events))
+
+    @once
+    def stream_peaks(self) -> I64:
+        """The most that each stream ever held, bytes: a cache is of one stream; (streams,)."""
+        lives = self.lives
+        shares = (lives.part(lives.stream == stream) for stream in np.unique(lives.stream)[:_MOST_STREAMS].tolist())
+        return np.array([_held(part, part.gone, len(self.events)).max(initial=0) for part in shares], np.int64)
 
     @once
     def reserved(self) -> I64:

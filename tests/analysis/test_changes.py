@@ -127,3 +127,17 @@ def test_every_noise_has_the_spread_it_says() -> None:
     rng = np.random.default_rng(0)
     for name in NOISES:
         assert NOISES[name](rng, 40_000).std() == pytest.approx(2.0 if name == "outliers" else 1.0, rel=0.25)
+
+
+def test_outliers_are_named_and_hide_no_change() -> None:
+    """Two runs were disturbed, one of each level: they are told, and what would show is as small as without them."""
+    rng = np.random.default_rng(3)
+    values = np.repeat([200_000.0, 190_000.0], [20, 16]) * (1 + 0.004 * rng.standard_normal(36))
+    plain = course(values)
+    values[[5, 30]] *= 1.3
+    disturbed = course(values)
+    assert plain.outliers == ()
+    assert disturbed.outliers == (5, 30)
+    assert [change.place for change in disturbed.changes] == [20]
+    assert plain.visible is not None
+    assert disturbed.visible == pytest.approx(plain.visible, rel=0.2)

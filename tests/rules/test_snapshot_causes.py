@@ -161,3 +161,50 @@ def test_who_holds_is_looked_for_above_frames_without_a_file(tmp_path: Path):
     lines = [(row.where, row.line, row.bytes >> 20) for row in device.stacks_at_peak]
     assert lines == [("/home/me/my_optim.py", 30, 50), ("/home/me/net.py", 12, 30)]
     assert [(row.function, row.bytes >> 20) for row in device.at_peak.modules] == [("step", 50), ("forward", 30)]
+
+
+def _taken(stream: int, size: int, line: int, address: int) -> list[dict[str, object]]:
+    """The events of a block that takes a segment of its own, from line ``line`` of a module."""
+    about = {"addr": address << 32, "size": size << 20, "stream": stream}
+    frames = [{"name": f"part{line}", "filename": "/home/me/parts.py", "line": line}]
+    return [{"action": action, **about, "frames": frames} for action in ("segment_alloc", "alloc")]
+
+
+def _report(path: Path, events: list[dict[str, object]], segments: list[dict[str, object]]) -> MemoryReport:
+    path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [events]}))
+    return memory_report(load_snapshot(path))
+
+
+def _cached(stream: int, size: int, address: int) -> dict[str, object]:
+    block = {"address": address << 32, "size": size << 20, "requested_size": 0, "state": "inactive"}
+    about = {"device": 0, "address": address << 32, "total_size": size << 20, "stream": stream}
+    return {**about, "segment_type": "large", "segment_pool_id": (0, 0), "blocks": [block]}
+
+
+def test_lines_that_hold_about_as_much_are_all_named(tmp_path: Path):
+    """Three lines hold a third each, and one of them a little more; of two unlike ones only the larger is named."""
+    alike = [event for at, line in enumerate((3, 5, 7)) for event in _taken(0, 100 + 2 * at, line, at + 1)]
+    unlike = _taken(0, 100, 3, 1) + _taken(0, 50, 5, 2)
+    told = [_report(tmp_path / "snapshot.pkl", events, []).findings[-1].title for events in (alike, unlike)]
+    assert told[0].endswith(
+        "most is held by parts.py:7 part7 (34.0%), parts.py:5 part5 (33.3%), parts.py:3 part3 (32.7%)"
+    )
+    assert told[1].endswith("parts.py:3 part3 holds most: 100.0 MiB (66.7%)")
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_caches_of_streams_that_are_used_in_turn_are_told(streams: int, tmp_path: Path):
+    """Ten blocks are used on one stream and given back, then ten on another: nothing is used by both."""
+    events: list[dict[str, object]] = []
+    for stream in range(streams):
+        blocks = [_taken(stream, 40, 9, 1 + stream * 100 + at) for at in range(10)]
+        events += [event for block in blocks for event in block]
+        for block in blocks:
+            events += [block[1] | {"action": action} for action in ("free_requested", "free_completed")]
+    segments = [_cached(stream, 40, 1 + stream * 100 + at) for stream in range(streams) for at in range(10)]
+    findings = _report(tmp_path / "snapshot.pkl", events, segments).findings
+    pieces = [finding for finding in findings if finding.id == "SNAPSHOT.PIECES"]
+    assert bool(pieces) == (streams == 2)
+    for finding in pieces:
+        assert "2 streams held up to 800.0 MiB, each in its own time, 400.0 MiB more than all at once" in finding.detail
+        assert "record_stream" in finding.advice[-1]
