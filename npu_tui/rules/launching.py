@@ -11,8 +11,10 @@ from collections import Counter
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.replay import NO_CHANGE, Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -27,8 +29,10 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import NOTHING, both, inside, length_of
-from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, most_common, severity_of
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, line_of, most_common, severity_of
+from npu_tui.rules.told_path import path_owners
 from npu_tui.rules.waits import queued
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 
 
@@ -82,16 +86,40 @@ def small(facts: Facts) -> Draft | None:
     interval = float(np.median(np.diff(source))) if len(source) > 1 else 0.0
     types, code = facts.kernel_types
     counts = np.bincount(code[short], minlength=len(types)).tolist()
+    line, change = _looped(facts, kernels[short])
     return Draft(
         "low",
         *about(
             "small", share=share, least=limits[SMALL_KERNEL_US] * 1000, count=int(np.count_nonzero(short)),
             all=len(kernels), median=float(np.median(facts.length(kernels[short]))), interval=interval,
             lost=length_of(removes), types=most_common(+Counter(dict(zip(types, counts, strict=True)))),
+            at="" if line is None else message("finding.vertical.at", line=line_of(line)),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
+        change=None if line is None else change | facts.without_work(removes),
+        code_lines=() if line is None else (line,),
+        reach=None if line is None else "place",
     )  # fmt: skip
+
+
+def _looped(facts: Facts, short: I64) -> tuple[CodeLine | None, Change]:
+    """The line that launches most of the ``short`` kernels, and the run without launching them one by one.
+
+    Then the host does not launch there, and each of them takes no longer than it would without what any kernel takes.
+    """
+    trace, told = facts.trace, path_owners(facts)
+    code, lines = lines_of_stacks(trace, stack_of(trace, operation_of(trace, short)))
+    counts = np.bincount(code[code >= 0], minlength=len(lines))
+    if told is None or not len(counts) or counts.max() <= HALF * counts.sum():
+        return None, NO_CHANGE
+    line, mine = lines[int(counts.argmax())], short[code == counts.argmax()]
+    launching = [owner.change for owner in told.owners if owner.doing == "launch" and owner.where == line]
+    if len(launching) != 1 or launching[0] is None:
+        return None, NO_CHANGE
+    length = facts.length(mine)
+    fixed = float(facts.length(facts.kernels).min()) * len(mine) / max(int(length.sum()), 1)
+    return line, launching[0] | Change(tasks=(TaskCut(mine, 1 - fixed), TaskCut(mine, gap=True)))
 
 
 def optimizer(facts: Facts) -> Draft | None:

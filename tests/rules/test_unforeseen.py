@@ -39,6 +39,12 @@ def test_a_cause_is_named_by_line_and_gain(name: str) -> None:
         assert cause.finding, cause
 
 
+def test_many_short_kernels_of_one_line_are_priced_with_their_launches() -> None:
+    """A loop over parameters: without it neither its launches nor its kernels are left, not the launches alone."""
+    (average,), _ = judge("average_of_weights", 1)
+    assert average.finding, average
+
+
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_the_device_hides_gains_nothing(name: str) -> None:
     causes, _ = judge(name, 3)
