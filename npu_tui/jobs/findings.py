@@ -41,8 +41,9 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     if not job.has_profiles:
         return _swaps(job)
     experts = _experts(job)
-    # The ranks of a stage without profiles come late as the pipeline drains too.
-    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages}
+    # The ranks of a stage without profiles come late as the pipeline drains too. What a stage of one rank takes longer
+    # than others is a matter of how the work is divided.
+    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages} | _alone_in_stage(job)
     findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
@@ -258,6 +259,17 @@ def _stages(job: Job) -> list[Finding]:
         "even": gain,
     }
     return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, _held(job), **args)]
+
+
+def _alone_in_stage(job: Job) -> frozenset[int]:
+    """The ranks of pipelines that are the only one of their stage: no other does the same work."""
+    runs, of_stage = job.pipelines.runs, defaultdict[int | None, set[int]](set)
+    for profile in job.ranks if runs else ():
+        of_stage[job.stage(profile.rank)].add(profile.rank)
+    for run in runs:
+        for stage, rank in enumerate(run.ranks):
+            of_stage[stage].add(rank)
+    return frozenset(min(ranks) for stage, ranks in of_stage.items() if stage is not None and len(ranks) == 1)
 
 
 _UNEVEN = 1.05

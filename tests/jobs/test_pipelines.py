@@ -196,6 +196,12 @@ def test_what_if_of_a_job(slow: tuple[Spec, Job], capsys: pytest.CaptureFixture[
     assert job_whatif(job, ["stage 2 as others"]).gain_us == stage["gain_us"]
 
 
+def test_a_rank_alone_in_its_stage_is_no_slow_rank(slow: tuple[Spec, Job]):
+    """No other rank does its work: that its stage takes longer is said once, as a matter of stages."""
+    _, job = slow
+    assert [finding.id for finding in job_findings(job) if finding.severity != "info"] == ["RANK.STAGE"]
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_slow_stage_beside_a_lost_one_is_named(told: bool, tmp_path: Path):
     """What it costs the step depends on the lost stage, which nobody knows: only even layers are told."""
