@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from argcomplete.lexers import split_line
 
-from npu_tui.cli.completion import Finder
+from npu_tui.cli.completion import WordCompleter
 from npu_tui.cli.main import main
 from npu_tui.cli.parser import COMMANDS
 from npu_tui.manual.pages import TOPICS
@@ -20,12 +20,12 @@ from npu_tui.query.frames import TABLES
 from npu_tui.strings import LANGUAGES, say
 
 
-def finder(line: str) -> tuple[Finder, list[str]]:
+def finder(line: str) -> tuple[WordCompleter, list[str]]:
     """What completes ``npu-tui line`` at its end, and the words it finds."""
     prequote, prefix, _, before, at = split_line(f"npu-tui {line}")
     if prefix.startswith("-") and "=" in prefix:
         before.append(prefix.partition("=")[0])
-    completes = Finder(None, always_complete_options=False, append_space=False)
+    completes = WordCompleter(None, always_complete_options=False, append_space=False)
     return completes, completes._get_completions(before, prefix, prequote, at)
 
 

@@ -82,8 +82,8 @@ def test_a_report_of_one_profile_imports_no_job_and_no_picture() -> None:
 
 
 def test_completing_a_command_is_light() -> None:
-    line = "Finder(None)._get_completions(['npu-tui', 'report', '--format'], '', '', None)"
-    loaded = modules_after(f"from npu_tui.cli.completion import Finder; {line}")
+    line = "WordCompleter(None)._get_completions(['npu-tui', 'report', '--format'], '', '', None)"
+    loaded = modules_after(f"from npu_tui.cli.completion import WordCompleter; {line}")
     assert not loaded & {"numpy", "polars", "textual", "rich", "orjson"}
 
 

@@ -110,7 +110,7 @@ def course(values: F64) -> Course:
     drift = _drift(values, places)
     if drift is not None:
         return Course((), drift.slope, None, 0, (drift.first, drift.last))
-    told = Course(_told(values, places), None, None, 0)
+    told = Course(_sure_changes(values, places), None, None, 0)
     ahead = _ahead(values[told.begin :])
     level = usual_of(values[told.begin : len(values) - ahead])
     visible = _SHOWN * _spread(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
@@ -294,7 +294,7 @@ def _drift(values: F64, places: list[int]) -> _Drift | None:
     return drift
 
 
-def _told(values: F64, places: list[int]) -> tuple[LevelChange, ...]:
+def _sure_changes(values: F64, places: list[int]) -> tuple[LevelChange, ...]:
     """The changes at ``places``, each between its neighbours, without those that are small or not sure."""
     told: list[LevelChange] = []
     for number, place in enumerate(places):

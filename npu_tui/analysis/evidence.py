@@ -90,7 +90,7 @@ def losses_of(path: str, health: TraceHealth, problems: Iterable[Message] = ()) 
     missing: dict[Evidence, int] = dict.fromkeys(_BOTH, 0)
     counts = [*health.skipped, *((warning, _count(warning)) for warning in health.warnings)]
     for reason, count in counts:
-        for kind in _taken(reason):
+        for kind in _evidence_of_skip(reason):
             missing[kind] += count
     events: dict[Evidence, int] = {"slices": health.events, "links": sum(link.links for link in health.links)}
     for kind, count in missing.items():
@@ -123,7 +123,7 @@ def _count(warning: Message) -> int:
     return count if isinstance(count, int) else 1
 
 
-def _taken(reason: Message) -> tuple[Evidence, ...]:
+def _evidence_of_skip(reason: Message) -> tuple[Evidence, ...]:
     if reason.code == "skip.phase":
         return () if reason.args["phase"] in _PHASES else _BOTH
     return _TAKEN.get(reason.code, ())

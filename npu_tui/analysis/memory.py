@@ -93,7 +93,7 @@ class MemoryUse(Struct, frozen=True):
             return None
         at = reserved.time[reserved.value == reserved.peak[1]]
         # Reserved memory stays at its peak for a while: the most that is in use meanwhile tells what is wasted.
-        allocated_then = _held(allocated, at[at >= allocated.time[0]])
+        allocated_then = _values_at(allocated, at[at >= allocated.time[0]])
         return reserved.peak[0], reserved.peak[1], int(allocated_then.max(initial=0))
 
     def curve(self, amount: Amount) -> MemoryCurve | None:
@@ -121,10 +121,10 @@ class MemoryUse(Struct, frozen=True):
             return MemoryCurve(reserved.component, "gap", reserved.time, reserved.value - allocated.value)
         time = np.union1d(reserved.time, allocated.time)
         time = time[time >= max(reserved.time[0], allocated.time[0])]
-        return MemoryCurve(reserved.component, "gap", time, _held(reserved, time) - _held(allocated, time))
+        return MemoryCurve(reserved.component, "gap", time, _values_at(reserved, time) - _values_at(allocated, time))
 
 
-def _held(curve: MemoryCurve, time: I64) -> I64:
+def _values_at(curve: MemoryCurve, time: I64) -> I64:
     values: I64 = curve.value[np.searchsorted(curve.time, time, "right") - 1]
     return values
 

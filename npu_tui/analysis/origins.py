@@ -54,7 +54,7 @@ def origins(trace: Trace, launches: I64, shapes_of: ShapesOf) -> Origins:
     names = [trace.name_of(item) if item >= 0 else None for item in operation.tolist()]
     named = np.array([name.startswith(MODULE) for name in trace.names] + [False])[trace.slices.name]
     lines: dict[CodeLine, int] = {}
-    line = [-1 if code is None else lines.setdefault(code, len(lines)) for code in _lines(trace, launches)]
+    line = [-1 if code is None else lines.setdefault(code, len(lines)) for code in _code_lines(trace, launches)]
     return Origins(
         Coded.of(names),
         Coded.of(_shapes(operation, shapes_of)),
@@ -87,7 +87,7 @@ def _shapes(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
         yield shapes if isinstance(shapes, str) and shapes else None
 
 
-def _lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
+def _code_lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
     if is_kineto(trace):  # its stacks are of user frames and end where a recursion is too deep
         yield from map(model_line, _chains(trace, launches, _of_category(trace, _FRAME)))
         return

@@ -127,7 +127,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     # Of a task: what it does, the name of its type and, of a collective, its group.
     _, key = distinct(((group + 1) * (len(names) + 1) + same[code]) * len(KINDS) + kind)
     task = replay.task_of.of(path.item[run])
-    told, lines = _lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
+    told, lines = _launching_lines(trace, path.item[run], tasks.lane[task], tasks.launched[task])
     for number in np.unique(key[task]).tolist():
         mine = np.flatnonzero(key[task] == number)
         first = int(task[mine[0]])
@@ -137,7 +137,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
         if group[first] >= 0:
             name = f"{name} ({trace.lanes[group[first]].name})"
         stretches = run[mine]
-        where = _most(told[mine], lines, path.end[stretches] - path.start[stretches])
+        where = _largest_line(told[mine], lines, path.end[stretches] - path.start[stretches])
         words = {"items": path.item[stretches], "change": change}
         found.append((stretches, _owner(int(kind[first]), "device", name, where, **words)))
     late = np.flatnonzero(path.kind == LATE_RANK)
@@ -163,7 +163,7 @@ def _device_owners(replay: Replay, path: Path, types_of: TypesOf) -> list[_Found
     return found
 
 
-def _lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tuple[I64, list[CodeLine]]:
+def _launching_lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tuple[I64, list[CodeLine]]:
     """The line of the user that launched each of ``kernels``, from host ``lane`` at ``launched``: a code, -1 without.
 
     (n,); the codes are those of the lines that follow.
@@ -188,7 +188,7 @@ def _operations(trace: Trace) -> Around:
     return Around(trace, np.asarray(trace.slices.category == code))
 
 
-def _most(codes: I64, lines: list[CodeLine], time: I64) -> CodeLine | None:
+def _largest_line(codes: I64, lines: list[CodeLine], time: I64) -> CodeLine | None:
     """The line that holds most of the ``time`` (ns) of those with the ``codes``; None where none does."""
     sums = np.bincount(codes + 1, time, len(lines) + 1)
     most = int(np.argmax(sums))

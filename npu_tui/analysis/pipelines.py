@@ -115,7 +115,7 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     plans = []
     for messages, closing, stages in steps:
         place = messages[0].place
-        passes = _passes(messages, closing, place, stages) if 0 <= place < stages else None
+        passes = _passes_between_messages(messages, closing, place, stages) if 0 <= place < stages else None
         letters = "".join("FB"[kind] for kind, _ in passes or ())
         plan = None if passes is None else plan_with([letters if at == place else "" for at in range(stages)])
         if passes is None or plan is None:
@@ -155,7 +155,7 @@ def _length(messages: Sequence[_Event], closing: _Event | None) -> int:
     return (last.end if last.kind == "receive" else last.start) - messages[0].start
 
 
-def _passes(
+def _passes_between_messages(
     messages: Sequence[_Event], closing: _Event | None, place: int, stages: int
 ) -> list[tuple[int, float | None]] | None:
     """The passes of this stage in their order: their kind, and how long each took, None where that is not seen.

@@ -43,12 +43,12 @@ def phases(trace: Trace, items: I64) -> I64:
     lane, start, end = slices.lane[operation_of_item], slices.start[operation_of_item], slices.end[operation_of_item]
     stepping = np.array([name.startswith(_OPTIMIZER) for name in trace.names] + [False])[slices.name]
     optimizer = Around(trace, stepping).find(lane, start, end) >= 0
-    backward, forward = _passes(trace, operation_of_item)
+    backward, forward = _backward_and_forward(trace, operation_of_item)
     phase_of[known] = np.select([optimizer, backward, forward], [2, 1, 0], PHASES.index("neither"))
     return phase_of
 
 
-def _passes(trace: Trace, op: I64) -> tuple[Bools, Bools]:
+def _backward_and_forward(trace: Trace, op: I64) -> tuple[Bools, Bools]:
     """Which operations are backward, and which lie in a forward pass; (n,) each."""
     slices, links = trace.slices, trace.links
     pass_links = trace.bound_links_of(FORWARD_BACKWARD)

@@ -309,7 +309,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     fills = pipeline_fills(trace, collectives, steps)
     chosen = np.flatnonzero(tasks.kind == COLLECTIVE)
     item, elapsed = tasks.item[chosen], tasks.end[chosen] - tasks.start[chosen]
-    seen, fill = _seen(collectives, item), fill_of(fills, item)
+    seen, fill = _arrivals_at(collectives, item), fill_of(fills, item)
     waits = lateness(seen, elapsed, fill, fill_of(guessed, item))
     late, others = waits.behind, waits.others
     previous = previous_same(trace.slices.lane[item])
@@ -327,7 +327,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     return TaskMeetings(chosen, previous, late, others, other, elapsed - waits.arrivals.latest(), seen, following)
 
 
-def _seen(collectives: Collectives, items: I64) -> Arrivals:
+def _arrivals_at(collectives: Collectives, items: I64) -> Arrivals:
     """The arrivals at each of the slices ``items``; owners are positions in ``items``."""
     order = np.argsort(items)
     at = np.searchsorted(items, collectives.item, sorter=order)

@@ -126,7 +126,7 @@ def parse_search(text: str, places: Iterable[str] = ()) -> Search:
     while at < len(text):
         match = _FIELD.search(text, at)
         stop = len(text) if match is None else match.start()
-        terms += _plain(text[at:stop])
+        terms += _terms_without_fields(text[at:stop])
         if match is None:
             break
         term, at = _field(match["field"].lower(), match["sign"], text, match.end(), known)
@@ -134,7 +134,7 @@ def parse_search(text: str, places: Iterable[str] = ()) -> Search:
     return Search(text, tuple(terms))
 
 
-def _plain(text: str) -> list[Term]:
+def _terms_without_fields(text: str) -> list[Term]:
     """The terms of a text without fields: regular expressions, and the words between them."""
     terms: list[Term] = []
     at, text = 0, text.strip()

@@ -146,7 +146,7 @@ class Growth(Struct, frozen=True):
         return int(np.median(more)) if len(more) else None
 
 
-class Held(Struct, dict=True, eq=False):
+class HeldMemory(Struct, dict=True, eq=False):
     """What one ``device`` of a ``snapshot`` held; each value is computed once."""
 
     snapshot: MemorySnapshot
@@ -172,9 +172,9 @@ class Held(Struct, dict=True, eq=False):
         return pieces(self.device)
 
 
-def held_in(snapshot: MemorySnapshot) -> list[Held]:
+def held_in(snapshot: MemorySnapshot) -> list[HeldMemory]:
     """Every device of ``snapshot``."""
-    return [Held(snapshot, device) for device in snapshot.devices]
+    return [HeldMemory(snapshot, device) for device in snapshot.devices]
 
 
 def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:

@@ -125,10 +125,10 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
             with speaking(ENGLISH):
                 write_baseline(Path(options.write_baseline), baseline(found, measured, tolerances), options.schema)
         notes.append(say("gate.wrote" if answer.passed else "gate.kept", path=options.write_baseline))
-    return _told(answer, options)
+    return _print_answer(answer, options)
 
 
-def _told(answer: GateAnswer, options: argparse.Namespace) -> int:
+def _print_answer(answer: GateAnswer, options: argparse.Namespace) -> int:
     """Print ``answer`` as text or JSON as ``options`` ask for; the exit code."""
     from npu_tui.gate.answer import answer_statement
 
@@ -197,7 +197,7 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
         base, new = (open_steps(Path(path)) for path in (options.against, options.path))
         compared = JobComparison(base, new, _tolerance_of(tolerances), allowed)
         checks += against_job_checks(compared, verdicts)
-    return _told(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
+    return _print_answer(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 _TAKES = {
@@ -290,7 +290,7 @@ def _check_log(
 
     run, lost = measured_run(parser, options, "", "")
     checks, notes = _log_checks(options, run, tolerances, last, lost, allowed_loss(parser, options))
-    return _told(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
+    return _print_answer(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
 def _log_checks(

@@ -35,10 +35,10 @@ def run_completion(parser: Parser, options: argparse.Namespace) -> int:
 
 def complete() -> None:
     """Answer the script of the shell with the words that the last one typed may become; the process ends."""
-    Finder()(Parser(prog="npu-tui", description=""), always_complete_options=False)
+    WordCompleter()(Parser(prog="npu-tui", description=""), always_complete_options=False)
 
 
-class Finder(CompletionFinder):
+class WordCompleter(CompletionFinder):
     """Completes with the parser of the command that is typed, which is known only once the line is read."""
 
     def __init__(self, *given: Any, **named: Any) -> None:

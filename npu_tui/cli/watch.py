@@ -230,14 +230,14 @@ class _Teller:
 
     def seen(self, source: Source) -> None:
         """``source`` is the newest of its role and rank."""
-        self._before[_who(source)] = self.newest = source.path
+        self._before[_role_and_rank(source)] = self.newest = source.path
 
     def line(self, source: Source) -> str:
         """The line about ``source``."""
         from npu_tui.cli.options import opened_profile
         from npu_tui.load.errors import InputError, walled
 
-        before = self._before.get(_who(source))
+        before = self._before.get(_role_and_rank(source))
         clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
         try:
             with walled(source.path):
@@ -269,7 +269,7 @@ class _Teller:
         return say(f"watch.{found.verdict}", change=found.delta_us * 1000)
 
 
-def _who(source: Source) -> tuple[str, int | None]:
+def _role_and_rank(source: Source) -> tuple[str, int | None]:
     """The role, where it is of one, and the rank that ``source`` is a profile of."""
     from npu_tui.load.roles import RolePlaces
 

@@ -90,7 +90,7 @@ _KINDS = {kind.id: kind for kind in DIFFERENCES}
 def differences(comparison: ProfileComparison) -> list[Finding]:
     """All that changed and is worth a look: what costs or saves most first, then what only explains."""
     if comparison.comparability.verdict == "incomparable":
-        return [_told("DIFF.INCOMPARABLE", message("diff.incomparable"))]
+        return [_explainer("DIFF.INCOMPARABLE", message("diff.incomparable"))]
     changes = [
         *_kernels(comparison),
         *_synchronisations(comparison),
@@ -101,7 +101,7 @@ def differences(comparison: ProfileComparison) -> list[Finding]:
     ]
     causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta_ns or 0) > 0]
     cause = max(causes, key=lambda change: change.delta_ns or 0, default=None)
-    changes += _lines(comparison, cause)
+    changes += _line_findings(comparison, cause)
     # What a cause explains comes after it, also where it is a little more.
     most = abs(cause.delta_ns or 0) if cause else 0.0
     changes.sort(
@@ -138,7 +138,7 @@ def _difference(
         yield replace(found, evidence=places, advice=advice, part_of=part_of, p=p, items=items)
 
 
-def _told(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: float | None = None) -> Finding:
+def _explainer(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: float | None = None) -> Finding:
     """What only explains the others."""
     return replace(priced_change(_KINDS[id], None, 1.0, title), evidence=evidence, delta_ns=delta)
 
@@ -239,7 +239,7 @@ def _alone(comparison: ProfileComparison, k: int) -> tuple[list[int], list[str]]
     return operations.item[at].tolist(), [operations.name[place] for place in at.tolist()]
 
 
-def _lines(comparison: ProfileComparison, cause: Finding | None) -> Iterator[Finding]:
+def _line_findings(comparison: ProfileComparison, cause: Finding | None) -> Iterator[Finding]:
     """Code lines whose launches come later or earlier; ``cause`` is what may explain them."""
     explained = _EXPLAINED * (cause.delta_ns or 0) if cause else 0.0
     for row in comparison.lines:
@@ -333,7 +333,7 @@ def _memory(comparison: ProfileComparison) -> Iterator[Finding]:
             Evidence(new_time, new_time, name=amount, side="new"),
         )  # fmt: skip
         share = (new - base) / base if base else 0.0
-        told = _told("DIFF.MEMORY", message(f"diff.memory.{amount}", base=base, new=new, share=share), places)
+        told = _explainer("DIFF.MEMORY", message(f"diff.memory.{amount}", base=base, new=new, share=share), places)
         yield replace(told, severity="low") if new > base else told
         return  # what is reserved follows what is allocated
 
@@ -341,7 +341,7 @@ def _memory(comparison: ProfileComparison) -> Iterator[Finding]:
 def _frequency(comparison: ProfileComparison) -> Iterator[Finding]:
     clocks = [_mean_clock(side) for side in comparison.sides]
     if clocks[0] and clocks[1] and abs(clocks[1] - clocks[0]) >= _FREQUENCY_SHARE * clocks[0]:
-        yield _told("DIFF.FREQ", message("diff.frequency", base=clocks[0], new=clocks[1]))
+        yield _explainer("DIFF.FREQ", message("diff.frequency", base=clocks[0], new=clocks[1]))
 
 
 def _mean_clock(side: MeasuredSide) -> float | None:
@@ -361,7 +361,7 @@ def _configuration(comparison: ProfileComparison) -> Iterator[Finding]:
     config = comparison.comparability.config
     if config:
         keys: Sequence[str] = [setting.key for setting in config]
-        yield _told("DIFF.CONFIG", message("diff.config", count=len(keys), keys=", ".join(keys)))
+        yield _explainer("DIFF.CONFIG", message("diff.config", count=len(keys), keys=", ".join(keys)))
 
 
 def _step(comparison: ProfileComparison) -> Iterator[Finding]:
@@ -375,4 +375,4 @@ def _step(comparison: ProfileComparison) -> Iterator[Finding]:
             Evidence(window.start, window.end, name=printable(window.name or ""), side=name)
             for name, window in zip(names, windows, strict=True)
         )
-        yield _told("DIFF.STEP", title, places, judged.delta)
+        yield _explainer("DIFF.STEP", title, places, judged.delta)

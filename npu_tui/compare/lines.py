@@ -64,15 +64,15 @@ def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
 
 def _of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     """The lines of one function: by number where that is known to be the same, else in order by what they launch."""
-    base, new = sorted(base, key=_number), sorted(new, key=_number)
-    stayed = {_number(cost): cost for cost in base}
-    same = {_number(cost): cost for cost in new if _number(cost) in stayed}
+    base, new = sorted(base, key=_line_number), sorted(new, key=_line_number)
+    stayed = {_line_number(cost): cost for cost in base}
+    same = {_line_number(cost): cost for cost in new if _line_number(cost) in stayed}
     alike = sum(cost.operations == stayed[number].operations for number, cost in same.items())
     if 2 * alike < len(same):
         same = {}  # most numbers launch something else now: the function has moved
     rows = [LineChange(stayed[number], cost) for number, cost in same.items()]
-    left = [cost for cost in base if _number(cost) not in same]
-    right = [cost for cost in new if _number(cost) not in same]
+    left = [cost for cost in base if _line_number(cost) not in same]
+    right = [cost for cost in new if _line_number(cost) not in same]
     codes: dict[tuple[str, ...], int] = {}
     symbols = [
         np.array([codes.setdefault(cost.operations, len(codes)) for cost in side], np.int64) for side in (left, right)
@@ -83,13 +83,13 @@ def _of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     come = [cost for k, cost in enumerate(right) if k not in set(second)]
     for cost in gone:
         # What launches something else on both sides is still one line where it has one number.
-        twin = next((other for other in come if _number(other) == _number(cost)), None)
+        twin = next((other for other in come if _line_number(other) == _line_number(cost)), None)
         come = [other for other in come if other is not twin]
         rows.append(LineChange(cost, twin))
     return rows + [LineChange(None, cost) for cost in come]
 
 
-def _number(cost: LineCost) -> int:
+def _line_number(cost: LineCost) -> int:
     return cost.code.line if cost.code else 0
 
 

@@ -31,7 +31,7 @@ class OwnerPair(Struct, frozen=True):
 def pairs(base: tuple[MemorySnapshot, DeviceMemory], new: tuple[MemorySnapshot, DeviceMemory]) -> list[OwnerPair]:
     """The owners of both sides, paired as lines of code are, by the sizes that they allocate."""
     found: list[OwnerPair] = []
-    for change in line_changes(_lines(*base), _lines(*new)):
+    for change in line_changes(_owner_costs(*base), _owner_costs(*new)):
         one, other = change.base or _NOBODY, change.new or _NOBODY
         kind: Kind = "no_stack" if change.code is None else "line"
         found.append(OwnerPair(kind, (one.code, other.code), (one.items, other.items)))
@@ -42,7 +42,7 @@ def pairs(base: tuple[MemorySnapshot, DeviceMemory], new: tuple[MemorySnapshot, 
 _NOBODY = LineCost(None, 0, 0)
 
 
-def _lines(snapshot: MemorySnapshot, device: DeviceMemory) -> list[LineCost]:
+def _owner_costs(snapshot: MemorySnapshot, device: DeviceMemory) -> list[LineCost]:
     """The owners of all blocks, with the sizes of these as what they do."""
     found = owners(snapshot, device, np.flatnonzero(~nameless(device)))
     sizes = [tuple(map(str, np.unique(device.lives.size[owner.members]))) for owner in found]

@@ -292,7 +292,7 @@ class JobComparison:
             )  # fmt: skip
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
 
-    def _share_out(self, work: _Moves, base: I64, new: I64, of_stage: list[int], verdicts: list[Verdict]) -> None:
+    def _share_out(self, work: _RoleMoves, base: I64, new: I64, of_stage: list[int], verdicts: list[Verdict]) -> None:
         """Give the ranks of a stage of which each is unsure the verdict of most others, or that they have together."""
         verdict: Verdict
         for verdict in ("slower", "faster"):
@@ -322,7 +322,7 @@ class JobComparison:
             more[new] = self.times[1]["work"][new] - self._means[0]["work"][base][:, None]
         return more
 
-    def _moves(self, name: str, base: I64, new: I64, stage: I64) -> _Moves:
+    def _moves(self, name: str, base: I64, new: I64, stage: I64) -> _RoleMoves:
         """How ``name`` changed of each pair, held against the noise over steps and over ranks."""
         before, after = self._means[0][name][base], self._means[1][name][new]
         usual = np.maximum(before, 1.0)  # ranks of a slower stage vary by more ns, but by no larger share
@@ -341,7 +341,7 @@ class JobComparison:
             least = np.maximum(least, _sigmas(count, 8 / count) * among)
         least = np.maximum(least, self.tolerance.computing)
         alone = np.zeros(count, np.bool_) if noise is None else np.abs(apart) > _ALONE * least
-        return _Moves(sides, usual, share, noise, by_peers, alone, least)
+        return _RoleMoves(sides, usual, share, noise, by_peers, alone, least)
 
     # --- transfers
 
@@ -385,7 +385,7 @@ class JobComparison:
         ]
 
 
-class _Moves(Struct, frozen=True, eq=False):
+class _RoleMoves(Struct, frozen=True, eq=False):
     """How a time of each pair of ranks changed, a ``share`` of the ``usual`` ns: (ranks,) each.
 
     ``noise`` is the spread of the share, None if unknown; ``by_peers``: only that between ranks, which hides what they
@@ -422,7 +422,7 @@ class _Moves(Struct, frozen=True, eq=False):
         return abs(change) >= _SIGMAS * math.sqrt(spread)
 
 
-def _either(work: _Moves, computing: _Moves, k: int, tolerance: float) -> Verdict:
+def _either(work: _RoleMoves, computing: _RoleMoves, k: int, tolerance: float) -> Verdict:
     """The verdict on the work of pair ``k``; where idle time is too noisy, that on its computing if the work agrees."""
     verdict = work.verdict(k, tolerance)
     if verdict == "unsure" and float(computing.share[k]) * float(work.share[k]) > 0:

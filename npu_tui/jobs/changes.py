@@ -99,10 +99,10 @@ def _change(
     title, roles = message(code, **args), {row.role for row in rows}
     if id == "DIFF.RANK" and len(roles) == 1 and rows[0].role:
         title = message("job.of_role", role=rows[0].role, what=title)
-    return _told(id, title, message("list.sentences", parts=said), compared, delta, error, ranks)
+    return _job_change(id, title, message("list.sentences", parts=said), compared, delta, error, ranks)
 
 
-def _told(
+def _job_change(
     id: str, title: Message, detail: Message, compared: JobComparison, delta: float | None,
     error: float | None = None, ranks: tuple[int, ...] = (),
 ) -> Finding:  # fmt: skip
@@ -123,7 +123,7 @@ def _network(compared: JobComparison) -> Iterator[Finding]:
             args |= {"delta": abs(transfers.delta), "share": abs(transfers.delta) / step}
             title = message(f"against.network.{transfers.verdict}", **args)
             detail = message("list.sentences", parts=[message("against.network.detail"), *links])
-            yield _told("DIFF.NETWORK", title, detail, compared, transfers.delta)
+            yield _job_change("DIFF.NETWORK", title, detail, compared, transfers.delta)
         return
     exposed = next((new - base for name, base, new in compared.parts if name == "exposed"), 0.0)
     if compared.step.verdict != "slower" or any(row.verdict != "same" for row in compared.stages):
@@ -133,7 +133,7 @@ def _network(compared: JobComparison) -> Iterator[Finding]:
     ):
         title = message("against.network.exposed", delta=exposed, share=exposed / step)
         detail = message("list.sentences", parts=[message("against.network.perhaps"), *links])
-        yield _told("DIFF.NETWORK", title, detail, compared, exposed)
+        yield _job_change("DIFF.NETWORK", title, detail, compared, exposed)
 
 
 def _not_compared(compared: JobComparison) -> Iterator[Finding]:
@@ -142,4 +142,4 @@ def _not_compared(compared: JobComparison) -> Iterator[Finding]:
     ranks = () if pairing.way == "none" else (*pairing.base_only, *pairing.new_only)
     for reason in compared.losses:
         if reason.code.startswith("against."):
-            yield _told("DIFF.RANKS", reason, message("against.not_compared"), compared, None, ranks=ranks)
+            yield _job_change("DIFF.RANKS", reason, message("against.not_compared"), compared, None, ranks=ranks)

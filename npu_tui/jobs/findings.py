@@ -64,7 +64,7 @@ def _of_roles(job: Job) -> list[Finding]:
     return findings
 
 
-def _held(job: Job) -> Held:
+def _step_time(job: Job) -> Held:
     """What times of ``job`` are told of."""
     return Held.of_steps(job.length, job.steps)
 
@@ -87,7 +87,7 @@ def _experts(job: Job) -> list[Finding]:
     places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
     evidence = tuple(place for load in places for place in _longest(job, load))
     codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
-    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, _held(job), evidence, **args)]
+    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, _step_time(job), evidence, **args)]
 
 
 def _swaps(job: Job) -> list[Finding]:
@@ -133,7 +133,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             if gain < _ALARM * job.length:
                 continue
             kind = "sum"
-        held = _held(job)
+        held = _step_time(job)
         args: dict[str, object] = {"rank": row.rank, "own": held.each(row.own), "cost": held.each(row.cost)}
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
@@ -143,13 +143,13 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         title = "job.late.title" if kind == "outside" else "job.slow.title_by" if by else "job.slow.title"
         codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
-        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _held(job), places, **args))
+        findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _step_time(job), places, **args))
     for longest in job.longest:
         if longest.rank not in without:
             codes, gain = ("job.slow.title", "job.slow.sum"), round(longest.gain)
-            held = _held(job)
+            held = _step_time(job)
             args = {"rank": longest.rank, "own": held.each(longest.more), "cost": held.each(gain)}
-            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, _held(job), **args))
+            findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, _step_time(job), **args))
     # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
     often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
     always = [
@@ -169,7 +169,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         if together - alone >= LEAST * job.length:
             always.sort(key=lambda row: (-(row.gain or 0), -row.own, row.rank))
             ranks = tuple(row.rank for row in always)
-            held = _held(job)
+            held = _step_time(job)
             prefixes = [ranks[:count] for count in range(1, min(len(ranks), LISTED) + 1)]
             turns = [
                 message("job.several.too" if count else "job.several.alone", rank=ranks[count], gain=held.each(gain))
@@ -177,7 +177,9 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
             codes = "job.several.title", "job.several.detail"
-            findings.append(priced("RANK.SLOW", codes, ranks, together, _held(job), _first_places(job, ranks), **args))
+            findings.append(
+                priced("RANK.SLOW", codes, ranks, together, _step_time(job), _first_places(job, ranks), **args)
+            )
     return findings
 
 
@@ -237,7 +239,7 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
             continue
         args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}
         codes, places = ("job.host.title", "job.host.detail"), _first_places(job, ranks)
-        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _held(job), places, **args))
+        findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _step_time(job), places, **args))
     return findings
 
 
@@ -258,7 +260,7 @@ def _stages(job: Job) -> list[Finding]:
         "less": round(slow.less),
         "even": gain,
     }
-    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, _held(job), **args)]
+    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, _step_time(job), **args)]
 
 
 def _alone_in_stage(job: Job) -> frozenset[int]:
@@ -340,7 +342,7 @@ def _alike(job: Job) -> list[Finding]:
     gains = {about: sorted((each[about].gain, place) for place, each in enumerate(own)) for about in shared}
     about = max(shared, key=lambda about: (gains[about][0][0], repr(about)))
     (least, place), (most, _) = gains[about][0], gains[about][-1]
-    row, held = own[place][about], _held(job)
+    row, held = own[place][about], _step_time(job)
     gain = least * row.count
     if gain < _ALARM * job.length:
         return []
@@ -402,8 +404,8 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
-    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _held(job).each(gain)}
-    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _held(job), **args)]
+    args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _step_time(job).each(gain)}
+    return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _step_time(job), **args)]
 
 
 def _stays(job: Job) -> F64:
@@ -458,7 +460,7 @@ def _of_links(
     if not gains or not job.length:
         return found
     gain = max(gains) * max(len(job.steps), 1)
-    held = _held(job)
+    held = _step_time(job)
     saves = message("job.links.saves", gain=held.each(gain), share=gain / job.length, **held.words)
     detail = message("list.sentences", parts=[found.detail, saves])
     return replace(found, severity=severity_of(None, gain / job.length), detail=detail, gain_ns=gain)

@@ -115,7 +115,7 @@ def job_path(job: Job) -> JobPath:
     step = job.only.step
     walk = JobWalk(whole, decimal_number(step))
     last = walk.last_rank()
-    return JobPath(reason=last) if isinstance(last, Message) else _told(walk, last)
+    return JobPath(reason=last) if isinstance(last, Message) else _path_ending_with(walk, last)
 
 
 def _untold(job: Job) -> Message | None:
@@ -129,7 +129,7 @@ def _untold(job: Job) -> Message | None:
     return None
 
 
-class _Rows(Struct, frozen=True):
+class _PathRows(Struct, frozen=True):
     """Stretches on the common clock: their section, and the number of their owner; (n,) each."""
 
     start: I64
@@ -141,7 +141,7 @@ class _Rows(Struct, frozen=True):
     owner: I64
 
 
-def _told(walk: JobWalk, last: RankWalk) -> JobPath:
+def _path_ending_with(walk: JobWalk, last: RankWalk) -> JobPath:
     """The path that ends with the run of ``last``, with its owners."""
     sections = walk.sections(last)
     if last.until is not None:
@@ -149,7 +149,7 @@ def _told(walk: JobWalk, last: RankWalk) -> JobPath:
     if not sections:
         return JobPath(reason=message("job.path.nothing"))
     owners: list[JobOwner] = []
-    rows: list[_Rows] = []
+    rows: list[_PathRows] = []
     for place in sorted({section.place for section in sections}):
         of_rank = walk.rank(place)
         assert isinstance(of_rank, RankWalk)
@@ -172,7 +172,7 @@ def _within(walk: JobWalk, sections: Iterable[Section], begin: int, end: int) ->
     return kept
 
 
-def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owners: list[JobOwner]) -> list[_Rows]:
+def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owners: list[JobOwner]) -> list[_PathRows]:
     """The stretches of the sections ``mine`` of one rank; their owners are added to ``owners``."""
     path = concatenated([sections[number].path for number in mine])
     since = np.array([sections[number].since for number in mine], np.int64)
@@ -203,7 +203,7 @@ def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owner
         )
         start, end = (np.clip(walk.common(times), low, high) for times in (stretches.start, stretches.end))
         kind = stretches.kind.astype(np.int64)
-        rows.append(_Rows(start, end, kind, stretches.item, stretches.thread, section, numbers))
+        rows.append(_PathRows(start, end, kind, stretches.item, stretches.thread, section, numbers))
     return rows
 
 
@@ -213,13 +213,13 @@ def _late(rank: int) -> JobOwner:
     return JobOwner(None if rank == UNKNOWN else rank, "late_rank", text, text)
 
 
-def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[JobOwner]) -> _Rows:
+def _filled(sections: Sequence[Section], rows: Sequence[_PathRows], owners: list[JobOwner]) -> _PathRows:
     """All stretches by time, without overlaps; gaps that the clocks of two ranks leave between them have an owner too.
 
     It is added to ``owners``.
     """
     start, end, kind, item, thread, section, owner = (
-        np.concatenate([getattr(row, name) for row in rows]) for name in _Rows.__struct_fields__
+        np.concatenate([getattr(row, name) for row in rows]) for name in _PathRows.__struct_fields__
     )
     order = np.lexsort((end, start))
     start, end = start[order], end[order]
@@ -239,11 +239,11 @@ def _filled(sections: Sequence[Section], rows: Sequence[_Rows], owners: list[Job
         columns = [np.concatenate(both) for both in zip(columns, filled, strict=True)]
         start, end = np.append(start, ends[gap]), np.append(end, begins[gap])
     by_time = np.argsort(start, kind="stable")
-    return _Rows(start[by_time], end[by_time], *(column[by_time] for column in columns))
+    return _PathRows(start[by_time], end[by_time], *(column[by_time] for column in columns))
 
 
 def _summed(
-    walk: JobWalk, last: RankWalk, sections: Sequence[Section], rows: _Rows, owners: Sequence[JobOwner]
+    walk: JobWalk, last: RankWalk, sections: Sequence[Section], rows: _PathRows, owners: Sequence[JobOwner]
 ) -> JobPath:
     """The path with what its owners and ranks hold of it."""
     time = rows.end - rows.start
@@ -274,7 +274,7 @@ def _summed(
     )
 
 
-def _most_gains(walk: JobWalk, sections: Sequence[Section], rows: _Rows, owners: Sequence[JobOwner]) -> list[int]:
+def _most_gains(walk: JobWalk, sections: Sequence[Section], rows: _PathRows, owners: Sequence[JobOwner]) -> list[int]:
     """What the job gains at most without each owner: before every collective what its rank came after the second, ns.
 
     Before the end of the run, and where nothing tells of a second, it is all that the owner holds there.
@@ -292,7 +292,7 @@ def _most_gains(walk: JobWalk, sections: Sequence[Section], rows: _Rows, owners:
 
 
 def _stretches(
-    walk: JobWalk, sections: Sequence[Section], rows: _Rows, place: I64, owners: Sequence[JobOwner], begin: int
+    walk: JobWalk, sections: Sequence[Section], rows: _PathRows, place: I64, owners: Sequence[JobOwner], begin: int
 ) -> Iterable[JobStretch]:
     columns = (rows.start, rows.end, rows.kind, rows.item, rows.section, place[rows.owner])
     for start, end, kind, item, section, owner in zip(*(column.tolist() for column in columns), strict=True):

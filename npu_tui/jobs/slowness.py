@@ -424,7 +424,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
     texts = []
     if lost > NOTABLE * excess:
         texts.append(message("job.why.lost", more=lost))
-        texts += _lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
+        texts += _slow_lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
     if computing > NOTABLE * excess:
         usual = int(work.computing[calls].sum()) - computing
         usual_kernels = (int(work.kernels[calls].sum()) - kernels) or 1
@@ -436,7 +436,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
     return texts
 
 
-def _lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
+def _slow_lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
     """The lines of code that make the device wait longer than on the median peer."""
     tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
     rows = []

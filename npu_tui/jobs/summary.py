@@ -65,15 +65,15 @@ def write_summary(profile: RankProfile, path: Path) -> None:
     When it ``ended`` is left out: what follows the path of a job from there reads traces, which may lie elsewhere.
     """
     calls = dataclasses.replace(profile.calls, name=tuple(profile.calls.name))
-    problems = tuple(map(_plain, profile.problems))
-    findings = tuple(replace(finding, title=_plain(finding.title)) for finding in profile.findings)
+    problems = tuple(map(_builtins_only, profile.problems))
+    findings = tuple(replace(finding, title=_builtins_only(finding.title)) for finding in profile.findings)
     bare = replace(profile, groups={}, calls=calls, problems=problems, findings=findings, ended=None)
     _write(_Summary(FORMAT, bare, [_packed_group(name, ranks) for name, ranks in profile.groups.items()]), path)
 
 
 def write_broken(rank: int, opened: Path, kind: str, error: InputError, path: Path) -> None:
     """That the profile at ``opened`` cannot be read. Raises ``OSError``."""
-    _write(_Summary(FORMAT, RankProfile(rank, opened, kind), broken=_plain(error.message)), path)
+    _write(_Summary(FORMAT, RankProfile(rank, opened, kind), broken=_builtins_only(error.message)), path)
 
 
 def _write(summary: _Summary, path: Path) -> None:
@@ -110,12 +110,12 @@ def _packed_group(name: str, ranks: tuple[int, ...]) -> _PackedGroup:
     return _PackedGroup(name, ranks[0] if ranks else 0, stride, len(ranks), () if even else ranks)
 
 
-def _plain(value: Any) -> Any:
+def _builtins_only(value: Any) -> Any:
     """A message, or an argument of one, of nothing but numbers, texts, lists and messages."""
     if isinstance(value, Message):
-        return Message(value.code, {name: _plain(arg) for name, arg in value.args.items()})
+        return Message(value.code, {name: _builtins_only(arg) for name, arg in value.args.items()})
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_builtins_only(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, int | float | bool | None) else _utf8(str(value))
@@ -158,9 +158,9 @@ def _read(path: Path) -> _Summary:
         raise ValueError(path)
     summary = msgspec.msgpack.decode(data, type=_Summary, dec_hook=_decoded)
     _check(summary.format == FORMAT and _is_sound(summary.profile))
-    found = tuple(replace(finding, title=_told(finding.title)) for finding in summary.profile.findings)
-    profile = replace(summary.profile, problems=tuple(map(_told, summary.profile.problems)), findings=found)
-    return replace(summary, profile=profile, broken=summary.broken and _told(summary.broken))
+    found = tuple(replace(finding, title=_readable_message(finding.title)) for finding in summary.profile.findings)
+    profile = replace(summary.profile, problems=tuple(map(_readable_message, summary.profile.problems)), findings=found)
+    return replace(summary, profile=profile, broken=summary.broken and _readable_message(summary.broken))
 
 
 def _check(sound: bool) -> None:
@@ -168,7 +168,7 @@ def _check(sound: bool) -> None:
         raise ValueError
 
 
-def _told(text: Message) -> Message:
+def _readable_message(text: Message) -> Message:
     """``text`` with the messages in it. Raises ``ValueError`` where this version has no words for them."""
     try:
         told: Message = _unpacked(text)

@@ -239,7 +239,7 @@ class _Typed:
         kinds = {"text": texts, "label": labels, "shapes": _one_line(texts) if "shapes" in there else texts}
         if self._lists in found.values:
             rid, *numbers = found.requests.T
-            columns = (labels.gather(rid - 1), *map(_known, numbers))
+            columns = (labels.gather(rid - 1), *map(_nullable_numbers, numbers))
             requests = pl.DataFrame(dict(zip(REQUESTS, columns, strict=True)))
         for place, column in zip(self.wanted, self._columns, strict=True):
             if (values := found.values.get(place)) is None:
@@ -248,7 +248,7 @@ class _Typed:
                 series = kinds[column.kind].extend_constant(None, 1)
                 typed[place] = series.gather(np.where(values == NO_VALUE, len(texts), values - 1))
                 continue
-            series = _known(values, np.float64 if column.kind == "real" else np.int64)
+            series = _nullable_numbers(values, np.float64 if column.kind == "real" else np.int64)
             if _is_usual(series, column.kind):
                 typed[place] = series
         return typed, requests
@@ -355,7 +355,7 @@ class _Typed:
         return [number for column, number in numbers if number.null_count() == column.null_count()]
 
 
-def _known(values: I64, kind: Any = np.int64) -> pl.Series:
+def _nullable_numbers(values: I64, kind: Any = np.int64) -> pl.Series:
     """``values``, the bits of numbers of ``kind``, null where there are none."""
     import polars as pl
 

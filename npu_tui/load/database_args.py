@@ -98,7 +98,7 @@ class CellLookup:
         return self.tables.where(table, key, value, most) if table and isinstance(value, int) else []
 
 
-def _plain(column: str) -> ArgOf:
+def _arg_of_column(column: str) -> ArgOf:
     key = plain(column)
     return ArgOf((column,), lambda look, cells: cells.get(key))
 
@@ -113,7 +113,7 @@ def _named(column: str, enum: str) -> ArgOf:
     return ArgOf((column,), lambda look, cells: look.named(enum, cells.get(key)))
 
 
-def _only(kind: int, column: str, then: Callable[[CellLookup, Cells], Any]) -> ArgOf:
+def _arg_of_kind(kind: int, column: str, then: Callable[[CellLookup, Cells], Any]) -> ArgOf:
     """An arg of the rows of one kind; tables without kinds have it in every row that has the cell."""
     key = plain(column)
 
@@ -206,38 +206,38 @@ _CANN = {
     "Mode": ArgOf(("type", "name"), lambda look, cells: _call(look, cells) if cells.get("type") == _NODE else None),
     "id": ArgOf(("type", "name"), lambda look, cells: None if cells.get("type") in _ITEMS else _call(look, cells)),
     "item_id": ArgOf(("type", "name", "connectionId"), _item),
-    "connection_id": _plain("connectionId"),
+    "connection_id": _arg_of_column("connectionId"),
 }
 
 ARGS: dict[str, dict[str, ArgOf]] = {
     "PYTORCH_API": {
-        "Sequence number": _only(_OP, "sequenceNumber", lambda look, cells: cells["sequencenumber"]),
-        "Fwd thread id": _only(_OP, "fwdThreadId", lambda look, cells: cells["fwdthreadid"]),
+        "Sequence number": _arg_of_kind(_OP, "sequenceNumber", lambda look, cells: cells["sequencenumber"]),
+        "Fwd thread id": _arg_of_kind(_OP, "fwdThreadId", lambda look, cells: cells["fwdthreadid"]),
         "Input Dims": _both(wanted=True),
         "Input type": _both(wanted=False),
-        "Call stack": _only(_OP, "callchainId", _stack),
-        "correlation_id": _only(_QUEUE, "connectionId", _correlation),
+        "Call stack": _arg_of_kind(_OP, "callchainId", _stack),
+        "correlation_id": _arg_of_kind(_QUEUE, "connectionId", _correlation),
     },
     "CANN_API": _CANN,
     "API": _CANN,
     "TASK": {
-        "Model Id": _plain("modelId"),
+        "Model Id": _arg_of_column("modelId"),
         "Task Type": ArgOf(("taskType", "globalTaskId"), _task_type),
-        "Physic Stream Id": _plain("streamId"),
-        "Task Id": _plain("taskId"),
-        "Subtask Id": _plain("contextId"),
-        "connection_id": _plain("connectionId"),
+        "Physic Stream Id": _arg_of_column("streamId"),
+        "Task Id": _arg_of_column("taskId"),
+        "Subtask Id": _arg_of_column("contextId"),
+        "connection_id": _arg_of_column("connectionId"),
         "size(B)": _copied("size"),
         "bandwidth(GB/s)": _copied("bandwidth"),
         "operation": _copied("operation"),
     },
     "COMMUNICATION_OP": {
-        "connection_id": _plain("connectionId"),
+        "connection_id": _arg_of_column("connectionId"),
         "data_type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
         "alg_type": _text("algType"),
-        "count": _plain("count"),
-        "relay": _plain("relay"),
-        "retry": _plain("retry"),
+        "count": _arg_of_column("count"),
+        "relay": _arg_of_column("relay"),
+        "retry": _arg_of_column("retry"),
     },
     "COMMUNICATION_TASK_INFO": {
         "notify_id": ArgOf(("notifyId",), lambda look, cells: as_text(cells.get("notifyid")) or None),
@@ -245,10 +245,10 @@ ARGS: dict[str, dict[str, ArgOf]] = {
         "task id": _of_task("taskId"),
         "context id": _of_task("contextId"),
         "task type": _text("taskType"),
-        "src rank": _plain("srcRank"),
-        "dst rank": _plain("dstRank"),
+        "src rank": _arg_of_column("srcRank"),
+        "dst rank": _arg_of_column("dstRank"),
         "transport type": _named("transportType", "ENUM_HCCL_TRANSPORT_TYPE"),
-        "size(Byte)": _plain("size"),
+        "size(Byte)": _arg_of_column("size"),
         "data type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
         "link type": _named("linkType", "ENUM_HCCL_LINK_TYPE"),
         "bandwidth(GB/s)": ArgOf(("size", "globalTaskId"), _bandwidth),
@@ -256,9 +256,9 @@ ARGS: dict[str, dict[str, ArgOf]] = {
     },
     "MSTX_EVENTS": {
         "event_type": _named("eventType", "ENUM_MSTX_EVENT_TYPE"),
-        "Category": _plain("category"),
+        "Category": _arg_of_column("category"),
         "domain": ArgOf(("domainId",), lambda look, cells: look.text(cells.get("domainid")) or cells.get("domainid")),
-        "connection_id": _plain("connectionId"),
+        "connection_id": _arg_of_column("connectionId"),
     },
 }
 """The args of the rows of each table, by the names of a text trace."""

@@ -58,7 +58,7 @@ _ARGS = {
 def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
     """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
     events, size = SchedulerEvents(), path.stat().st_size
-    for done, lines in _lines(path):
+    for done, lines in _blocks_of_lines(path):
         _add(events, lines)
         watcher.report(done, size, len(events))
     if not len(events):
@@ -66,7 +66,7 @@ def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
     return scheduling_of(events, str(path), size)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _blocks_of_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The lines, some at a time, with the offset that is reached; of one that is too long only its beginning."""
     rest = b""
     with open_regular(path) as stream:

@@ -92,20 +92,20 @@ def _infos(place: Path, survey: Survey) -> list[dict[str, Any]]:
     return [value for file in files if isinstance(value := read_document(file).value, dict)]
 
 
-def _whole(value: object) -> int | None:
+def _last_whole_number(value: object) -> int | None:
     text = str(value).split()[-1:]
     return int(text[0]) if text and text[0].isascii() and text[0].isdecimal() and len(text[0]) < 19 else None
 
 
 def _raw_clock(info: dict[str, Any]) -> int | None:
-    raw, utc = _whole(info.get("clockMonotonicRaw")), _whole(info.get("collectionTimeBegin"))
+    raw, utc = _last_whole_number(info.get("clockMonotonicRaw")), _last_whole_number(info.get("collectionTimeBegin"))
     return None if raw is None or utc is None or utc > 1 << 53 else utc * 1000 - raw
 
 
 def _mapped(value: dict[str, Any]) -> tuple[Mapped, ...]:
     """The threads of a mapping; of a thread in nested containers the number of the innermost one counts."""
     rows = [
-        (_whole(task), _whole(row.get("Tgid", task)), _whole(row.get("NSpid")))
+        (_last_whole_number(task), _last_whole_number(row.get("Tgid", task)), _last_whole_number(row.get("NSpid")))
         for task, row in value.items()
         if isinstance(row, dict)
     ]

@@ -271,14 +271,14 @@ def _text(value: object) -> str:
         return ""
 
 
-def _whole(value: object) -> int:
+def _whole_or_minus_one(value: object) -> int:
     number = whole_number(value)
     return -1 if number is None else number
 
 
 def place_number(value: object) -> int:
     """The number of a process or thread; one that is given as a name gets a negative number of its own."""
-    number = _whole(value)
+    number = _whole_or_minus_one(value)
     if number != -1 or not isinstance(value, str) or value == "-1":
         return number
     number = -2 - crc32(value.encode())
@@ -335,7 +335,7 @@ def _tolerated_args(raw: msgspec.Raw, skipped: Counter[str]) -> SliceArgs:
             if value is not None:
                 is_text = attribute in ("task_type", "stack")
                 strange |= isinstance(value, (dict, list)) or (not is_text and whole_number(value) is None)
-                setattr(args, attribute, _text(value) if is_text else _whole(value))
+                setattr(args, attribute, _text(value) if is_text else _whole_or_minus_one(value))
         skipped["odd.args"] += strange
         return args
 

@@ -55,7 +55,7 @@ class Operator(Struct, frozen=True):
 def measured_operator(folder: Path) -> Operator | None:
     """The operator whose tables are in ``folder``; None without a time of it."""
     row = next(_rows(folder / BASIC), {})
-    time = _number(row.get(DURATION))
+    time = _number_or_none(row.get(DURATION))
     return None if time is None else Operator(row.get("Op Name", ""), round(time * 1000), row.get("Block Dim", ""))
 
 
@@ -65,7 +65,7 @@ def measured_cores(folder: Path) -> list[Core]:
     cores = []
     for row in _rows(folder / _PIPES):
         for kind in ("aic", "aiv"):
-            time = _number(row.get(f"{kind}_time(us)"))
+            time = _number_or_none(row.get(f"{kind}_time(us)"))
             pipes = tuple(_pipes(row, conflicts.get(_key(row), {}), kind, time)) if time else ()
             if time and pipes:
                 cores.append(Core(".".join(filter(None, _key(row))) or kind, round(time * 1000), pipes))
@@ -74,11 +74,11 @@ def measured_cores(folder: Path) -> list[Core]:
 
 def _pipes(row: dict[str, str], conflicts: dict[str, str], kind: str, time: float) -> Iterator[Pipe]:
     for column, text in row.items():
-        match, share = _RATIO.fullmatch(column), _number(text)
+        match, share = _RATIO.fullmatch(column), _number_or_none(text)
         if match is None or match[1] != kind or share is None:
             continue
-        busy = _number(row.get(f"{kind}_{match[2]}_time(us)"))
-        waits = _number(conflicts.get(f"{kind}_{match[2]}_wait_ratio"))
+        busy = _number_or_none(row.get(f"{kind}_{match[2]}_time(us)"))
+        waits = _number_or_none(conflicts.get(f"{kind}_{match[2]}_wait_ratio"))
         worked = share * time if busy is None else busy
         yield Pipe(match[2], round(worked * 1000), share, None if waits is None else round(waits * time * 1000))
 
@@ -99,7 +99,7 @@ def _rows(file: Path) -> Iterator[dict[str, str]]:
         return
 
 
-def _number(text: str | None) -> float | None:
+def _number_or_none(text: str | None) -> float | None:
     try:
         number = float(text or "")
     except ValueError:

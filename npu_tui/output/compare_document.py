@@ -53,7 +53,7 @@ def compare_document(report: schema.Compared, pair: Pair | None = None) -> Docum
     if report.stream_overlap_us:
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
-    blocks += [_lines(report), _collectives(report), known_table(report.profile_findings), _config(report)]
+    blocks += [_lines_table(report), _collectives(report), known_table(report.profile_findings), _config(report)]
     not_judged = [row.reason for row in report.not_checked]
     sides = report.base.source.path, report.new.source.path
     return comparison_document(verdict, list(_sides(report)), blocks, not_judged, sides)
@@ -237,7 +237,7 @@ def _owners(report: schema.Compared) -> Table:
     return replace(rendered(tables.OWNERS, rows, owner=called), sortable=False)
 
 
-def _lines(report: schema.Compared) -> Table:
+def _lines_table(report: schema.Compared) -> Table:
     return rendered(
         tables.LINES,
         [row for row in report.lines if row.delta_us],

@@ -38,7 +38,7 @@ def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
     if job.roles is not None:
         yield _lanes(job.roles)
     for part in job.parts:
-        yield from map(_passes, part.pipelines.longest)
+        yield from map(_pass_rows, part.pipelines.longest)
         yield from heat_picture(part, metric)
         yield from _collective(part)
 
@@ -58,7 +58,7 @@ def _lanes(roles: Roles) -> Picture:
     return _timed(say("roles.lanes.title"), "roles", named)
 
 
-def _passes(run: PipelineRun) -> Picture:
+def _pass_rows(run: PipelineRun) -> Picture:
     """The longest step of a pipeline by stages: passes and transfers over the bubble."""
     lines = []
     words = [say(f"pipeline.pass.{name}") for name in (*KINDS, "transfer")]

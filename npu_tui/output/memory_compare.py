@@ -112,7 +112,7 @@ def compared_memory_document(found: ComparedMemory) -> Document:
     about = say("compare.memory.about", base=found.base.path, new=found.new.path)
     blocks: list[Block] = [Paragraph(tuple(found.verdict), "verdict")]
     for pair in found.devices:
-        blocks += [_figures(pair), _held(pair, "at_peak", pair.at_peak), _held(pair, "at_end", pair.at_end)]
+        blocks += [_figures(pair), _holders(pair, "at_peak", pair.at_peak), _holders(pair, "at_end", pair.at_end)]
     for side, path, devices in (
         ("base", found.base.path, found.base_only_devices), ("new", found.new.path, found.new_only_devices),
     ):  # fmt: skip
@@ -140,7 +140,7 @@ def _figures(pair: DevicePairRow) -> Table:
     return replace(made_table(f"memory_{pair.new.label}", "figure base# new# difference#", rows, title), sortable=False)
 
 
-def _held(pair: DevicePairRow, moment: str, rows: list[Record]) -> Table:
+def _holders(pair: DevicePairRow, moment: str, rows: list[Record]) -> Table:
     """Who holds what; a file is called by its name alone where no other has that."""
     files = {where for row in rows for where in (row.base_where, row.new_where) if where is not None}
     names = Counter(PurePath(file).name for file in files)

@@ -26,9 +26,9 @@ def memory_document(report: MemoryReport, form: str = "") -> Document:
     for device in report.devices:
         blocks.append(_figures(device))
         blocks += _curve(device, form) if device.curve else []
-        tables = _held(device, "peak", device.stacks_at_peak, device.at_peak)
+        tables = _holders_tables(device, "peak", device.stacks_at_peak, device.at_peak)
         if device.failure is not None and device.failure.event != device.peak_event:
-            tables += _held(device, "failure", device.failure.stacks, device.failure.held)
+            tables += _holders_tables(device, "failure", device.failure.stacks, device.failure.held)
         blocks += [table for table in (*tables, _steps(device)) if table.rows]
     told = [row.reason for row in report.not_checked]
     told += [f"{row.reason}: {count_text(row.count)}" for row in report.health.skipped]
@@ -68,7 +68,7 @@ def _curve(device: DeviceRow, form: str) -> list[Block]:
     return [Heading(title), Code(tuple(lettered(device.curve, device.events)))]
 
 
-def _held(device: DeviceRow, moment: str, stacks: list[HolderRow], held: HeldRows) -> list[Table]:
+def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderRow], held: HeldRows) -> list[Table]:
     """What is allocated at the peak or at the ``failure``: by line, module and size, by stream and pool if several."""
     when = say(f"snapshot.at_{moment}")
 

@@ -11,7 +11,7 @@ from npu_tui import __version__
 from npu_tui.analysis.snapshot import (
     SIZES,
     BlockOwner,
-    Held,
+    HeldMemory,
     failures,
     held_in,
     live_bytes,
@@ -242,12 +242,12 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
     )
 
 
-def _known(value: int) -> int | None:
+def _bytes_or_none(value: int) -> int | None:
     """``value``, None for what stands for unknown bytes and for what is older than any event."""
     return None if value in (UNKNOWN, BEFORE) else value
 
 
-def _device(held: Held) -> DeviceRow:
+def _device(held: HeldMemory) -> DeviceRow:
     device, unused, grown = held.device, held.pieces, held.growth
     blocks, requested, allocated = live_bytes(device)
     peak, peak_bytes = device.peak
@@ -260,22 +260,22 @@ def _device(held: Held) -> DeviceRow:
     return DeviceRow(
         device=None if device.device == HOST else device.device,
         allocator=printable(device.allocator) or None,
-        process=_known(device.process),
+        process=_bytes_or_none(device.process),
         events=len(device.events),
         segments=len(device.segments) if device.has_segments else None,
-        reserved_end_bytes=_known(device.reserved_at_end),
-        allocated_end_bytes=_known(allocated),
+        reserved_end_bytes=_bytes_or_none(device.reserved_at_end),
+        allocated_end_bytes=_bytes_or_none(allocated),
         requested_end_bytes=requested,
         blocks_end=blocks,
         peak_requested_bytes=peak_bytes,
-        peak_event=_known(peak),
-        reserved_at_peak_bytes=None if peak == BEFORE else _known(int(device.reserved[peak])),
-        peak_reserved_bytes=_known(full_bytes),
-        peak_reserved_event=_known(full),
+        peak_event=_bytes_or_none(peak),
+        reserved_at_peak_bytes=None if peak == BEFORE else _bytes_or_none(int(device.reserved[peak])),
+        peak_reserved_bytes=_bytes_or_none(full_bytes),
+        peak_reserved_event=_bytes_or_none(full),
         before_history_bytes=device.before,
         curve=curve_points(device),
         stacks_at_peak=[_holder(owner) for owner in held.at_peak],
-        at_peak=_held(held, peak),
+        at_peak=_holders_after(held, peak),
         failure=_failure(held),
         steps=steps,
         growth_bytes_per_step=None if grown is None else grown.per_step,
@@ -287,7 +287,7 @@ def _device(held: Held) -> DeviceRow:
     )
 
 
-def _held(held: Held, event: int) -> HeldRows:
+def _holders_after(held: HeldMemory, event: int) -> HeldRows:
     """What is allocated after ``event``."""
     snapshot, device, lives = held.snapshot, held.device, held.device.lives
     streams = sums_at(device, event, lives.stream) if device.has_segments else []
@@ -309,7 +309,7 @@ def _held(held: Held, event: int) -> HeldRows:
     )
 
 
-def _failure(held: Held) -> FailureRow | None:
+def _failure(held: HeldMemory) -> FailureRow | None:
     first = next(iter(failures(held.device)), None)
     if first is None:
         return None
@@ -317,7 +317,7 @@ def _failure(held: Held) -> FailureRow | None:
         event=first.event,
         request_bytes=first.request,
         stacks=[_holder(owner) for owner in held.owners(first.event)],
-        held=_held(held, first.event),
+        held=_holders_after(held, first.event),
     )
 
 

@@ -178,7 +178,7 @@ _SOME = 0.005
 """The share from which on a part of a latency stands on a page; all are in JSON."""
 
 
-def _plain(table: DataTable, report: Report) -> Table:
+def _section_table(table: DataTable, report: Report) -> Table:
     """All rows of the section of ``table``."""
     return rendered(table, getattr(report, table.section))
 
@@ -270,7 +270,7 @@ def data_tables(report: Report) -> list[Table]:
         table for table in declared_tables("npu_tui.profile") if table.page and (table.section or table.id in _WRITTEN)
     ]
     shown.sort(key=lambda table: place.get(table.file, len(place)))
-    return [_WRITTEN.get(table.id, _plain)(table, report) for table in shown]
+    return [_WRITTEN.get(table.id, _section_table)(table, report) for table in shown]
 
 
 def _module_cell(row: Record) -> Cell:

@@ -99,7 +99,7 @@ def chosen_fields(report: msgspec.Struct, names: Iterable[str]) -> dict[str, Any
                 raise NoFieldError(name, ".".join([*parts[len(parts) - name.count(".") - 1 : place], *near]))
             inside, inner = known[part], inner.setdefault(part, {})
         inner.clear()
-    chosen: dict[str, Any] = _only(msgspec.to_builtins(report), wanted)
+    chosen: dict[str, Any] = _wanted_fields(msgspec.to_builtins(report), wanted)
     return chosen
 
 
@@ -116,10 +116,10 @@ def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
     return {}
 
 
-def _only(value: Any, wanted: dict[str, Any]) -> Any:
+def _wanted_fields(value: Any, wanted: dict[str, Any]) -> Any:
     """``value`` with the fields of ``wanted`` alone; all of them where it names none."""
     if not wanted or value is None:
         return value
     if isinstance(value, (list, tuple)):
-        return [_only(item, wanted) for item in value]
-    return {name: _only(inner, wanted[name]) for name, inner in value.items() if name in wanted}
+        return [_wanted_fields(item, wanted) for item in value]
+    return {name: _wanted_fields(inner, wanted[name]) for name, inner in value.items() if name in wanted}

@@ -147,7 +147,7 @@ def ask(profile: Profile, texts: Sequence[str]) -> AskedRun:
     """The run of that device with ``texts`` changed; raises what ``whatif`` does."""
     device, replay = replay_of(profile)
     facts = _facts(profile, device)
-    return AskedRun(device, replay, facts, tuple(_asked(profile, facts, replay, text) for text in texts))
+    return AskedRun(device, replay, facts, tuple(_asked_change(profile, facts, replay, text) for text in texts))
 
 
 class Asked(Struct, frozen=True):
@@ -171,7 +171,7 @@ _FIX = re.compile(r"fix\s+(?P<id>\S+)", re.IGNORECASE)
 _OWNER = re.compile(r"owner\s+(?P<name>.+)", re.IGNORECASE)
 
 
-def _asked(profile: Profile, facts: Facts, replay: Replay, text: str) -> Asked:
+def _asked_change(profile: Profile, facts: Facts, replay: Replay, text: str) -> Asked:
     """What ``text`` changes: a question of ``parse_question``, ``fix ID`` (a finding), ``owner NAME`` (of the path)."""
     asked = " ".join(text.split())
     if (owner := _OWNER.fullmatch(asked)) is not None:
@@ -195,14 +195,14 @@ def _matches(change: Change) -> int:
     return spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
 
 
-def _told(profile: Profile, facts: Facts) -> ToldPath:
+def _critical_path_of(profile: Profile, facts: Facts) -> ToldPath:
     """The critical path of the device of ``facts``."""
     return next(told for told in profile.critical_paths if told.device == facts.part.device)
 
 
 def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> Asked:
     """The run without the owners of the critical path that ``name`` means."""
-    told = _told(profile, facts)
+    told = _critical_path_of(profile, facts)
     if told.owners is None:
         raise UnknownChangeError(told.reason or message("path.no_launches"))
     every = told.owners.owners
@@ -295,7 +295,7 @@ def remedies(profile: Profile) -> Remedies:
     rows: dict[int, WhatIfRow] = {}
     for text in _texts(profile, facts, replay):
         try:
-            asked = _asked(profile, facts, replay, text)
+            asked = _asked_change(profile, facts, replay, text)
         except UnknownChangeError:
             continue
         gain = asked.alone(replay) / count
@@ -323,7 +323,7 @@ def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
 
 def _owners(profile: Profile, facts: Facts) -> Iterator[str]:
     """The owners of the critical path whose gain is largest; late ranks have words of their own."""
-    told = _told(profile, facts)
+    told = _critical_path_of(profile, facts)
     owners = () if told.owners is None else told.owners.owners
     gainful = sorted((owner for owner in owners if owner.gain), key=lambda owner: -(owner.gain or 0))
     for owner in [owner for owner in gainful if owner.kind != "late_rank"][:_OWNERS]:

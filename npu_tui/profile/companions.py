@@ -211,7 +211,7 @@ class CompanionTables:
         if not self.has(KERNELS.stem):
             return np.full(len(items), -1, np.int64)
         frame = self.table(KERNELS.stem).frame
-        return rows_of_kernels(self._trace, items, frame["name"].to_list(), _whole(frame, "start"))
+        return rows_of_kernels(self._trace, items, frame["name"].to_list(), _integers(frame, "start"))
 
     @once
     def durations(self) -> dict[int, int]:
@@ -225,13 +225,13 @@ class CompanionTables:
     def collective_slices(self) -> I64:
         """For every row of ``communication`` its slice on a group lane, -1 without one."""
         frame = self.communication.frame
-        return slices_of_collectives(self._trace, self._collectives, frame["name"].to_list(), _whole(frame, "start"))
+        return slices_of_collectives(self._trace, self._collectives, frame["name"].to_list(), _integers(frame, "start"))
 
     @once
     def allocating_slices(self) -> I64:
         """For every row of operator_memory the operation that allocated, or the kernel it was for; -1 without one."""
         frame = self.table(ALLOCATIONS.stem).frame
-        names, time = frame["name"].to_list(), _whole(frame, "allocated_at")
+        names, time = frame["name"].to_list(), _integers(frame, "allocated_at")
         operations = operations_at(self._trace, names, time)
         return np.where(operations >= 0, operations, kernels_allocated_for(self._trace, self._kernels, names, time))
 
@@ -251,8 +251,8 @@ class CompanionTables:
         cache, kernels = self.table(schema.stem).frame, self.table(KERNELS.stem)
         if "task" in kernels.headings:
             row = self.kernel_rows
-            task = np.where(row >= 0, np.append(_whole(kernels.frame, "task"), -1)[row], -1)
-            stream = np.where(row >= 0, np.append(_whole(kernels.frame, "stream"), -1)[row], -1)
+            task = np.where(row >= 0, np.append(_integers(kernels.frame, "task"), -1)[row], -1)
+            stream = np.where(row >= 0, np.append(_integers(kernels.frame, "stream"), -1)[row], -1)
         else:
             task, stream = task_ids(self._trace, self._kernels), self._trace.slices.stream[self._kernels]
         order = np.argsort(self._trace.slices.start[self._kernels], kind="stable")
@@ -260,7 +260,7 @@ class CompanionTables:
         rows = np.full(len(self._kernels), -1, np.int64)
         rows[order] = rows_of_tasks(
             (stream[order], task[order], names),
-            (_whole(cache, "stream"), _whole(cache, "task"), cache["name"].to_list()),
+            (_integers(cache, "stream"), _integers(cache, "task"), cache["name"].to_list()),
         )
         return rows
 
@@ -366,7 +366,7 @@ class CompanionTables:
         """Start and end (ns), device, and whether it is a collective of each row of kernel_details; (n,) each."""
         rows = self.table(KERNELS.stem).frame.select("start", "duration", "device", "core", "name")
         rows = rows.drop_nulls(["start", "duration"])
-        start, length, device = (_whole(rows, column) for column in ("start", "duration", "device"))
+        start, length, device = (_integers(rows, column) for column in ("start", "duration", "device"))
         named = zip(rows["core"].to_list(), rows["name"].to_list(), strict=True)
         exchanging = np.array([core in COLLECTIVE_CORES or exchanges(name or "") for core, name in named], np.bool_)
         return start - self.start_ns, start - self.start_ns + length, device, exchanging
@@ -430,7 +430,7 @@ def absent(schema: Schema) -> Reading:
     return Reading(f"{schema.stem}.csv", "missing", empty_frame(schema))
 
 
-def _whole(frame: pl.DataFrame, column: str) -> I64:
+def _integers(frame: pl.DataFrame, column: str) -> I64:
     """A column of whole numbers, absent ones as the lowest int64."""
     return frame[column].fill_null(np.iinfo(np.int64).min).to_numpy().astype(np.int64)
 

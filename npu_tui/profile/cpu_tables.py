@@ -21,7 +21,7 @@ _OWN = {
 }
 
 
-def _known(profile: Profile) -> tuple[CpuTime, Array] | None:
+def _cpu_and_launches(profile: Profile) -> tuple[CpuTime, Array] | None:
     """Who had the CPU, and the launches that the part is about; None where that is not known."""
     known = profile.cpu
     links = [facts.launches.link for facts in profile.facts if facts.launches is not None]
@@ -30,7 +30,7 @@ def _known(profile: Profile) -> tuple[CpuTime, Array] | None:
 
 def cpu_time(profile: Profile) -> TableSheet:
     """The lost time by state of the threads that launch and by who had their CPU, most time first."""
-    found = _known(profile)
+    found = _cpu_and_launches(profile)
     if found is None:
         return TableSheet(0, {})
     known, links = found
@@ -82,7 +82,7 @@ CPU_TIME = table(
 
 def cpu_waits(profile: Profile) -> TableSheet:
     """Every launch that a device waited for, with what the threads that made it did meanwhile."""
-    found = _known(profile)
+    found = _cpu_and_launches(profile)
     if found is None:
         return TableSheet(0, {})
     known, links = found

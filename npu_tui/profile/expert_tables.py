@@ -25,10 +25,10 @@ from npu_tui.strings import say
 def expert_layers_of(profile: Profile) -> list[ExpertPass]:
     """Every MoE layer of every pass of the whole trace by start, computed once; raises as ``Profile.collectives``."""
     whole = profile.whole
-    return whole.known.value(expert_layers_of, lambda: _passes(whole))
+    return whole.known.value(expert_layers_of, lambda: _expert_passes(whole))
 
 
-def _passes(profile: Profile) -> list[ExpertPass]:
+def _expert_passes(profile: Profile) -> list[ExpertPass]:
     kernels = profile.all_kernels
     if not has_experts(kernels):
         return []

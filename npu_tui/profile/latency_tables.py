@@ -95,8 +95,8 @@ def latencies(judged: JudgedService, profile: Profile) -> TableSheet:
         "prompt": numbers(lat.prompt[kept], UNKNOWN),
         "turns": numbers(lat.turns[kept]),
         "complete": numbers(lat.complete[kept]),
-        "ttft_most": _most(lat.ttft_parts[kept], TTFT, lat.ttft[kept] != UNKNOWN),
-        "tpot_most": _most(lat.tpot_parts[kept], TPOT, several),
+        "ttft_most": _largest_part(lat.ttft_parts[kept], TTFT, lat.ttft[kept] != UNKNOWN),
+        "tpot_most": _largest_part(lat.tpot_parts[kept], TPOT, several),
     }
     for names, parts, known in ((_TTFT, lat.ttft_parts, lat.ttft), (_TPOT, lat.tpot_parts, lat.tpot)):
         for place, name in enumerate(names):
@@ -104,7 +104,7 @@ def latencies(judged: JudgedService, profile: Profile) -> TableSheet:
     return TableSheet(len(kept), data)
 
 
-def _most(parts: Array, names: type[IntEnum], known: Array) -> Data:
+def _largest_part(parts: Array, names: type[IntEnum], known: Array) -> Data:
     """The largest part of each row."""
     return coded([*names.__members__], np.where(known, parts.argmax(axis=1), -1))
 

@@ -101,10 +101,10 @@ class _AllLaunches:
 
     def later(self, values: Array, name: str) -> Numbers:
         """``values`` of the slices that the property ``name`` gives, null without one."""
-        return Numbers(lambda first, last: _taken(values, getattr(self, name)[first:last]), UNKNOWN)
+        return Numbers(lambda first, last: _values_of_items(values, getattr(self, name)[first:last]), UNKNOWN)
 
 
-def _taken(values: Array, items: Array) -> Array:
+def _values_of_items(values: Array, items: Array) -> Array:
     return np.where(items >= 0, values[items], UNKNOWN) if len(values) else np.full(len(items), UNKNOWN)
 
 

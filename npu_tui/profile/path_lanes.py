@@ -80,11 +80,11 @@ def path_charts(trace: Trace, shown: Sequence[ShownPath]) -> list[Chart]:
         if layer is None or path.lane is None:
             continue
         name = say("lane.path_of", device=path.told.device) if len(lanes) > 1 else say("lane.path")
-        charts.append(Chart("path", layer.index, name, partial(_nothing, trace), path=path.lane))
+        charts.append(Chart("path", layer.index, name, partial(_step_function_without_steps, trace), path=path.lane))
     return charts
 
 
-def _nothing(trace: Trace) -> StepFunction:
+def _step_function_without_steps(trace: Trace) -> StepFunction:
     none = np.zeros(0, np.int64)
     return StepFunction(none, none, trace.end)
 

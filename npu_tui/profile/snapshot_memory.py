@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import BEFORE, NEVER, Allocations, Amount, MemoryUse, memory_curve
-from npu_tui.analysis.snapshot import Held, nameless, owner_of, placed
+from npu_tui.analysis.snapshot import HeldMemory, nameless, owner_of, placed
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import RANK_IN_NAME, Source
 from npu_tui.load.formats.memory import is_snapshot
@@ -65,7 +65,7 @@ def memory_of_device(
     )
 
 
-class SnapshotBeside(Held, eq=False):
+class SnapshotBeside(HeldMemory, eq=False):
     """A ``device`` of the ``snapshot`` of the profile of ``trace``; ``left`` are other snapshots in its folder."""
 
     trace: Trace

@@ -458,11 +458,11 @@ class TableSheet(Struct, frozen=True):
         def moved(ask: Callable[[int], Any] | None) -> Callable[[int], Any] | None:
             return None if ask is None else lambda row: ask(rows[row])
 
-        data = {name: _taken(column, self.rows, index) for name, column in self.data.items()}
+        data = {name: _rows_of_column(column, self.rows, index) for name, column in self.data.items()}
         return TableSheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code))
 
 
-def _taken(column: Data, rows: int, index: I64) -> Data:
+def _rows_of_column(column: Data, rows: int, index: I64) -> Data:
     if isinstance(column, NestedRows):
         return NestedRows(lambda: list(map(column.rows().__getitem__, index.tolist())))
     values = column.part(0, rows)[index]

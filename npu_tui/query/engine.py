@@ -146,7 +146,7 @@ class _Lender:
                 known[missing[1]] = frame.with_columns(pl.col(pl.Enum).cast(pl.String)) if as_texts else frame
 
 
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+def _without_codes(frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` with texts in place of codes, which a file of Arrow reads back in quadratic time."""
     import polars as pl
 
@@ -175,7 +175,7 @@ def serve(number: int) -> None:
             except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError, pl.exceptions.ComputeError):
                 # LIKE, upper() and their like want texts, which cost more than the codes that are enough for all else.
                 answer = tables.answer(sql, limit, as_texts=True)
-            line.send("answer", frame=_plain(answer))
+            line.send("answer", frame=_without_codes(answer))
         except MemoryError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # polars raises whatever its parts do

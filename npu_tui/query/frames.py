@@ -113,7 +113,7 @@ def kinds_of(table: Table, sheets: Sequence[TableSheet]) -> dict[str, Kind]:
 
 def filled(sheets: Sequence[TableSheet], kinds: dict[str, Kind]) -> list[TableSheet]:
     """``sheets`` with the columns ``kinds``, nulls for what only others have."""
-    return [TableSheet(sheet.rows, {name: sheet.data.get(name) or _nothing(kind) for name, kind in kinds.items()})
+    return [TableSheet(sheet.rows, {name: sheet.data.get(name) or _empty_column(kind) for name, kind in kinds.items()})
             for sheet in sheets]  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def _ranked(sheet: TableSheet, profile: Profile) -> TableSheet:
     return replace(sheet, data={"rank": constant(profile.trace.rank), **sheet.data})
 
 
-def _nothing(kind: Kind) -> CodedLabels | Numbers:
+def _empty_column(kind: Kind) -> CodedLabels | Numbers:
     if kind == "label":
         return CodedLabels(lambda: (), partial(_full, np.int64, -1))
     if kind in ("real", "flag"):
@@ -130,7 +130,7 @@ def _nothing(kind: Kind) -> CodedLabels | Numbers:
     return Numbers(partial(_full, np.int64, -1), -1)
 
 
-def _only(text: str) -> Sequence[str]:
+def _one_text(text: str) -> Sequence[str]:
     return [text]
 
 
@@ -329,7 +329,7 @@ class ProfileTables:
         sheets = [_ranked(table.make(profile), profile) for profile in self.profiles]
         if not self._roles:
             return sheets
-        roles = [CodedLabels(partial(_only, role), partial(_full, np.int64, 0)) for role in self._roles]
+        roles = [CodedLabels(partial(_one_text, role), partial(_full, np.int64, 0)) for role in self._roles]
         return [replace(sheet, data=sheet.data | {"role": role}) for sheet, role in zip(sheets, roles, strict=True)]
 
     @once

@@ -123,7 +123,7 @@ def begin() -> None:
         _idle.append(Process())
 
 
-def asked(
+def answer_in_process(
     tables: ProfileTables, sql: str, limit: int | None, seconds: float, stopped: Event
 ) -> pl.DataFrame | tuple[str, list[str]]:
     """``Process.answer`` of the one that is idle, or a new one."""

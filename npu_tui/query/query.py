@@ -15,7 +15,7 @@ from npu_tui.output.envelope import Root
 from npu_tui.profile.table import NAMES, Kind
 from npu_tui.query.bounds import NO_TABLE, QueryError, refused, seconds_of
 from npu_tui.query.frames import TABLES, ProfileTables
-from npu_tui.query.process import NEVER, asked
+from npu_tui.query.process import NEVER, answer_in_process
 from npu_tui.strings import say
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, cell_count, padded, printable, wrapped
@@ -117,13 +117,13 @@ def query(
     word = sql[_IN_FRONT.match(sql).end() :].split(None, 1)  # type: ignore[union-attr]
     if not word or word[0].lower().rstrip("(;") not in _STATEMENTS:
         raise QueryError(message("query.no_select", word=brief(word[0], 40) if word else ""))
-    answer = asked(tables, sql, limit, seconds or seconds_of(sql), stopped)
+    answer = answer_in_process(tables, sql, limit, seconds or seconds_of(sql), stopped)
     if isinstance(answer, tuple):
-        raise QueryError(_told(*answer, tables))
+        raise QueryError(_polars_error(*answer, tables))
     return answer
 
 
-def _told(text: str, known: Iterable[str], tables: ProfileTables) -> Message:
+def _polars_error(text: str, known: Iterable[str], tables: ProfileTables) -> Message:
     """What polars says in one line, names with the nearest ones there are."""
     if match := NO_TABLE.search(text):
         return no_table(match[1], tables).message

@@ -318,7 +318,7 @@ def _members(matched: SequenceMatches) -> tuple[I64, I64]:
     return np.arange(len(number)) + (matched.last - np.cumsum(count))[number], number
 
 
-def _lines(facts: Facts, savings: dict[str, Saving]) -> tuple[CodeLine, ...]:
+def _calling_lines(facts: Facts, savings: dict[str, Saving]) -> tuple[CodeLine, ...]:
     """The first lines of code from which runs are called."""
     first = np.array([begin for saving in savings.values() for begin, *_ in saving.places], np.int64)
     operation = operation_of(facts.trace, first)  # of a kernel; an operation is called itself
@@ -343,7 +343,7 @@ _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if not savings:
         return None
-    lines = _lines(facts, savings)
+    lines = _calling_lines(facts, savings)
     rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
     timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
     exact = [saving for _, saving in rows if saving.exact]

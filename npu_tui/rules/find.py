@@ -104,7 +104,7 @@ def _of_device(facts: Facts, threads: int) -> _Judged:
 def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[tuple[str, Message]]]:
     """The drafts of a device, and the rules that could not be applied to it with the reason."""
 
-    def asked(rule: Rule) -> tuple[Draft, ...] | Skipped:
+    def drafts_of(rule: Rule) -> tuple[Draft, ...] | Skipped:
         if is_kineto(facts.trace) and rule.gpu is None:
             return Skipped(message("finding.needs.npu"))
         missing = next((needed for needed in rule.inputs if not facts.has(needed)), None)
@@ -125,10 +125,10 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
         with ThreadPoolExecutor(threads + 1) as pool:
             pool.submit(lambda: facts.replay)
             order = sorted(RULES, key=lambda rule: rule.replayed)
-            given = {rule.id: answer for rule, answer in zip(order, pool.map(asked, order), strict=True)}
+            given = {rule.id: answer for rule, answer in zip(order, pool.map(drafts_of, order), strict=True)}
         answers = [given[rule.id] for rule in RULES]
     else:
-        answers = [asked(rule) for rule in RULES]
+        answers = [drafts_of(rule) for rule in RULES]
     candidates: list[FiredRule] = []
     skipped: list[tuple[str, Message]] = []
     for rule, answer in zip(RULES, answers, strict=True):

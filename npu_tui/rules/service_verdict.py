@@ -160,12 +160,12 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     rule, cause, part_of = weighed
     found, lat = facts.found, facts.found.latencies
     evidence: list[Evidence] = []
-    for rid in _most(cause.cost):
+    for rid in _largest_first(cause.cost):
         begin = int(lat.start[rid] if lat.start[rid] != UNKNOWN else found.steps.opened[lat.first[rid]])
         end = int(found.steps.end[lat.last[rid]]) if lat.last[rid] >= 0 else begin + max(int(lat.ttft[rid]), 0)
         note = message("finding.service.place", time=int(cause.cost[rid]))
         evidence.append(Evidence(begin - origin, end - origin, None, brief(found.service.rids[rid]), note))
-    for step in _most(cause.blame):
+    for step in _largest_first(cause.blame):
         begin, end = int(found.steps.opened[step]), int(found.steps.end[step])
         batch = message("service.batch", count=int(found.steps.size[step]))
         lasting = message("service.lasting", time=end - begin)
@@ -185,7 +185,7 @@ def _finding(facts: ServiceFacts, weighed: _Weighed, origin: int) -> Finding:
     )  # fmt: skip
 
 
-def _most(values: I64) -> list[int]:
+def _largest_first(values: I64) -> list[int]:
     """Where the largest ``values`` are."""
     order = np.argsort(-values, kind="stable")[:_SHOWN]
     return [place for place in order.tolist() if values[place] > 0]
@@ -215,7 +215,7 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unk
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
     if not led and not unknown:
-        told.append(_nothing(facts))
+        told.append(_verdict_without_cause(facts))
     told += hints
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
@@ -239,7 +239,7 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unk
     return told
 
 
-def _nothing(facts: ServiceFacts) -> Message:
+def _verdict_without_cause(facts: ServiceFacts) -> Message:
     """That nothing is to be mended, with the largest part that is no computing where it is a notable one."""
     parts = [
         (shares, metric.name, name)

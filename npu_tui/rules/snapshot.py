@@ -13,7 +13,7 @@ from npu_tui.analysis.allocator_replay import AllocatorSettings, best_split, rec
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
-from npu_tui.analysis.snapshot import BlockOwner, Held, failures, held_in, owner_of, placed
+from npu_tui.analysis.snapshot import BlockOwner, HeldMemory, failures, held_in, owner_of, placed
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict
@@ -39,10 +39,10 @@ _GAIN = 0.05
 class SnapshotRule(Kind, frozen=True, kw_only=True):
     """A rule about the memory of one device."""
 
-    check: Callable[[Held], Iterator[Finding]]
+    check: Callable[[HeldMemory], Iterator[Finding]]
 
 
-def findings_of(devices: Sequence[Held]) -> list[tuple[Held, Finding]]:
+def findings_of(devices: Sequence[HeldMemory]) -> list[tuple[HeldMemory, Finding]]:
     """What is to be said of ``devices``, the gravest first."""
     found = []
     for held in devices:
@@ -71,7 +71,7 @@ def judged(trace: Trace, limits: Thresholds) -> SubjectVerdict:
     return SubjectVerdict(Findings(findings, (), tuple(finding.title for finding in findings[:3]), findings[:3]))
 
 
-def _places(trace: Trace, held: Held, finding: Finding) -> tuple[Evidence, ...]:
+def _places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[Evidence, ...]:
     """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events."""
     if finding.owner is None:
         return tuple(
@@ -103,7 +103,7 @@ def line_text(code: CodeLine | None) -> Message:
     )
 
 
-def _told(
+def _finding(
     id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], device: DeviceMemory,
     *events: int, owner: BlockOwner | None = None, advice: tuple[Message, ...] = (),
 ) -> Finding:  # fmt: skip
@@ -121,7 +121,7 @@ def _told(
     )  # fmt: skip
 
 
-def _failed(held: Held) -> Iterator[Finding]:
+def _failed(held: HeldMemory) -> Iterator[Finding]:
     device = held.device
     failed = failures(device)
     if not failed:
@@ -144,7 +144,7 @@ def _failed(held: Held) -> Iterator[Finding]:
         "left": message(f"finding.snapshot.oom_{'left' if known else 'unknown'}", free=first.device_free),
     }  # fmt: skip
     advice = advise("expandable") if why == "pieces" and not device.is_expandable else _SMALLER
-    finding = _told(
+    finding = _finding(
         "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
     )
     if advice is not _SMALLER and recorded(device) is not None:
@@ -156,7 +156,7 @@ def _failed(held: Held) -> Iterator[Finding]:
     yield finding
 
 
-def _leaks(held: Held) -> Iterator[Finding]:
+def _leaks(held: HeldMemory) -> Iterator[Finding]:
     device, grown = held.device, held.growth
     for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
         size, steps = int(more.sum()), len(more)
@@ -166,10 +166,10 @@ def _leaks(held: Held) -> Iterator[Finding]:
                 "sum": owner.size,
             }  # fmt: skip
             starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
-            yield _told("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, device, *starts, owner=owner)
+            yield _finding("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, device, *starts, owner=owner)
 
 
-def _pieces(held: Held) -> Iterator[Finding]:
+def _pieces(held: HeldMemory) -> Iterator[Finding]:
     """More was reserved than another setting takes; where none can be replayed, enough of it was unused."""
     device = held.device
     event = _last_growth(device)
@@ -206,7 +206,7 @@ def _pieces(held: Held) -> Iterator[Finding]:
         "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
         "peak": peak, "saved": saved,
     }  # fmt: skip
-    finding = _told(
+    finding = _finding(
         "SNAPSHOT.PIECES", "medium" if is_wasted or saved >= HALF * peak else "info",
         "pieces_saved" if saved else "pieces", f"pieces_{why}", words, device, event,
         advice=_SMALLER if device.is_expandable else advise("expandable"),
@@ -235,7 +235,7 @@ def _last_growth(device: DeviceMemory) -> int | None:
     return int(at[device.reserved[at].argmax()]) if len(at) else None
 
 
-def _returned(held: Held) -> Iterator[Finding]:
+def _returned(held: HeldMemory) -> Iterator[Finding]:
     """Segments are given back to the device and taken again; by one call of ``empty_cache``, where stacks tell it."""
     device, events = held.device, held.device.events
     back = np.flatnonzero(events.action == Action.segment_free)
@@ -248,13 +248,15 @@ def _returned(held: Held) -> Iterator[Finding]:
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
-        finding = _told(
+        finding = _finding(
             "SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, device, *back[:_LISTED].tolist()
         )
     else:
         calls = back[np.diff(back, prepend=-2) > 1]
         words |= {"place": line_text(lines.pop()), "calls": len(calls)}
-        finding = _told("SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist())
+        finding = _finding(
+            "SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist()
+        )
     was = recorded(device)
     if was is not None:
         kept = replay(device, AllocatorSettings(expandable=device.is_expandable, released=False))
@@ -262,15 +264,15 @@ def _returned(held: Held) -> Iterator[Finding]:
     yield finding
 
 
-def _cached(held: Held) -> Iterator[Finding]:
+def _cached(held: HeldMemory) -> Iterator[Finding]:
     device, unused = held.device, held.pieces.free_segments
     reserved = int(device.segments.size.sum())
     if unused >= max(_PIECES * reserved, _WORTH):
         words = {"size": unused, "reserved": reserved}
-        yield _told("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
+        yield _finding("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
 
 
-def _peak(held: Held) -> Iterator[Finding]:
+def _peak(held: HeldMemory) -> Iterator[Finding]:
     device, owners = held.device, held.at_peak
     event, size = device.peak
     if not owners or (event < 0 and len(device.events)):
@@ -282,7 +284,7 @@ def _peak(held: Held) -> Iterator[Finding]:
         "share": first.size / max(size, 1), "blocks": len(first.members), "released": released,
     }  # fmt: skip
     if event < 0:  # the state at one moment, without what led to it
-        yield _told("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
+        yield _finding("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
         return
     others = [one for one in owners[1:NAMED] if one.size >= NEARLY_ALL * first.size]
     words["others"] = [
@@ -291,7 +293,7 @@ def _peak(held: Held) -> Iterator[Finding]:
     title = "peak_alike" if others else "peak" if len(owners) > 1 or first.code is not None else "peak_nobody"
     advice = advise("compare_dumps") if device.allocator.startswith(OUTSIDE) else ()
     detail = "peak_released" if released else "peak_kept"
-    yield _told("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
+    yield _finding("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
 
 
 SNAPSHOT_RULES = (

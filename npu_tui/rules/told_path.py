@@ -108,7 +108,7 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
     if typed.isdecimal():
         number = decimal_number(typed) or 0
         return list(owners[number - 1 : number]) if number else []
-    wanted = _plain(typed)
+    wanted = _bare_question(typed)
     names: list[tuple[Owner, set[str]]] = []
     for owner in owners:
         known = set()
@@ -117,8 +117,8 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
             with speaking(language), labelling(str):
                 name, text = words(owner_name(trace, owner)), words(owner_text(trace, owner))
             for called in {name, short_call(owner.name)} - {""}:  # a wait is known by its call, too
-                known |= {_plain(called), _plain(f"{called} {place}")}
-            known |= {_plain(text), _plain(place)} - {""}
+                known |= {_bare_question(called), _bare_question(f"{called} {place}")}
+            known |= {_bare_question(text), _bare_question(place)} - {""}
         names.append((owner, known))
     exact = [owner for owner, known in names if wanted in known]
     if exact or len(wanted) < _SHORTEST:
@@ -130,7 +130,7 @@ _SHORTEST = 3
 """A shorter text is a part of too many others."""
 
 
-def _plain(text: str) -> str:
+def _bare_question(text: str) -> str:
     """``text`` without case and without the ``at`` before a line."""
     return " ".join(word for word in text.casefold().split() if word != "at")
 

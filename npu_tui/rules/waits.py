@@ -72,7 +72,7 @@ def sync_host(facts: Facts) -> Draft | None:
     limits, told = facts.limits, path_owners(facts)
     share_held, held = held_launches(facts)
     if share_held > NEARLY_ALL:
-        return _held(facts, share_held, held)
+        return _launch_blocking(facts, share_held, held)
     sites = () if told is None else told.waits
     waits, calls = np.concatenate([np.zeros(0, np.int64), *(site.items for site in sites)]), sync_calls(facts)
     # Where calls are recorded an ``aten::item`` without one reads a value that is on the host already.
@@ -94,7 +94,7 @@ def sync_host(facts: Facts) -> Draft | None:
     share = facts.share(lost)
     if not blocking and share < limits[SYNC_SHARE]:
         return None
-    asked = _asked(facts, waits)
+    asked = _waiting_operations(facts, waits)
     long = asked[facts.length(asked) >= limits[SYNC_LONG_US] * 1000]
     longest = int(asked[np.argmax(facts.length(asked))])
     parts = [
@@ -137,7 +137,7 @@ def sync_host(facts: Facts) -> Draft | None:
     )
 
 
-def _asked(facts: Facts, waits: I64) -> I64:
+def _waiting_operations(facts: Facts, waits: I64) -> I64:
     """What a program calls to wait: the operations that ``waits`` lie in, and those of them that lie in none."""
     operations = sync_operations(facts)
     return np.union1d(operations, waits[~inside(facts.span_of(operations), facts.trace.slices.start[waits])])
@@ -174,7 +174,7 @@ def _copies(facts: Facts, waits: I64) -> bool:
     return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
 
 
-def _held(facts: Facts, share: float, change: Change) -> Draft:
+def _launch_blocking(facts: Facts, share: float, change: Change) -> Draft:
     """Launches that return only when their kernels end, whether or not calls of the runtime that wait are recorded.
 
     A host that does not wait runs ahead, so no launch is late: but the run loses no more than the host waits for.

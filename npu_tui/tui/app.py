@@ -317,7 +317,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     on_picker_screen_leave = on_panel_screen_leave
 
-    def on_panel_screen_look(self, event: PanelScreen.Look) -> None:
+    def on_panel_screen_recoloured(self, event: PanelScreen.Recoloured) -> None:
         """Draw all screens in other colours."""
         self.terminal = replace(self.terminal, palette=palette_named(event.theme))
         self._repaint = Repaint(self.terminal)
@@ -334,11 +334,11 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     # --- the job recorded again
 
-    def on_panel_screen_record(self, event: PanelScreen.Record) -> None:
+    def on_panel_screen_record_here(self, event: PanelScreen.RecordHere) -> None:
         """Record while the user goes on exploring."""
         self._tell(self.recordings.begin(event.folder))
 
-    def on_panel_screen_compare(self, event: PanelScreen.Compare) -> None:
+    def on_panel_screen_compare_with(self, event: PanelScreen.CompareWith) -> None:
         """Hold what is on screen, as the new one, against what lies at the path."""
         shown = self._job.path if self._job is not None and self.screen is self._job else self._shown
         base = Path(event.path)
@@ -398,7 +398,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self._load([opening_of(path, self._cached) for path in event.paths], None)
 
-    def on_picker_screen_analyse(self, event: PickerScreen.Analyse) -> None:
+    def on_picker_screen_analyse_raw(self, event: PickerScreen.AnalyseRaw) -> None:
         """Analyse raw profiles while the user goes on."""
         self._tell(self.recordings.analyse(event.raws, event.job))
 

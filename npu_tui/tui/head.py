@@ -42,12 +42,12 @@ _NARROWEST = 4
 """Cells that words are broken to at least; narrower ones are cut."""
 
 
-class Line(Static):
+class HeadRow(Static):
     """Lines of text above a drawing, which do not wrap; without any it takes no room."""
 
     DEFAULT_CSS = """
-    Line { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    Line.-hidden { display: none; }
+    HeadRow { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    HeadRow.-hidden { display: none; }
     """
 
     def __init__(self) -> None:
@@ -108,11 +108,11 @@ class HeadLines:
     """
 
     def __init__(self) -> None:
-        self.headline, self.verdict, self.facts = Line(), Line(), Line()
+        self.headline, self.verdict, self.facts = HeadRow(), HeadRow(), HeadRow()
         self.examined = 0
 
     @property
-    def lines(self) -> tuple[Line, Line, Line]:
+    def lines(self) -> tuple[HeadRow, HeadRow, HeadRow]:
         """All three from top to bottom."""
         return self.headline, self.verdict, self.facts
 

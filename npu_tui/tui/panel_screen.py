@@ -62,21 +62,21 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     class Back(Message):
         """The screen that this one was opened from is wanted again."""
 
-    class Record(Message):
+    class RecordHere(Message):
         """The job that watches ``folder`` is to be recorded, that of the last time where it is empty."""
 
         def __init__(self, folder: str) -> None:
             self.folder = folder
             super().__init__()
 
-    class Compare(Message):
+    class CompareWith(Message):
         """What is on screen is to be held against what lies at ``path``."""
 
         def __init__(self, path: str) -> None:
             self.path = path
             super().__init__()
 
-    class Look(Message):
+    class Recoloured(Message):
         """Everything is to be drawn in the colours of ``theme``."""
 
         def __init__(self, theme: str) -> None:
@@ -178,7 +178,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
     def look_as(self, theme: str) -> None:
         """Draw in the colours of ``theme``."""
-        self.post_message(self.Look(theme))
+        self.post_message(self.Recoloured(theme))
 
     def speak_in(self, language: str) -> None:
         """Say everything in ``language`` from now on."""
@@ -210,7 +210,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
     def record(self, folder: str = "") -> None:
         """Record the job that watches ``folder``, that of the last time where it is empty."""
-        self.post_message(self.Record(folder))
+        self.post_message(self.RecordHere(folder))
 
     def stop_work(self) -> None:
         """Stop the recording, or the analysis, that is under way."""
@@ -246,7 +246,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
     def compare_with(self, path: str) -> None:
         """Hold what is on screen against what lies at ``path``."""
-        self.post_message(self.Compare(path))
+        self.post_message(self.CompareWith(path))
 
     def order_needs(self, word: str) -> str:
         """What ``word`` needs behind it."""

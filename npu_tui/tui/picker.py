@@ -234,7 +234,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.paths, self.job = paths, job
             super().__init__()
 
-    class Analyse(Message):
+    class AnalyseRaw(Message):
         """``raws`` are to be analysed, then opened one below the other; of a ``job`` the first one."""
 
         def __init__(self, raws: list[RawProfile], job: bool) -> None:
@@ -492,7 +492,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.tell(offer)
         elif raws:
             self.tell("")
-            self.post_message(self.Analyse(raws, bool(ranks)))
+            self.post_message(self.AnalyseRaw(raws, bool(ranks)))
         elif marked:
             self.post_message(self.Chosen(marked, False))
         elif row is not None:

@@ -31,7 +31,7 @@ from npu_tui.view.scene import BASE, NEW, ComparedPair, Face, Selected
 _LONGEST_NAME = 40
 
 
-class Ranks:
+class JobRanks:
     """``session``, which ``explorer`` shows, as a part of its job.
 
     ``want`` shows the timelines of ranks, with what a late one did in a collective selected.

@@ -34,7 +34,7 @@ from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
-from npu_tui.tui.ranks import ComparedHead, ComparedRanks, Ranks, apart_words
+from npu_tui.tui.ranks import ComparedHead, ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.refusals import why_not
 from npu_tui.tui.selected import selection_line
 from npu_tui.tui.session import Session, collect_at_rest
@@ -117,7 +117,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.path = PathWalk(session, explorer, self.contents)
         self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
         self.sides = ComparedRanks(session, explorer)
-        self.ranks = Ranks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
+        self.ranks = JobRanks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
         answer = partial(self.call_later, self._show_supposed)
         # Whatever row of a film the cursor is in, the recorded run is replayed.
         replayed = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)

@@ -199,7 +199,7 @@ def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
     places = Places()
     if grid.height < 3 or grid.width < 8:
         return places
-    left = _left(picture, grid.width)
+    left = _label_columns(picture, grid.width)
     room = grid.width - left - _GAP
     shown = _figures_shown(picture, room)
     widths = [_figure_width(picture, k) for k in range(shown)]
@@ -232,7 +232,7 @@ def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
     return places
 
 
-def _left(picture: HeatPicture, width: int) -> int:
+def _label_columns(picture: HeatPicture, width: int) -> int:
     """Columns before the cells."""
     if not picture.named:
         return 0

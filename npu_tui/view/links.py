@@ -91,7 +91,7 @@ def links_of_slice(trace: Trace, item: int) -> I64:
 
 def selection_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
     """The lines of the links of the selected slice: red if starved, else bright."""
-    lines = _lines(trace, number, marks, link, area)
+    lines = _link_lines(trace, number, marks, link, area)
     calm = ~marks.starved[link] & (marks.shape[link] != LinkShape.NEAR_VERTICAL)
     lines.ink[calm] = Ink.LINK_SELECTED
     lines.order += _ON_TOP
@@ -104,7 +104,7 @@ def path_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: L
     target = trace.links.target_time[link]
     low, high = np.searchsorted(target, (area.viewport.start, area.viewport.end)).tolist()
     _, first_in_column = np.unique(area.viewport.columns(target[low:high]), return_index=True)
-    lines = _lines(trace, number, marks, link[low:high][first_in_column[:_MOST_TELLING]], area)
+    lines = _link_lines(trace, number, marks, link[low:high][first_in_column[:_MOST_TELLING]], area)
     lines.ink[lines.ink != Ink.ALERT] = Ink.LINK_SELECTED
     lines.order += _ON_PATH
     lines.ends[:] = True
@@ -115,7 +115,7 @@ def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, 
     """The lines of the links in view: starved and near-vertical ones first, then a thinned sample of the others."""
     link = index.link[_telling(index, area.viewport)]
     rest = np.setdiff1d(index.link[_sample(index, area.viewport)], link)
-    lines = _lines(trace, number, marks, np.concatenate([link, rest]), area)
+    lines = _link_lines(trace, number, marks, np.concatenate([link, rest]), area)
     # One sampled line per group of columns and target row keeps the slopes readable.
     group = area.viewport.columns(trace.links.target_time[rest]) // _GROUP
     _, first_in_group = np.unique(group * 100_000 + lines.y1[len(link) :], return_index=True)
@@ -151,7 +151,7 @@ def _sample(index: LinkIndex, viewport: Viewport) -> I64:
     return positions[inside]
 
 
-def _lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
+def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
     links, view = trace.links, area.viewport
     ends = []
     for time, item, lane in (
