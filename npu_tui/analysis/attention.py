@@ -13,7 +13,7 @@ _FLASH = re.compile(r"FlashAttentionScore(?P<grad>Grad)?(?:V\d)?")
 _COMPRESSED = [2048, 2048]
 _LANES = 8
 """The last side of the statistics of softmax, [B, N, Sq, 8]."""
-_BACKWARD = 2.5
+_BACKWARD = 2.5  # five products where forward has two
 
 
 def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float:

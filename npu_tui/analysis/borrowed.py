@@ -36,7 +36,7 @@ ACCEPTED = 0.8
 0.5, with the other mode 0.57 and 0.67."""
 _TRIED = 4
 """Sequences of the other side that are aligned with one of this side: those with most kernels in common."""
-_UNNAMED = 5
+_UNNAMED = 5  # kernels that the sentence names as examples
 
 
 class BorrowError(ValueError):

@@ -26,7 +26,7 @@ MOST = 150
 """Runs that are looked at, the last ones."""
 _RISK = 0.02
 """How often chance alone may make a change in a history."""
-_ORDERS = 999
+_ORDERS = 999  # with the order that was recorded they are 1,000: chance is told to one in a thousand
 _BLOCKS = 20
 """Into how many blocks of runs a longer history is cut for these orders: runs near each other are often alike."""
 _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
@@ -185,6 +185,7 @@ def _likeness(values: F64, places: list[int]) -> float:
     return min(max((own * told + usual * _ALIKE) / (own + usual), 0.0), _MOST_ALIKE)
 
 
+# They keep the estimate finite where parts are many, and orders apart: at 1 all would be one.
 _LEAST_FREE, _MOST_ALIKE = 0.25, 0.9
 
 

@@ -24,7 +24,7 @@ _DRIFT = 1e-3
 """Clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)."""
 _SHARE = 0.25
 """So many of those after a jump show it; the others wait on the device for longer than the jump is."""
-_IDLE_NS = 10_000
+_IDLE_NS = 10_000  # a device that is idle for less goes from one task to the next, and waits for no launch
 
 
 class ClockJump(Struct, frozen=True):

@@ -34,6 +34,7 @@ _VOCABULARY = 32_768
 
 _FEWER = 4
 """A group serves experts if it follows their products at least this fraction as often as the one that does most."""
+# Kinds of kernels that are told, those with most time, and calls from which a median tells a pace.
 _PACES, _PACED_CALLS = 8, 3
 
 KERNELS, ALL_TO_ALL, OTHER = range(3)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from npu_tui.trace.arrays import I64, Bools, summed
 from npu_tui.trace.snapshot import GIVEN_BACK, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 
-_ROUND = 512
+_ROUND = 512  # kMinBlockSize of the allocator: every block is a multiple of it
 
 
 class Pool(Struct, frozen=True):

@@ -66,7 +66,7 @@ _TEMPLATE = re.compile(r"<[^<>]*>|\([^()]*\)")
 _ANONYMOUS = re.compile(r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\})::")
 """How demanglers write a namespace without a name."""
 _PART_OF_TAIL = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
-_MOST_NESTED = 64
+_MOST_NESTED = 64  # each round removes one level of templates; a hostile name may have any number
 
 
 def foreign_type(name: str) -> str:

@@ -29,6 +29,7 @@ _SHORT_NS = 100_000
 """A latency up to this long needs no reason: launches, wake-ups and hand-overs of real profiles take 2 to 80 us."""
 _USUAL = 10
 """So many times the usual latency of its kind in the run is not one any more: something unknown held it up."""
+# The kinds of latencies, each with a usual length of its own.
 _WAKE, _HAND_OVER, _LAUNCH, _IN_ORDER, _DEPENDENCY = range(5)
 
 

@@ -106,7 +106,7 @@ def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
     return point_at
 
 
-_LONG_NS = 100_000
+_LONG_NS = 100_000  # a shorter wait may have found the device done: its end tells nothing of the clocks
 _IDLE_NS = 20_000
 """A device that is idle for this long is done."""
 _NEAR_NS = 1_000_000

@@ -13,7 +13,7 @@ from npu_tui.trace.arrays import F64, I64
 
 FEWEST = 30
 """Steps from which on a cost is known."""
-_SAMPLE = 20_000
+_SAMPLE = 20_000  # steps of one fit, evenly spaced: a service has millions
 _ROUNDS, _MOST_GROWN = 4, 20.0
 """Fits of a cost, and of its growth or outliers in turn; these count as so many times the usual one at the most."""
 

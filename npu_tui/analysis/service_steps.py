@@ -20,6 +20,7 @@ Work = IntEnum("Work", "prefill mixed decode dummy unknown", start=0)
 """What a step computes; unknown where neither its requests nor its type tell."""
 Cycle = IntEnum("Cycle", "schedule prepare forward sampling draft bubble idle", start=0)
 """What the time from the end of one step to the end of the next goes to: the columns of ``Steps.cycle``."""
+# The increment of SplitMix64: the bits of neighbouring numbers differ everywhere.
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""

@@ -19,7 +19,7 @@ FEWEST = 4
 """Samples a side needs before a rank test can tell anything at the 5 % level."""
 FEWEST_PAIRS = 6
 """The same for paired samples."""
-LEVEL = 0.05
+LEVEL = 0.05  # what lies outside of a 95 % interval
 WITHIN = 1.959964
 """Standard deviations of normal values within which 95 % of them lie."""
 _EXACT_SIZE = 120

@@ -228,7 +228,7 @@ def _host_start(trace: Trace, step: Step) -> int | None:
 
 FEWEST_STEPS = 3
 """With fewer steps none of them can be called slow: nobody can tell what is usual from what is chance."""
-_SLOWER = 1.2
+_SLOWER = 1.2  # times as long as later steps, from which on a first one is warm-up
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
 """Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
 _AS_SLOW = 1 / 3

@@ -29,7 +29,7 @@ _TOGETHER = 0.8
 """Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
 _MOST = 4
 """Ranks that are told one by one."""
-_NAMED = 8
+_NAMED = 8  # ranks that a sentence lists; the table has all
 
 
 def job_changes(compared: JobComparison) -> list[Finding]:

@@ -25,12 +25,12 @@ _WINDOW = 10_000_000_000
 _SHORTEST = 100_000_000
 """ns that the windows span at least; less tells no drift."""
 
-_LEAST_IN_WINDOW = 4
+_LEAST_IN_WINDOW = 4  # sights of a clock from which the offset of a window is used
 _FEW = 4.0
 _STEADY = 2.0
 """A drift counts that is this many times as large as what it varies by from window to window."""
 
-_ROUNDS = 40
+_ROUNDS = 40  # an end for clocks that never settle
 _SETTLED = 10.0
 """ns by which no clock moves any more when they are settled."""
 

@@ -26,7 +26,7 @@ from npu_tui.trace.message import Message, Said, message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
-_DRIFT = 1e-5
+_DRIFT = 1e-5  # 10 us per second: a clock that drifts by less is not told of
 _LINK = "COMM.LINK"
 """What one rank tells of a slow link."""
 

@@ -40,7 +40,7 @@ def telling_metric(finding: str, ranks: Iterable[int], known: Container[int]) ->
 ALL_SHOWN = 8
 """Ranks up to which every one has a row of its own."""
 
-_BINS = 96
+_BINS = 96  # columns of a job without steps, by time
 _DUMPED = 5.0
 """Times the mean tokens that count as a step is: the darkest cells are half above the mean."""
 _OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")

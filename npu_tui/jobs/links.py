@@ -24,7 +24,7 @@ from npu_tui.jobs.peers import members
 
 Verdict = Literal["slow", "slow_sender", "slow_receiver", "as_others"]
 
-_ROUNDS = 20
+_ROUNDS = 20  # an end for a median polish that goes round
 _ODD = 3.5
 """Robust standard deviations from which a link stands out."""
 _SLOW = 0.8

@@ -22,7 +22,7 @@ _SAME_WORK = frozenset(
      "compute_ref_log_prob")
 )  # fmt: skip
 """Roles that pass the same tokens forward once each."""
-_SLOWER = 1.5
+_SLOWER = 1.5  # times as long as another role takes for the same tokens
 
 
 def role_findings(roles: Roles | None) -> list[Finding]:

@@ -341,8 +341,8 @@ _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
 
-_SLOWER = 1.05
-_MOST_FINDINGS = 2
+_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more of them, or longer ones
+_MOST_FINDINGS = 2  # of a slow rank: the first ones of its own report
 
 
 def reasons(

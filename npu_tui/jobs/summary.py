@@ -32,7 +32,7 @@ FORMAT = 7
 
 _LARGEST, _MOST_TIMES, _LEAST = 64 << 20, 64, 8 << 20
 """Bytes of a file, and how many times as many it may unpack to; a small one to ``_LEAST`` all the same."""
-_MOST_RANKS = 1 << 20
+_MOST_RANKS = 1 << 20  # no job has more: a damaged summary may name any number
 _FARTHEST_NS = 1 << 61
 """Further from the epoch no time lies; differences of such times are still whole numbers of 64 bits."""
 

@@ -258,7 +258,7 @@ def at_the_end(facts: Facts) -> Span:
 PROFILER_GAP_LOW_US = Threshold("profiler_gap_low_us", 80.0)
 PROFILER_GAP_HIGH_US = Threshold("profiler_gap_high_us", 115.0)
 
-_PAUSE_FROM_US = 5.0
+_PAUSE_FROM_US = 5.0  # a shorter gap is none: the crowd of fixed pauses must stand apart from those that are
 
 
 class FixedPauses(Struct, frozen=True):

@@ -34,7 +34,7 @@ COMPUTE_HIDDEN = Threshold("compute_hidden", 0.2)
 SUMMING_UP = ("UTIL", "VERDICT")
 """The rules that sum the job up and come last."""
 
-_NAMED_STEPS = 6
+_NAMED_STEPS = 6  # of more steps a line names the first ones
 _CAUSE_COVERS = 2 / 3
 """Share of a place where time is lost from which one cause that explains it goes first."""
 _NEARNESS = {"cause": 2, "place": 1, "broad": 0}

@@ -50,7 +50,7 @@ RETRANSMISSION_MS = Threshold("retransmission_ms", 4000.0)
 
 _SLOWER, _MOSTLY = 0.8, 0.75
 """A link is slow that carries less than this share of what the others do, in this share of its transfers."""
-_FEWEST_TRANSFERS, _FEWEST_PEERS = 4, 3
+_FEWEST_TRANSFERS, _FEWEST_PEERS = 4, 3  # fewer transfers are chance, and of two links neither is the usual one
 
 
 class _Transfers(Struct, frozen=True):

@@ -42,7 +42,7 @@ _BACKWARD_KERNEL = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
 _BUCKET = 25 * 2**20
 """Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
-_MANY = 1_000_000
+_MANY = 1_000_000  # where no gradient is recorded as accumulated: more than any model has
 _NOTABLE = 0.25
 """Of the sums of tensor parallelism at least this share stands behind a product: others stand behind its bias."""
 

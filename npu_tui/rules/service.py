@@ -45,7 +45,7 @@ LONG_PROMPT = Threshold("service_long_prompt", 8.0)
 ACCEPTED = Threshold("service_accepted", 0.3)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
 
-_CHUNK = 512
+_CHUNK = 512  # tokens of a prompt per step, which the advice and its replay ask for
 FEWEST_REQUESTS = 10
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
@@ -157,7 +157,7 @@ def _larger(model: ServiceModel) -> ServiceModel:
     return replace(model, engines=tuple(engines))
 
 
-_LARGER, _SEVERAL = 4, 2
+_LARGER, _SEVERAL = 4, 2  # times the budget that is tried, and chunks of a prompt from which it is worth trying
 
 
 def _bubble(facts: ServiceFacts) -> Cause | None:
@@ -393,7 +393,7 @@ def _cached(floor: int, model: ServiceModel) -> ServiceModel:
     return replace(model, prompt=np.maximum(model.prompt - floor, 1), cached=floor)
 
 
-_NO_HITS, _MOSTLY = 0.02, 0.5
+_NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is none; where prefill is less of TTFT hits would change little
 
 
 def _model(facts: ServiceFacts) -> Cause | None:

@@ -21,8 +21,8 @@ from npu_tui.trace.service import UNKNOWN, plus
 from npu_tui.trace.text import brief
 
 RANK_LOAD = Threshold("service_rank_load", 1.3)
-_WORSE = 1.2
-_FEWEST = 100
+_WORSE = 1.2  # how much longer the requests of one rank take, or how many more it has, for it to be told
+_FEWEST = 100  # steps of each rank from which its cost is fitted
 
 
 def rank(facts: ServiceFacts) -> Cause | Skipped | None:
@@ -125,7 +125,7 @@ def _named(engine: Engine) -> Message:
     return message("service.dp_rank", rank=engine.rank)
 
 
-_SHORT = 40
+_SHORT = 40  # letters of the name of a process in a sentence
 
 
 def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Cause | None:

@@ -21,13 +21,13 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
-_SHOWN = 3
+_SHOWN = 3  # places of a finding: the largest ones
 _REST = 0.2
 """What another remedy must leave of the gain of a finding for it to be one of its own, or it halves what is left, or
 takes a notable share of another figure.
 
 A batch is full because of the first one: that is not enough for more places."""
-_HUNDRED = 100
+_HUNDRED = 100  # of fewer requests a p99 is that of the single longest one, which is said
 
 
 class JudgedService(SubjectVerdict, frozen=True, kw_only=True):

@@ -27,10 +27,10 @@ _PIECES = 0.2
 """The share of reserved memory that lies unused when most is reserved, from which on it is told."""
 _WORTH = 16 << 20
 """Bytes below which nothing is told: a pool of a few segments is never full."""
-_RETURNED = 0.5
+_RETURNED = 0.5  # of the most that was reserved: so much must go back and be taken again to be told
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
-_LISTED = 5
+_LISTED = 5  # places of a finding; the tables have all
 _SMALLER = advise("smaller_batch", "checkpointing")
 _GAIN = 0.05
 """The share of what was reserved that another setting must save to be named."""
