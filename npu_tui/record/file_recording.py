@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, ou
 from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.record.request import RecordRequest
 from npu_tui.record.step_marks import StepMarks
-from npu_tui.record.switch import NAME, Switch
+from npu_tui.record.switch import NAME, Switch, foreign
 from npu_tui.record.torch_job import TorchJob, has_ended
 from npu_tui.trace.message import Message, message
 
@@ -32,9 +33,11 @@ def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> I
     switch = Switch(folder)
     ranks = _ranks_of(job, wanted)
     try:
+        made = [path for path in (wanted.out, *wanted.out.parents) if not path.exists()]
         wanted.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unreadable(wanted.out, error) from error
+    switch.give(made)
     size = _size_of(wanted, len(ranks))
     known = {output.folder for output in outputs_below(wanted.out)}
     steps, recorded = _Steps(wanted, known), False
@@ -56,6 +59,8 @@ def job_of(folder: Path) -> TorchJob | None:
     """The job that watches ``folder``; None for one of MindSpore, which writes no logs. Raises ``RecordError``."""
     if not folder.is_dir():
         raise RecordError(message("record.no_folder", folder=str(folder)))
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise RecordError(foreign(folder))
     if (folder / NAME).exists() and Switch(folder).framework == "mindspore":
         return None
     return TorchJob(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -96,10 +97,10 @@ class Recorder(Struct):
 
 
 def _new_folder(out: Path) -> Path:
-    """A folder in ``out`` that is not there yet, named by the time."""
+    """A folder in ``out`` that is not there yet, as far as can be seen, named by the time."""
     name = time.strftime("%Y%m%d-%H%M%S")
     names = (name, *(f"{name}-{number}" for number in range(2, 100)))
-    return next(path for each in names if not (path := out / each).exists())
+    return next(path for each in names if not os.path.exists(path := out / each))
 
 
 def _opened(profiles: Sequence[Path], out: Path) -> Path:

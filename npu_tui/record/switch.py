@@ -17,6 +17,7 @@ import pwd
 import stat
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ import orjson
 
 from npu_tui.record.progress import RecordError, unreadable
 from npu_tui.record.request import RecordRequest
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
 NAME = "profiler_config.json"
@@ -50,6 +51,8 @@ class Switch:
             with open_regular(self.path) as file:
                 content = file.read(_MOST_BYTES + 1)
             self._told = self.path.stat()
+        except PermissionError:
+            raise RecordError(foreign(self.path)) from None
         except OSError as error:
             raise unreadable(self.path, error) from error
         try:
@@ -70,8 +73,14 @@ class Switch:
         if not (os.access(self.path.parent, os.W_OK | os.X_OK) and os.access(self.path, os.W_OK)) or not (
             mine or self._told.st_mode & stat.S_IROTH
         ):
-            user, owner = user_name(os.geteuid()), user_name(self._told.st_uid)
-            raise RecordError(message("record.foreign", path=str(self.path), owner=owner, user=user))
+            raise RecordError(foreign(self.path))
+
+    def give(self, folders: Iterable[Path]) -> None:
+        """Let the job write into ``folders`` that were made here, where it runs as another user."""
+        if self._told.st_uid != os.geteuid():
+            for folder in folders:
+                with contextlib.suppress(PermissionError):  # only root may, and others may have a group in common
+                    os.chown(folder, self._told.st_uid, self._told.st_gid)
 
     def on(self, wanted: RecordRequest) -> None:
         """Ask for what is ``wanted``; fields that nobody here knows stay. Raises ``RecordError``."""
@@ -116,6 +125,15 @@ class Switch:
                 raise
         except OSError as error:
             raise unreadable(self.path, error) from error
+
+
+def foreign(path: Path) -> Message:
+    """What is said where ``path``, a file of a job or its folder, is another user's."""
+    try:
+        owner = user_name(path.stat().st_uid)
+    except OSError:  # not even that may be seen
+        owner = user_name(path.parent.stat().st_uid)
+    return message("record.foreign", path=str(path), owner=owner, user=user_name(os.geteuid()))
 
 
 def user_name(uid: int) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from npu_tui.record.file_recording import record_by_file
+from npu_tui.record.file_recording import job_of, record_by_file
 from npu_tui.record.progress import RecordError, StoppedError
 from npu_tui.record.recording import Recorder, RecordingSource
 from npu_tui.record.request import RecordRequest
@@ -217,3 +218,53 @@ def test_a_folder_that_nobody_watches_is_refused(tmp_path: Path) -> None:
     with live_job(tmp_path / "job"):
         pass
     assert code() == "record.ended"
+
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+OWNER, OTHER = 41001, 41002
+"""Users of whom nothing else lies on the disk."""
+
+
+@ROOT
+def test_root_leaves_what_it_makes_to_the_user_of_the_job(tmp_path: Path) -> None:
+    """A job that runs as another user could not write its profile into a folder of root's."""
+    with live_job(tmp_path):
+        os.chown(tmp_path / NAME, OWNER, OWNER)
+        recorder = Recorder(RecordingSource(tmp_path), wanted(tmp_path / "of" / "mine"))
+        list(recorder.record(FastClock()))
+        assert recorder.newest is not None
+        made = [tmp_path / NAME, *(path for path in recorder.newest.parents if path.is_relative_to(tmp_path / "of"))]
+    assert {path.stat().st_uid for path in made} == {OWNER}
+    assert tmp_path.stat().st_uid == 0
+
+
+@ROOT
+@pytest.mark.parametrize("folder_mode", [0o755, 0o777, 0o750, 0o700])
+@pytest.mark.parametrize("file_mode", [0o640, 0o644, 0o600])
+def test_another_user_is_told_whose_the_job_is(folder_mode: int, file_mode: int) -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to others
+        place = Path(name)
+        place.chmod(0o755)
+        folder = place / "job"
+        folder.mkdir()
+        (folder / "log").mkdir()
+        (folder / NAME).write_text(json.dumps(TORCH), encoding="utf-8")
+        for path in (folder / "log", folder / NAME, folder):
+            os.chown(path, OWNER, OWNER)
+        (folder / NAME).chmod(file_mode)
+        folder.chmod(folder_mode)
+        child = os.fork()
+        if not child:
+            told = "nothing"
+            try:
+                os.setgroups([])
+                os.setresgid(OTHER, OTHER, OTHER)
+                os.setresuid(OTHER, OTHER, OTHER)
+                job_of(folder)
+                Switch(folder)
+            except RecordError as error:
+                told = error.message.code if f"{OWNER}" in error.message.args.values() else "another owner"
+            finally:
+                os._exit(0 if told == "record.foreign" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert settings(folder) == TORCH
