@@ -266,7 +266,7 @@ class Keeper:
     """Writes the copy of ``trace`` beside everything else; ``note`` is told in one line what went wrong."""
 
     def __init__(self, trace: Trace, key: str, note: Callable[[Message | str], None] | None = None) -> None:
-        self._stopped = threading.Event()
+        self._stopped, self._ended = threading.Event(), threading.Event()
         self._note = note
         self._thread = threading.Thread(target=self._run, args=(trace, key), name=KEEPER, daemon=True)
         self._thread.start()
@@ -284,9 +284,15 @@ class Keeper:
         except RuntimeError:
             if threading.main_thread().is_alive():
                 raise  # else the program ends: no thread of a pool starts any more
+        finally:
+            self._ended.set()
 
     def finish(self, seconds: float = _LAST_WAIT_SECONDS) -> None:
-        """Wait for it a moment, then give it up; nothing unfinished is left behind."""
-        self._thread.join(seconds)
+        """Wait for it a moment, or until Ctrl+C, then give it up; nothing unfinished is left behind."""
+        with contextlib.suppress(KeyboardInterrupt):
+            self._ended.wait(seconds)
         self._stopped.set()
+        while not self._ended.is_set():  # a thread whose join was interrupted counts as ended in Python 3.11
+            with contextlib.suppress(KeyboardInterrupt):
+                self._ended.wait()
         self._thread.join()

@@ -103,13 +103,13 @@ def _stacks(size: int) -> bytes:
 
 # --- Recordings ---
 
-_SWITCH = "a-{task} [000] d..2. {time}: sched_switch: prev_comm=a prev_pid={task} prev_prio=1 prev_state=S ==> "
-_SWITCH += "next_comm=b next_pid={other} next_prio=1\n"
+SWITCH = "a-{task} [000] d..2. {time}: sched_switch: prev_comm=a prev_pid={task} prev_prio=1 prev_state=S ==> "
+SWITCH += "next_comm=b next_pid={other} next_prio=1\n"
 
 
 def _switches(number: int) -> str:
     time = f"{number // 1000}.{number % 1000:03d}"
-    return _SWITCH.format(task=number + 1, other=number + 2, time=time)
+    return SWITCH.format(task=number + 1, other=number + 2, time=time)
 
 
 # --- MemScope ---

@@ -19,6 +19,7 @@ import os
 import pty
 import random
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -29,18 +30,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "attack"))
 sys.path.insert(0, str(ROOT / "fixtures"))
+sys.path.insert(0, str(ROOT / "tests" / "jobs"))
+sys.path.insert(0, str(ROOT / "tests" / "load" / "database"))
 
+from bombs import SWITCH  # noqa: E402
 from large_trace import write_large_trace  # noqa: E402
+from made_roles import colocated  # noqa: E402
+from roles import write_roles  # noqa: E402
 from service_causes import write_service  # noqa: E402
 from snapshot import write_snapshot  # noqa: E402
 from storm_terminal import TELL, StormTerminal  # noqa: E402
 
-from npu_tui.cli.main import guarded_main  # noqa: E402
-from npu_tui.load.load import opening_of  # noqa: E402
-from npu_tui.profile.profile import Profile  # noqa: E402
-from npu_tui.tui.app import NpuTui  # noqa: E402
-from npu_tui.tui.session import make_session  # noqa: E402
-from npu_tui.tui.terminal.terminal import Guard, find_terminal  # noqa: E402
+from npu_tui.cli.main import main  # noqa: E402
 
 TRACES = [
     "dispatch_bound",
@@ -50,7 +51,17 @@ TRACES = [
     "large",
     "snapshot",
     "service",
+    "roles",
+    "two_ranks",
+    "healthy | dispatch_bound",
+    "snapshot leak | snapshot peak",
+    "service healthy | service kv",
+    "recording",
+    "graph",
+    "kineto",
+    ".",
 ]
+"""Every subject alone, two of most of them, and a folder with many."""
 KEYS = [
     *"wsadWSADhjklgGxXeEbBcfnNtvmMzZpHiKoyYLRuU<>{}[]().,0 12345678?/:",
     *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[1;2C", "\x1b[1;2D"),
@@ -155,54 +166,69 @@ class Outcome:
 
 
 class Traces:
-    """The traces that storms are on, loaded once: a storm runs in a fork of this process."""
+    """What storms are on: ``words`` gives the command line of each name."""
 
     def __init__(self, names: list[str], more: Path | None = None) -> None:
         self.names = names
-        self._made = tempfile.TemporaryDirectory(prefix="npu-tui-storm-")
-        self._loaded = {name: self._load(self._path(name, more)) for name in names}
+        # A folder that is removed at exit would be by the child of a storm, which exits as well.
+        self.home = Path(tempfile.mkdtemp(prefix="npu-tui-storm-"))
+        self._words = {name: [str(self._path(each, more)) for each in name.split(" | ")] for name in names}
 
-    def _load(self, path: Path) -> Profile:
-        opening = opening_of(path, cached=False)
-        return Profile(opening.trace(), opening.source)
+    def words(self, name: str) -> list[str]:
+        return self._words[name]
 
-    def profile(self, name: str) -> Profile:
-        return self._loaded[name]
+    def close(self) -> None:
+        """Remove what was made."""
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def _path(self, name: str, more: Path | None) -> Path:
+        kind, _, cause = name.partition(" ")
+        path = self.home / name.replace(" ", "_")
         if name == "given":
             assert more is not None
             return more
-        if name == "snapshot":
-            write_snapshot(Path(self._made.name) / "memory" / "snapshot.pickle", "leak")
-            return Path(self._made.name) / "memory" / "snapshot.pickle"
-        if name == "service":
-            write_service(Path(self._made.name) / "service", "kv", 1, 40, trace=True)
-            return Path(self._made.name) / "service"
-        if name == "large":
-            write_large_trace(Path(self._made.name) / "large.json", 150_000)
-            return Path(self._made.name) / "large.json"
-        if name == "broken":
+        if kind == "snapshot":
+            path.mkdir(exist_ok=True)
+            write_snapshot(path / "snapshot.pickle", cause or "leak")
+            return path / "snapshot.pickle"
+        if kind == "service":
+            write_service(path, cause or "kv", 1, 40, trace=True)
+        elif kind == "roles":
+            write_roles(path, colocated(lambda step, rank: 0.0, world=2, steps=1))
+        elif kind == "large":
+            write_large_trace(path, 150_000)
+        elif kind in ("recording", "graph"):
+            path.mkdir(exist_ok=True)
+            if kind == "graph":
+                names = ["EVENT_RECORD_1", "EVENT_WAIT_1", "Add", "Mul"] * 40
+                rows = [
+                    {"ph": "X", "name": name, "pid": "7 aclGraph", "tid": f"stream{at % 3}", "ts": 10 * at, "dur": 9.5}
+                    for at, name in enumerate(names)
+                ]
+                (path / "graph.json").write_text(json.dumps(rows))
+                return path / "graph.json"
+            lines = (SWITCH.format(task=at % 5, other=(at + 1) % 5, time=f"1.{at:06d}") for at in range(4000))
+            (path / "trace.txt").write_text("# tracer: nop\n" + "".join(lines))
+            return path / "trace.txt"
+        elif kind == "broken":
+            path.mkdir(exist_ok=True)
             whole = (ROOT / "fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json").read_bytes()
-            path = Path(self._made.name) / "trace_view.json"
             cut = bytearray(whole[: len(whole) * 2 // 3])
             draw = random.Random(7)
             for _ in range(40):
                 cut[draw.randrange(len(cut))] = draw.randrange(256)
-            path.write_bytes(cut)
-            return path
-        return ROOT / "fixtures" / name
+            (path / "trace_view.json").write_bytes(cut)
+        return path if path.exists() else ROOT / "fixtures" / name
 
 
 def run(made: Storm, traces: Traces) -> Outcome:
     """Let ``made`` loose on the explorer."""
-    profile = traces.profile(made.trace)
     begun = time.monotonic()
     with tempfile.TemporaryFile() as stacks:
         pid, fd = pty.fork()
         if pid == 0:
             faulthandler.register(TELL, stacks.fileno())
-            _explore(profile)
+            _explore(traces.words(made.trace), traces.home)
         terminal = StormTerminal(pid, fd, made.size, made.answers)
         try:
             terminal.begin()
@@ -219,23 +245,18 @@ def run(made: Storm, traces: Traces) -> Outcome:
     return Outcome(fault, time.monotonic() - begun, terminal.output[-20_000:], told)
 
 
-def _explore(profile: Profile) -> None:
+def _explore(words: list[str], home: Path) -> None:
     """The explorer as its command runs it, in a child process; never returns."""
     code = 70
     try:
-        # Nothing the storm does may reach the editor or the flags of whoever lets it loose.
+        # Nothing the storm does may reach the editor, the files or the flags of whoever lets it loose.
         os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8", "EDITOR": "true"}
         for name in ("VISUAL", "TMUX"):
             os.environ.pop(name, None)
-
-        def explore() -> int:
-            with Guard() as guard:
-                app = NpuTui(session=make_session([profile]), terminal=find_terminal())
-                guard.draws(app.leave)
-                app.run()
-            return app.return_code or 0
-
-        code = guarded_main(explore)
+        for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+            os.environ[name] = str(home)
+        os.chdir(home)
+        code = main(words)
     except SystemExit as end:  # a signal while the loop of the explorer closes
         code = int(end.code or 0)
     except BaseException:
@@ -276,7 +297,7 @@ def read_storm(path: Path) -> Storm:
     )
 
 
-def main() -> int:
+def let_loose() -> int:
     """Let storms loose; 1 where one was not withstood."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--storms", type=int, default=500)
@@ -309,6 +330,7 @@ def main() -> int:
             print(f"  {path}: {len(read_storm(path).events)} events", flush=True)
         elif seed % 25 == 0:
             print(f"storm {seed}: {events:,} events, {failed} not withstood, slowest {slowest:.1f} s", flush=True)
+    traces.close()
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     print(f"{options.storms} storms, {events:,} events, {failed} not withstood")
     print(f"slowest {slowest:.1f} s, {memory} MB at most")
@@ -316,4 +338,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(let_loose())

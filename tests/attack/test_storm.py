@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ KNOWN = sorted((HERE / "storms").glob("*.json"))
 
 
 @pytest.fixture(scope="module")
-def traces() -> Traces:
-    return Traces(["dispatch_bound", "broken"])
+def traces() -> Iterator[Traces]:
+    made = Traces(["dispatch_bound", "broken", "two_ranks", "snapshot leak | snapshot peak"])
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("seed", range(9001, 9003))

@@ -6,10 +6,12 @@ import errno
 import gzip
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -520,3 +522,23 @@ def test_a_program_that_ends_while_a_copy_is_written_says_nothing(monkeypatch: p
         patched.setattr(threading.main_thread(), "is_alive", lambda: False)
         cache.Keeper(load("fixtures/healthy"), "key").finish(5)
     assert len(told) == 1
+
+
+def test_ctrl_c_while_a_copy_is_finished_ends_it_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever presses it waits no longer, and again while the last piece is given up."""
+
+    def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
+        while go_on():
+            time.sleep(0.001)
+        for _ in range(2):
+            time.sleep(0.1)  # the main thread waits, and is interrupted once more
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.1)
+        ended.set()
+
+    ended = threading.Event()
+    monkeypatch.setattr(cache, "keep", keep)
+    keeper = cache.Keeper(load("fixtures/healthy"), "key")
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    keeper.finish(60)
+    assert ended.is_set()

@@ -33,7 +33,8 @@ def modes_left(output: bytes) -> set[str]:
         for number in numbers.split(b";"):
             (modes.add if way == b"h" else modes.discard)(number.decode())
     pushed = sum(1 if way == b">" else -1 for way in _KITTY.findall(output))
-    return (modes ^ usual) - {"2026"} | ({"kitty"} if pushed else set())
+    # Who leaves twice pops twice, and an empty stack stays one.
+    return (modes ^ usual) - {"2026"} | ({"kitty"} if pushed > 0 else set())
 
 
 class Terminal:
