@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from npu_tui.load import copy as cache
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
+from npu_tui.load.formats.ftrace import FTRACE
+from npu_tui.load.formats.memory import MEMORY
+from npu_tui.load.layouts import LEVELS, MOST_FOLDERS
 from npu_tui.load.load import Opening
 from npu_tui.load.raw import Writer
 from npu_tui.load.roles import RolePlaces
@@ -36,6 +40,7 @@ class Nearby(Struct, frozen=True):
     is when it was recorded, in seconds since 1970: by its name, which is the time of day where it was recorded, else
     when its file was written. ``bytes`` are those of its traces, or of its tables where there is none. ``writer`` has
     written raw data, which nothing has analysed; several of these have the pattern of their names for a ``path``.
+    What is ``kept`` of a job lies in one folder, without its ranks.
     """
 
     path: Path
@@ -47,16 +52,44 @@ class Nearby(Struct, frozen=True):
     source: Source | None = None
     ranks: tuple[Nearby, ...] = ()
     writer: Writer | None = None
+    kept: bool = False
 
     @property
     def is_job(self) -> bool:
-        """Whether this is a folder of ranks."""
-        return bool(self.ranks)
+        """Whether it opens as a job."""
+        return self.kept or bool(self.ranks)
 
 
 def nearby(folder: Path) -> list[Nearby]:
     """The profiles below ``folder``, the newest first, each job before its ranks."""
     return in_order(profile_of(source, folder) for source in sources_below(folder))
+
+
+_SNAPSHOTS = (".pkl", ".pickle", ".csv", ".db")
+"""How files end that may be memory snapshots."""
+
+
+def others_below(folder: Path, sources: Iterable[Source], survey: Survey | None = None) -> Iterator[Nearby]:
+    """What opens below ``folder`` by itself and is no profile, as the ``sources`` are: snapshots, ftrace, kept jobs."""
+    survey, taken = survey or Survey(), {home_of(source) for source in sources}
+    for looked, (place, children) in enumerate(survey.walk(folder, LEVELS)):
+        if looked >= MOST_FOLDERS:
+            return
+        with suppress(OSError, InputError):
+            alone = FTRACE.recognise(place, survey)
+            if place in taken or alone is not None or is_kept(place, survey):
+                children.clear()
+            if place in taken:
+                continue
+            if alone is not None:
+                yield profile_of(alone, folder)
+            elif not children and is_kept(place, survey):
+                size, written = _measured_in(file for each, _ in survey.walk(place, 1) for file in survey.files(each))
+                yield Nearby(place, printable(_below(place, folder, place.name)), None, written, size, kept=True)
+            else:
+                files = (file for file in survey.files(place) if file.suffix in _SNAPSHOTS and file not in taken)
+                found = (MEMORY.recognise(file, survey) for file in files)
+                yield from (profile_of(source, folder) for source in found if source is not None)
 
 
 _MOST_BESIDE = 200
@@ -190,11 +223,15 @@ def _below(path: Path, folder: Path, worker: str) -> str:
 
 def _measured(source: Source) -> tuple[int, float]:
     """Bytes of the files of ``source`` and when the last one was written."""
-    files: Iterable[Path] = source.files
+    return _measured_in(source.files or (file for file in paths_in(source.path) if file.suffix in _DATA))
+
+
+_DATA = (".csv", ".json", ".db")
+
+
+def _measured_in(files: Iterable[Path]) -> tuple[int, float]:
     size, written = 0, 0.0
     try:
-        if not source.files:
-            files = [file for file in paths_in(source.path) if file.suffix in (".csv", ".json", ".db")]
         for file in files:
             status = file.stat()
             size, written = size + status.st_size, max(written, status.st_mtime)

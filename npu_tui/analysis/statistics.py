@@ -229,7 +229,8 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
     """The change from ``base`` to ``new`` (ns per step), held against ``tolerance`` (a share of the base mean).
 
     With ``paired`` the samples belong together one by one. ``few`` is the verdict where a side has less than four
-    samples and the means differ; None lets the difference of the means decide there.
+    samples and the means differ; None lets the difference of the means decide there, as it does where that is far
+    beyond what such samples show.
     """
     centre = float(base.mean())
     delta = float(new.mean()) - centre
@@ -247,8 +248,18 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
         elif (verdict, delta < 0) in (("slower", True), ("faster", False)):
             verdict = "unsure"  # most samples changed one way, a few by more the other way
     else:
-        verdict = few or _by_mean(delta, limit)
+        verdict = _by_mean(delta, limit) if few is None or _is_far(base, new, visible) else few
     return Judgement(base, new, delta, moved, visible, verdict)
+
+
+_FAR = 3.0
+"""A change so many times the smallest that samples show is one, though two or three tell little of their spread."""
+
+
+def _is_far(base: F64, new: F64, visible: float | None) -> bool:
+    """Whether the samples of the two sides, two of each or more, lie that far apart."""
+    apart = max(float(new.min() - base.max()), float(base.min() - new.max()))
+    return visible is not None and min(len(base), len(new)) > 1 and apart > _FAR * visible
 
 
 def _by_mean(delta: float, limit: float) -> Verdict:

@@ -114,8 +114,8 @@ def explore(
     with Guard() as guard:
         single = len(openings) == 1 and compare is None
         offers = single and _offers_raw(openings[0], chosen)
-        job = offers or (single and subject_at(openings[0]).of_several)
-        chosen = offers or (job and is_listed(openings[0], chosen))
+        chosen = offers or (single and is_listed(openings[0], chosen))
+        job = chosen or (single and subject_at(openings[0]).of_several)
         if not job:
             openings[0].source  # noqa: B018 - what is not there is said before Textual is imported
         settings = read_settings()
@@ -209,8 +209,10 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
     from npu_tui.jobs.kept import is_kept
     from npu_tui.nearby import holds_several
 
-    several, path, survey = subject_at(opening).of_several, opening.path, opening.survey
-    return several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
+    path, survey, subject = opening.path, opening.survey, subject_at(opening)
+    if subject.id == "service" and opening.source.path != path and path.is_dir():  # it lies among others
+        return holds_several(path, survey)
+    return subject.of_several and (holds_several(path, survey) or (chosen and not is_kept(path, survey)))
 
 
 def _offers_raw(opening: Opening, chosen: bool) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
-from npu_tui.manual.pages import TOPICS
+from npu_tui.manual.pages import PAGES, TOPICS, title
 from npu_tui.settings import settings_path
 from npu_tui.strings import ENGLISH, LANGUAGES, language, say, texts_of
 from npu_tui.trace.text import padded, printable, wrapped
@@ -155,8 +155,14 @@ def told(width: int) -> str:
             lines.append("  " + padded(name, room - 2) + first)
             lines += [" " * room + line for line in rest]
         lines.append("")
-    lines += [say("tree.pages"), *("  " + line for line in wrapped(", ".join(TOPICS), max(width - 2, 20))), ""]
-    return "\n".join(lines)
+    lines.append(say("tree.pages"))
+    room = max(map(len, TOPICS)) + 6
+    for group, topics in PAGES.items():
+        lines.append("  " + say(f"pages.{group}"))
+        for topic in topics:
+            first, *rest = wrapped(title(topic, language()), max(width - room, 20))
+            lines += ["    " + padded(topic, room - 4) + first, *(" " * room + line for line in rest)]
+    return "\n".join([*lines, ""])
 
 
 def _declared(command: str) -> CliCommand:

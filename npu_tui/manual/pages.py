@@ -10,10 +10,20 @@ TUTORIALS = (
 )  # fmt: skip
 """One question each, from the first key to the fix."""
 
-TOPICS = (
-    *TUTORIALS, "screen", "keys", "search", "report", "path", "ranks", "compare", "record", "query", "python", "crop",
-    "ci", "history", "settings", "formats", "speed", "install", "terminals", "browser", "agents", "skill",
-)  # fmt: skip
+PAGES: dict[str, tuple[str, ...]] = {
+    "start": ("first", "slow-job", "install", "screen", "keys", "search"),
+    "rank": ("slow-step", "path", "launches", "cpu", "idle", "operators", "peak", "engine", "replay", "saving"),
+    "job": ("slow-rank", "ranks", "pipeline", "roles", "experts"),
+    "service": ("serving", "requests"),
+    "snapshot": ("snapshot",),
+    "change": ("change", "compare", "history", "ci"),
+    "record": ("record", "crop", "formats"),
+    "scripts": ("report", "query", "python", "agents", "skill"),
+    "program": ("settings", "terminals", "browser", "speed"),
+}
+"""The topics by what somebody has or wants."""
+
+TOPICS = tuple(topic for topics in PAGES.values() for topic in topics)
 """All topics, from the first minutes to what scripts need."""
 
 _FILES = {"skill": "SKILL"}

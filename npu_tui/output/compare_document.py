@@ -121,6 +121,8 @@ def judged_lines(step: schema.JudgedTime, computing: schema.JudgedTime | None) -
         yield say("compare.interval", low=low * 1000, high=high * 1000, p=probability_text(step.p or 0.0))
     elif step.verdict == "unsure":
         yield say("compare.few")
+    elif step.verdict in ("slower", "faster"):
+        yield say("compare.far", count=min(len(step.base_us), len(step.new_us)))
     if step.visible_us is not None and base:
         yield say("compare.visible", share=step.visible_us / base)
     if computing is not None:

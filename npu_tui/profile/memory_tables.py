@@ -85,7 +85,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
     They are those of ``memory``, else of the profile.
 
     A row leads to the operations that allocated, the largest allocation first. With ``time`` (ns) they are those of
-    that time, and a last row without a name is what is allocated beyond them.
+    that time, and a row without a name is what is allocated beyond them.
     """
     memory = memory or profile.memory
     allocations = memory.allocations
@@ -103,6 +103,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
     total = max(held, (curve.at(time) or 0) if curve is not None and time is not None else 0)
     if total > held:
         rows.append(Holder("", total - held, np.zeros(0, np.int64)))
+        rows.sort(key=lambda holder: -holder.size)
     first = np.array([holder.members[0] if len(holder.members) else UNKNOWN for holder in rows], np.int64)
 
     def taken(values: I64, missing: int = MISSING) -> Numbers:

@@ -512,13 +512,8 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
     else:
         parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)
-    if rung.gain < ALMOST_ALL * time:
+    if rung.gain < ALMOST_ALL * time and not rung.held:
         parts.append(message("finding.outlook.less", time=time / facts.count, unit=facts.unit))
-    if rung.held:
-        alone = round((rung.alone or 0) / facts.count)
-        parts.append(
-            message("finding.outlook.held", alone=alone) if alone else message("finding.outlook.held_entirely")
-        )
     if rung.gain == rung.removed and facts.replay is None:
         parts.append(message("finding.outlook.intervals"))
     if not facts.whole_steps:

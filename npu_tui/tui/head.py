@@ -389,6 +389,8 @@ def _within(line: Text, width: int) -> Text:
 
 
 _GAP = "  │  "
+_THREAD = (88, 64, 40)
+"""Cells that are left of what the job says, where there is no room for all of it."""
 _LEAST_PATH = 12
 _EVERYWHERE = frozenset({"ASCEND_PROFILER_OUTPUT", "trace_view.json", "trace_view.json.gz"})
 
@@ -403,6 +405,9 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
     devices = profile.dispatch
     rank = say("header.no_rank") if len(devices) < 2 else say("header.devices", count=len(devices))
     parts = [[Text(rank if shown.rank is None else say("header.rank", rank=shown.rank), style="bold")]]
+    if session.thread:
+        told = say("header.from_job", title=session.thread)
+        parts.append([Text(shortened(told, most)) for most in (cell_count(told), *_THREAD)])
     if trace in session.findings:  # what the rules have read needs no more reading
         parts += _chip_and_steps(profile)
     if (about := subject_of(shown).about(shown)) is not None:

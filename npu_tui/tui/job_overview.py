@@ -80,7 +80,7 @@ def examined_jobs(
     more = bare or wanted  # without traces the tables of kernels tell more
     yield Examined(job), not more
     if more and goes_on():
-        yield Examined(open_job(path, traces)), True
+        yield Examined(open_job(path, traces, progress)), True
 
 
 def compared_job(base: Path, path: Path, progress: Progress) -> Examined:

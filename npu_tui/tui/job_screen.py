@@ -166,10 +166,18 @@ class JobScreen(PanelScreen[JobMap]):
         """Say how far the reading is."""
         if self.view is None:
             self.head.show_loading(say("job.reading", done=done, count=count))
+        elif not self.is_whole:
+            self._hold_reading(say("ranks.reading.of", done=done, count=count))
 
     def on_job_screen_ready(self, event: Ready) -> None:
         """Show the job, where the user is if there was less of it on screen."""
         self.show(event.examined, event.whole)
+
+    def _hold_reading(self, how_far: str = "") -> None:
+        """Say in the bottom line what is still being read, if anything, and ``how_far`` that is."""
+        traced = self.view is None or self.view.has_traces
+        reading = say("ranks.traces.reading" if traced else "ranks.kernels.reading")
+        self._line.hold("" if self.is_whole else GAP.join(filter(None, (reading, how_far))))
 
     def show(self, examined: Examined, whole: bool = True) -> None:
         """Show a job; the user stays at the rank and the collective that he looks at."""
@@ -191,8 +199,7 @@ class JobScreen(PanelScreen[JobMap]):
 
     def _begin(self) -> None:
         """Show what is there of the job."""
-        traced = self.view is None or self.view.has_traces
-        self._line.hold("" if self.is_whole else say("ranks.traces.reading" if traced else "ranks.kernels.reading"))
+        self._hold_reading()
         self._line.refuse([*self.why_not(), *([] if self._has_map else ["escape"])])
         if not self._has_map:
             self.panel.focus_content()
@@ -349,10 +356,12 @@ class JobScreen(PanelScreen[JobMap]):
         openings = [opening_of(paths[rank], self._cached) for rank in ranks]
         shown, late = follow or (view.job.blamed[view.collective] if view.collective >= 0 else None, None)
         begun = view.begun if list(ranks) == [view.rank] and follow is None else None
+        about = [row.title for row in view.report.findings if set(ranks) & set(row.ranks)]
+        thread = next(iter(about), view.report.verdict[0])
         make = (
             partial(against, view.job, ranks)
             if compared
-            else partial(ranks_session, view.job, ranks, shown, late, begun=begun)
+            else partial(ranks_session, view.job, ranks, shown, late, begun=begun, thread=thread)
         )
         self.post_message(self.Entered(openings, make))
 

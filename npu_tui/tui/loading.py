@@ -199,7 +199,8 @@ class Loader:
         seconds = max(time.monotonic() - self._begun, 0.01)
         left = f"{seconds / done * (total - done):.0f}" if done else "?"
         rate = f"{events / seconds:,.0f}"
-        return say("loading.progress", done=done >> 20, total=total >> 20, events=f"{events:,}", rate=rate, left=left)
+        words = {"share": done / total, "events": f"{events:,}", "rate": rate, "left": left}
+        return say("loading.progress", done=done >> 20, total=total >> 20, **words)
 
 
 def _fold(trace: Trace) -> None:

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
-from npu_tui.nearby import Nearby, Verdict, in_order, matching, profile_of, verdicts
+from npu_tui.nearby import Nearby, Verdict, in_order, matching, others_below, profile_of, verdicts
 from npu_tui.record.analysis import RawProfile, raw_rows
 from npu_tui.record.estimate import estimated
 from npu_tui.strings import say
@@ -113,12 +113,13 @@ def columns(choice: PickerChoice, shown: Sequence[Nearby], width: int) -> list[i
     rank = max([cell_count(say("picker.rank")), *(cell_count(_rank(entry)) for entry in shown)])
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
     fixed = [rank, _WHOLE_TIME if width >= _WIDE else _SHORT_TIME, size, cell_count(say("picker.level"))]
+    same = [1] if len(shown) > 1 and len({int(entry.time) // 60 for entry in shown}) == 1 else []  # it tells nothing
     longest = max([_LEAST_NAME, *(cell_count(_name(choice, entry)) for entry in shown)])
     room = width - _MARK
     for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
-        own = [0 if at in dropped else cells for at, cells in enumerate(fixed)]
+        own = [0 if at in (*dropped, *same) else cells for at, cells in enumerate(fixed)]
         taken = sum(cells + _GAP for cells in own if cells)
-        name = min(longest, _MOST_NAME, max(_LEAST_NAME, (room - taken) // 3))
+        name = min(longest, _MOST_NAME, max(_LEAST_NAME, room - taken - _GAP - _LEAST_VERDICT))
         if room - taken - name - _GAP >= _LEAST_VERDICT:
             return [name, *own, room - taken - name - _GAP]
     return [max(room, 1), 0, 0, 0, 0, 0]
@@ -189,14 +190,14 @@ def _offer(ranks: Sequence[Nearby]) -> str:
 
 def _name(choice: PickerChoice, entry: Nearby) -> str:
     """The name, with how to unfold a job ahead, or below its job."""
-    if entry.is_job:
+    if entry.ranks:
         return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
     worker = entry.name.rpartition("/")[2]
     return f"    {worker}" if entry.path in choice.in_jobs() else f"  {entry.name}"
 
 
 def _rank(entry: Nearby) -> str:
-    if entry.is_job:
+    if entry.ranks:
         return say("picker.ranks", count=len(entry.ranks))
     return "" if entry.rank is None else str(entry.rank)
 
@@ -305,7 +306,8 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             found.append(profile_of(source, self.choice.folder))
             if len(found) % _FEW == 0:
                 self.post_message(self.Listed(in_order(found), False))
-        self.post_message(self.Listed([*in_order(found), *raw_rows(self.choice.folder, sources)], True))
+        others = others_below(self.choice.folder, sources)
+        self.post_message(self.Listed([*in_order(found), *others, *raw_rows(self.choice.folder, sources)], True))
 
     def on_picker_screen_listed(self, event: Listed) -> None:
         """Show what was found; the cursor stays where the user has put it."""

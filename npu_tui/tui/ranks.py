@@ -224,8 +224,11 @@ def ranks_session(
     followed: int | None,
     profiles: Sequence[Profile],
     begun: int | None = None,
+    thread: str = "",
 ) -> Session:
     """The ``profiles`` of ``ranks`` on one clock, with the collective ``shown`` selected in the first of them.
+
+    ``thread`` is what the job says of them.
 
     With ``followed`` it is what that rank did while the others waited in that collective. With ``begun``, ns since 1970
     on the device of the first one, it is the first kernel from then on.
@@ -234,7 +237,7 @@ def ranks_session(
     lines = Timelines(job, ranks, profiles)
     session.scene.set_offsets(lines.offsets())
     session.scene.stacked = True
-    session.job = lines
+    session.job, session.thread = lines, thread
     if begun is not None:
         session.goal = _first_kernel(profiles[0], begun)
     elif shown is not None and followed is not None and followed in ranks:
@@ -349,6 +352,8 @@ class ComparedHead(HeadLines):
             words.append(say("compared.interval", low=step.shift.low, high=step.shift.high, p=p))
         elif step.verdict == "unsure":
             words.append(say("compared.few"))
+        elif step.verdict in ("slower", "faster"):
+            words.append(say("compared.far"))
         if comparison.computing is not None:
             known = comparison.computing
             words.append(say(f"compared.computing.{known.verdict}", delta=known.delta))

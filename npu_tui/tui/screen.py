@@ -11,12 +11,10 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
-from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
-from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
@@ -24,13 +22,12 @@ from npu_tui.tui.contents import Contents
 from npu_tui.tui.exports import page_to
 from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
-from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of
-from npu_tui.tui.head import Head, HeadTimes, examined
+from npu_tui.tui.head import Head
 from npu_tui.tui.keymap import words_at_start
+from npu_tui.tui.learning import LearningScreen
 from npu_tui.tui.panel import Panel
-from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
@@ -41,7 +38,7 @@ from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
 from npu_tui.tui.shell import copy_text, copy_view, open_code
 from npu_tui.tui.tab_line import TabLine
-from npu_tui.tui.tabs.table import TabRow, TabTable
+from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
@@ -52,19 +49,17 @@ from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
-    from npu_tui.profile.path_lanes import ShownPath
     from npu_tui.trace.model import Trace
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 
-class MainScreen(PanelScreen[Timeline]):
+class MainScreen(LearningScreen):
     """Explores one session."""
 
     where: ClassVar[Where] = "lanes"
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
-    head: Head | ComparedHead
 
     class Wanted(Message):
         """Timelines of other ranks of the job are wanted, with what a late one did in a collective selected."""
@@ -158,8 +153,10 @@ class MainScreen(PanelScreen[Timeline]):
         self._work(partial(self._examine, self.session), "head")
         if self.first_run is not None:
             self.first_run.show(self._line)
+        healths = [trace.health for trace in self.session.scene.traces]
         cut = [sum(trace.events.values()) for trace in self.session.scene.traces if trace.health.truncated]
-        self.tell("   ".join([*(say("health.truncated", events=events) for events in cut), *words_at_start()]))
+        apart = [words(said) for health in healths for said in health.warnings if said.code == "odd.service_apart"]
+        self.tell(GAP.join([*(say("health.truncated", events=events) for events in cut), *apart, *words_at_start()]))
         # Only the whole trace has a section in the file of flags.
         self.marks.flags.keep_in(self.session.scene.traces[0], self._notes_file)
         self.tell(self.marks.mark())
@@ -205,57 +202,6 @@ class MainScreen(PanelScreen[Timeline]):
         self._arrange(self.size)
         self.contents.fill()
         self._look_through()
-
-    def _examine(self, session: Session) -> None:
-        """Compute in a thread what takes long of ``session``: times, findings, then curves of memory and CPU."""
-        self.call_later(self.tell, "   ".join(words(each) for profile in session.profiles for each in profile.left_out))
-        for index, made in examined(session):
-            if get_current_worker().is_cancelled:
-                return
-            self.call_later(self.learn, session, index, made)
-
-    def learn(self, session: Session, index: int, made: HeadTimes | Findings | list[ShownPath] | None) -> None:
-        """Show what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
-        if session is not self.session:
-            return
-        if isinstance(made, Findings):
-            self._learn_findings(index, made)
-        elif isinstance(made, list):
-            self._learn_paths(index, made)
-        elif made is not None and isinstance(self.head, Head):
-            self.head.learn(index, made)
-        elif made is None and session.remember(index):
-            self.explorer.widen()
-            if session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
-                self.panel.grow("normal")
-            self.drawing.changed()
-        self.show_head()
-
-    def _learn_paths(self, index: int, paths: list[ShownPath]) -> None:
-        """Show the lanes of critical paths above the layers, and what else tells of them."""
-        if self.session.take_paths(index, paths):
-            self.explorer.take_in()
-        self.contents.fill()
-        self.drawing.changed()
-
-    def _learn_findings(self, index: int, findings: Findings) -> None:
-        """With the first findings, go to the one that the user wants to begin with."""
-        session = self.session
-        session.learn(index, findings)
-        self.head.examined += 1
-        if self.head.examined == len(session.profiles) and not any(profile.starved for profile in session.profiles):
-            self._line.refuse(("starved_next",))
-        if (
-            self.first_run is not None
-            and not index
-            and [finding.cls for finding in findings.findings[:1]] == ["dispatch"]
-        ):
-            self.first_run.lead_to(sum(len(profile.starved) for profile in session.profiles))
-        self.contents.fill()
-        if self.head.examined == 1 and self._start is not None and self._start.finding:
-            self.tell(self.contents.show_finding(self._start.finding))
-        self.tell(self.contents.pay())
-        self.drawing.changed()
 
     def on_resize(self) -> None:
         """Headline and panel follow the size of the terminal."""

@@ -150,7 +150,7 @@ class Session(Struct):
     ``findings`` and critical ``paths`` (of every device that did anything) come when a thread has computed them. A
     session that is not ``whole`` shows a part of a trace that is still loading. With a ``picture`` the second profile
     is held against the first one, in a ``film`` it is the first one replayed. ``job`` is there where they are ranks of
-    a job that is open; the screen begins at ``goal``, if there is one.
+    a job that is open, and ``thread`` what it says of them; the screen begins at ``goal``, if there is one.
     """
 
     profiles: Sequence[Profile]
@@ -160,6 +160,7 @@ class Session(Struct):
     whole: bool = True
     picture: ComparisonPicture | None = None
     job: Timelines | None = None
+    thread: str = ""
     goal: Selected | None = None
     film: Film | None = None
     _examining: dict[int, str] = {}
@@ -192,8 +193,10 @@ class Session(Struct):
 
     def examining(self, index: int) -> str:
         """What is going on while there are no findings of profile number ``index``."""
+        if not self.whole:
+            return say("loading.first", span=self.profiles[index].trace.end)
         if index not in self._examining:
-            large = self.profiles[index].large_tables() if self.whole else []
+            large = self.profiles[index].large_tables()
             file, size = large[0] if large else ("", 0)
             said = (
                 say("findings.examining_file", file=printable(file), size=size) if large else say("findings.examining")

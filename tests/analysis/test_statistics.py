@@ -105,3 +105,11 @@ def test_steps_that_mostly_grow_while_their_mean_shrinks_tell_nothing():
     assert judge(base, new, 0.03).verdict == "unsure"
     assert judge(new, base, 0.03).verdict == "unsure"
     assert judge(base[:7], new, 0.03).verdict == "slower"
+
+
+def test_few_samples_tell_a_change_far_beyond_their_noise():
+    base = np.array([100.0, 104.0])
+    assert judge(base, np.array([300.0, 309.0]), 0.03).verdict == "slower"
+    assert judge(np.array([300.0, 309.0]), base, 0.03).verdict == "faster"
+    assert judge(base, np.array([110.0, 120.0]), 0.03).verdict == "unsure"
+    assert judge(base[:1], np.array([300.0]), 0.03).verdict == "unsure"  # nothing tells of their noise

@@ -2,13 +2,22 @@
 
 import os
 import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
+
+from service_causes import write_service
+from snapshot import write_snapshot
+
+from npu_tui.cli.explore import is_listed
 from npu_tui.cli.main import main
-from npu_tui.nearby import holds_several, in_order, matching, nearby, verdicts
+from npu_tui.load.find import sources_below
+from npu_tui.load.load import opening_of
+from npu_tui.nearby import holds_several, in_order, matching, nearby, others_below, verdicts
 from npu_tui.strings import words
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -147,3 +156,30 @@ def test_traces_under_names_of_their_own_are_opened_or_a_choice(folder, tmp_path
         shutil.copy(folder / "bare" / "trace_view.json", place / name)
         assert main(["report", str(place)]) == (3 if count else 0)
         assert not count or f"holds {count} jobs and profiles" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_opens_by_itself_is_listed_beside_profiles(tmp_path):
+    write_snapshot(tmp_path / "heap.pkl", "leak")
+    (tmp_path / "loads").mkdir()
+    (tmp_path / "loads" / "decode_0.csv").write_text("60,40\n10,10\n")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "sales.csv").write_text("a,b\n1,2\n")
+    sources = list(sources_below(tmp_path))
+    assert len(sources) == 4
+    others = {each.name: each for each in others_below(tmp_path, sources)}
+    assert set(others) == {"heap.pkl", "loads"}
+    assert others["loads"].is_job
+    assert others["loads"].bytes == len("60,40\n10,10\n")
+    assert not others["heap.pkl"].is_job
+    said = {told.path.name: told for told in verdicts(others.values(), False, lambda: True)}
+    assert not any(told.failed for told in said.values())
+
+
+def test_a_service_among_runs_is_a_choice(tmp_path):
+    """Beside one profile of its time it opens by itself, among runs of one rank the user chooses."""
+    write_service(tmp_path / "out", "healthy", requests=4)
+    shutil.copytree(_FIXTURES / "level0", tmp_path / "one_ascend_pt")
+    assert not is_listed(opening_of(tmp_path, False), False)
+    shutil.copytree(_FIXTURES / "level0", tmp_path / "later" / "one_ascend_pt")
+    assert is_listed(opening_of(tmp_path, False), False)

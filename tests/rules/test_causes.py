@@ -107,7 +107,7 @@ def test_a_late_host_gains_nothing_where_a_peer_is_later() -> None:
     assert found.lead == "COMM.STRAGGLER"
     assert found.right, (found.predicted, found.simulated, found.step)
     assert found.found is not None
-    assert "Fixed alone, it saves nothing" in words(found.found.detail)
+    assert "first: then this saves" in words(found.found.detail)
 
 
 def test_a_server_is_told_per_token() -> None:
