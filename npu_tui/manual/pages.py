@@ -35,10 +35,14 @@ _BREAK_BEHIND_WIDE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n {0,3}(?=[^
 
 def page(topic: str, language: str) -> str:
     """The Markdown of ``topic``, one of ``TOPICS``, in ``language``."""
+    text = _text(topic, language)
+    return _with_tables(text, language) if topic == "query" else text
+
+
+def _text(topic: str, language: str) -> str:
     from importlib.resources import files
 
-    text = (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
-    return _with_tables(text, language) if topic == "query" else text
+    return (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
 
 
 def _with_tables(text: str, language: str) -> str:
@@ -55,7 +59,7 @@ def _with_tables(text: str, language: str) -> str:
 
 def title(topic: str, language: str) -> str:
     """What the page about ``topic`` is called in ``language``."""
-    return next(line for line in page(topic, language).splitlines() if line.startswith("# ")).lstrip("# ")
+    return next(line for line in _text(topic, language).splitlines() if line.startswith("# ")).lstrip("# ")
 
 
 def drawn(text: str, columns: int) -> str:
