@@ -435,6 +435,10 @@ class MainScreen(LearningScreen):
         number = int(event.finding or 0)
         self._tell_moved(self.contents.show_numbered(number) if number else self.marks.point_at(event.start, event.end))
 
+    def on_timeline_ranged(self) -> None:
+        """Show what happens in the range that was dragged."""
+        self.contents.open_tab("range")
+
     def ask_search(self) -> None:
         """Ask what to look for."""
         self.searching.ask()

@@ -91,6 +91,9 @@ class Timeline(Drawing):
             self.start, self.end, self.finding = start, end, finding
             super().__init__()
 
+    class Ranged(Message):
+        """A range was dragged."""
+
     def __init__(self, explorer: Explorer, painter: Painter, terminal: Terminal | None = None) -> None:
         super().__init__(terminal or Terminal())
         self.explorer = explorer
@@ -265,6 +268,8 @@ class Timeline(Drawing):
             if drag == "zoom":
                 self.explorer.zoom_to_range()
                 self.changed()
+            elif drag == "range":
+                self.post_message(self.Ranged())
             return
         if drag in ("range", "zoom"):
             self._click(event.x, event.y)

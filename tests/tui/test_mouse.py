@@ -42,6 +42,15 @@ async def test_a_click_below_the_last_row_changes_nothing(session):
         assert driver.state.focus == focus
 
 
+async def test_a_drag_opens_what_happens_in_the_range(session):
+    async with opened(session, (120, 40)) as driver:
+        assert not driver.panel.is_open("range")
+        await drag(driver, (40, 12), (80, 12))
+        await driver.settle()
+        assert driver.panel.is_open("range")
+        assert driver.app.focused is driver.timeline
+
+
 async def test_a_drag_ends_where_the_pointer_leaves_the_lanes(session):
     async with opened(session) as driver:
         window = driver.window
