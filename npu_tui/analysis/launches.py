@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
+from npu_tui.analysis.limits import NOTABLE, SHORT_NS
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
@@ -103,8 +104,10 @@ def clock_floor(latency: F64, one_clock: bool = False) -> ClockFloor:
 
     It is trusted if at least 5 % lie within 20 us above it. Otherwise the queue may never have been empty, so that
     even the least latency includes waiting; then the floor is at most 30 us. So it is where host and device are known
-    to have ``one_clock``, as on a GPU.
+    to have ``one_clock``, as on a GPU: there a few kernels that begin before their launch have a wrong time.
     """
+    if one_clock and np.mean(early := latency < -SHORT_NS) < NOTABLE:
+        latency = latency[~early]
     floor = float(np.percentile(latency, 1) if len(latency) >= _FEW_LINKS else latency.min())
     near = np.count_nonzero((latency >= floor) & (latency <= floor + _TRUST_SPREAD_NS))
     trusted = bool(near >= _TRUST_SHARE * len(latency))

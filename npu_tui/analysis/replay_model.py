@@ -17,6 +17,7 @@ from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edg
 from npu_tui.analysis.replay_host import MARK, HostPoints, Silence, host_points, thread_numbers, waits_of
 from npu_tui.trace.arrays import I8, I32, I64, Bools
 from npu_tui.trace.intervals import inside, union
+from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
 _LEAST_NS = 200_000
@@ -279,10 +280,11 @@ def _replayed(part: DevicePart, item: I64) -> Bools:
 def clock_floor(trace: Trace, launches: Dispatch, device_tasks: Callable[[], DeviceTasks]) -> int:
     """The clock of the device minus that of the host, as far as launches and waits tell it, ns.
 
-    A floor that launches do not confirm was capped at 30 us; waits of the host may show that it is larger.
+    A floor that launches do not confirm was capped at 30 us; waits of the host may show that it is larger, unless both
+    have one clock.
     """
     floor = round(min((clock.floor for clock in launches.floors), default=0.0))
-    if any(clock.trusted for clock in launches.floors):
+    if any(clock.trusted for clock in launches.floors) or is_kineto(trace):
         return floor
     return floor + ahead_of_waits(trace, device_tasks(), floor)
 

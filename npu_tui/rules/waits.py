@@ -111,7 +111,7 @@ def sync_host(facts: Facts) -> Draft | None:
         title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
     if blocking:
         is_set = "_set" * blocking_is_set(facts)
-        parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking))
+        parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking, setting=_setting(facts)))
     elif reads_back(facts):
         start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
         parts.append(message("finding.sync.silent", time=float(np.median(end - start))))
@@ -119,7 +119,7 @@ def sync_host(facts: Facts) -> Draft | None:
     way = "copy_back" if goes_back(facts) else "non_blocking"
     advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, way)))
     if blocking:
-        advice = (message("finding.advice.launch_blocking"), *advice)
+        advice = (*_unset(facts), *advice)
     return Draft(
         "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
@@ -174,6 +174,15 @@ def _copies(facts: Facts, waits: I64) -> bool:
     return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
 
 
+def _setting(facts: Facts) -> str:
+    """The variable of the environment with which every launch waits for the device."""
+    return "CUDA_LAUNCH_BLOCKING" if facts.on_gpu else "ASCEND_LAUNCH_BLOCKING"
+
+
+def _unset(facts: Facts) -> tuple[Message, ...]:
+    return advise("launch_blocking_gpu" if facts.on_gpu else "launch_blocking")
+
+
 def _launch_blocking(facts: Facts, share: float, change: Change) -> Draft:
     """Launches that return only when their kernels end, whether or not calls of the runtime that wait are recorded.
 
@@ -184,13 +193,14 @@ def _launch_blocking(facts: Facts, share: float, change: Change) -> Draft:
     change |= facts.without_work(facts.lost)
     cost = min(cost_of(facts, change, facts.lost), waited)
     words = {"share": share, "cost": cost / facts.count, "unit": facts.unit, "step": facts.step_ns}
+    words |= {"setting": _setting(facts)}
     is_set = message("finding.sync.blocking_set") if blocking_is_set(facts) else ""
     return Draft(
         "high",
         message("finding.sync.title_held", **words),
         sentences(message("finding.sync.held", **words), is_set),
         stretches(largest(facts.lost), "Free", "finding.stage.place"),
-        advise("launch_blocking"),
+        _unset(facts),
         facts.lost,
         verdict=message("finding.sync.title_held", **words),
         change=change,
@@ -364,8 +374,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=sync_host,
         thresholds=(SYNC_SHARE, SYNC_BLOCKING, SYNC_LONG_US, *GRADES),
-        advice=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking", "inference"),
-        gpu=("metrics_rarely", "copy_back", "non_blocking"),
+        advice=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking", "launch_blocking_gpu", "inference"),
+        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:

@@ -87,3 +87,55 @@ def test_steps_that_differ_are_all_there(tmp_path: Path, kernels: dict[int, int]
     profile = profile_at(_run(False, {}, kernels).write(tmp_path))
     assert "left out" not in _told(profile)
     assert len(profile.facts[0].steps) == _STEPS
+
+
+@pytest.mark.parametrize("early", [0, 3])
+def test_kernels_that_begin_before_their_launch_set_no_clock(tmp_path: Path, early: int) -> None:
+    """A GPU has the clock of its host: what begins before its launch has a wrong time, and others came no sooner."""
+    trace = ByHand(gpu=True)
+    for k in range(120):
+        at = 1000.0 * k + 100_000
+        trace.host("aten::mm", at, 30)
+        trace.launch("gemm", at + 5, at + 40 - (6000 if k < early else 0), 300)
+    profile = profile_at(trace.write(tmp_path))
+    sums = OVERLAP.make(profile)
+    free, late = (int(sum(sums.values(column))) for column in ("free", "host_late"))
+    assert late > 0.9 * free
+    assert profile.facts[0].floor <= 35_000
+
+
+def test_a_wait_on_an_idle_gpu_moves_no_clock(tmp_path: Path) -> None:
+    """Each step ends with a wait of 1.8 ms that begins when the device has long been done."""
+    trace = ByHand(gpu=True)
+    for step in range(5):
+        at = 10_000.0 * step + 100
+        trace.step(step, at, 9_900)
+        for k in range(8):
+            trace.host("aten::mm", at + 1000 * k, 50)
+            trace.launch("gemm", at + 1000 * k + 5, at + 1000 * k + 60, 300)
+        trace.call("cudaDeviceSynchronize", at + 8_000, 1_800)
+    profile = profile_at(trace.write(tmp_path))
+    assert profile.facts[0].floor <= 55_000
+    assert "waits for every kernel" not in _told(profile)
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_whose_setting_makes_a_host_wait(tmp_path: Path, gpu: bool) -> None:
+    """Operations return when their kernel ends, whatever its length: the variable is that of the device."""
+    trace, at = ByHand(gpu), 100.0
+    for k in range(200):
+        length = (50, 900, 120, 400)[k * k % 4 if k % 3 else k % 4]
+        trace.host("aten::mm", at, 20 + length)
+        trace.launch("gemm" if gpu else "aclnnMm_MatMulV2_MatMulV2", at + 5, at + 12, length)
+        if not gpu:
+            ns = [trace.began + round(time * 1000) for time in (at, at + 12)]
+            link = {"cat": "async_npu", "name": "torch_to_npu", "id": str(k), "bp": "e"}
+            for phase, (pid, tid), moment in (("s", (4001, 4001), ns[0]), ("f", (3, 2), ns[1])):
+                moment_text = f"{moment // 1000}.{moment % 1000:03d}"
+                trace.events.append(link | {"ph": phase, "pid": pid, "tid": tid, "ts": moment_text})
+        at += length + 60
+    profile = profile_at(trace.write(tmp_path))
+    said = _told(profile) + " ".join(words(text) for each in profile.findings.findings for text in each.advice)
+    assert "as with CUDA_LAUNCH_BLOCKING=1" in said if gpu else "as with ASCEND_LAUNCH_BLOCKING=1" in said
+    assert ("ASCEND" in said) != gpu
+    assert ("Unset CUDA_LAUNCH_BLOCKING" in said) == gpu
