@@ -489,3 +489,12 @@ def _note_health(
     no_name = whole.names.get("", -1)
     without["odd.no_name"] = int(np.count_nonzero(slices.name == no_name)) if no_name >= 0 else 0
     health.warnings += [message(code, count=count) for code, count in without.items() if count]
+    of_host = np.array([plans[lane.layer].kind in ("python", "cann", "other") for lane in lanes], np.bool_)
+    steps = _named(slices, whole.names, step_number)
+    steps = steps[of_host[slices.lane[steps]]]
+    steps = steps[np.lexsort((slices.end[steps], slices.start[steps], slices.name[steps]))]
+    name, start, end = slices.name[steps], slices.start[steps], slices.end[steps]
+    at_once = (name[1:] == name[:-1]) & (start[1:] < end[:-1]) & ((start[1:] > start[:-1]) | (end[1:] > end[:-1]))
+    if at_once.any():
+        first = np.flatnonzero(at_once)[start[1:][at_once].argmin()]
+        health.warnings.append(message("odd.ranks_merged", step=whole.names.values_in_order[name[first]]))

@@ -212,3 +212,18 @@ def test_rows_count_once_by_all_their_cells(cells):
     first = [repr(cell) not in map(repr, cells[:at]) for at, cell in enumerate(cells)]
     found = first_rows(frame, ("time",))
     assert (found is None and all(first)) or found.tolist() == first
+
+
+@pytest.mark.parametrize("apart", [0, 1_000_000])
+def test_two_ranks_in_one_file_are_told(tmp_path, apart):
+    """Their processes have the numbers of each other, or their own."""
+    events = []
+    for rank in (0, 1):
+        file = next((ROOT / f"fixtures/two_ranks/rank{rank}_ascend_pt").rglob("trace_view.json"))
+        events.append(json.loads(file.read_text()))
+    events[1] = [{**event, "pid": event["pid"] + apart} for event in events[1]]
+    path = tmp_path / "trace_view.json"
+    for merged, times in ((events[0], 0), (events[1], 0), (events[0] + events[1], 1)):
+        path.write_text(json.dumps(merged))
+        warnings = [warning.code for warning in load(path).health.warnings]
+        assert warnings.count("odd.ranks_merged") == times
