@@ -22,6 +22,8 @@ import tempfile
 import time
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +52,7 @@ def end(*_):
 
 
 def lines_of(path: Path) -> Counter[str]:
-    """The lines of one file by kind: docstring, import, comment, blank, code."""
+    """The lines of one file by kind: docstring, import, comment, blank, code; ``reason`` is a text below a value."""
     text = path.read_text(encoding="utf-8")
     kinds: dict[int, str] = {}
     for node in ast.walk(ast.parse(text)):
@@ -64,10 +66,20 @@ def lines_of(path: Path) -> Counter[str]:
                 alone = token.line.strip().startswith("#")
                 kinds.setdefault(token.start[0] if alone else -token.start[0], "comment" if alone else "trailing")
     count = Counter(kinds.values())
+    count["reason"] = sum(_below_values(ast.parse(text)))
     for number, line in enumerate(text.splitlines(), 1):
         if number not in kinds:
             count["code" if line.strip() else "blank"] += 1
     return count
+
+
+def _below_values(tree: ast.AST) -> Iterator[int]:
+    """The lines of each text that stands below the value that it is about."""
+    for node in ast.walk(tree):
+        for above, below in pairwise(body if isinstance(body := getattr(node, "body", []), list) else []):
+            text = below.value if isinstance(below, ast.Expr) else None
+            if isinstance(above, ast.Assign | ast.AnnAssign) and isinstance(text, ast.Constant):
+                yield (below.end_lineno or below.lineno) - below.lineno + 1
 
 
 def house(checkout: Path) -> None:
@@ -76,14 +88,17 @@ def house(checkout: Path) -> None:
     total = Counter[str]()
     for path in paths:
         total += lines_of(path)
-    trailing = total.pop("trailing", 0)
+    trailing, reasons = total.pop("trailing", 0), total.pop("reason", 0)
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
     depth = Counter(len(path.relative_to(checkout).parts) - 1 for path in paths)
     short = [path for path, length in lengths.items() if length <= 30]
     rooms = [path for path in paths if path.name == "__init__.py"]
     print(f"files {len(paths)}, lines {sum(lengths.values()):,}, median {sorted(lengths.values())[len(paths) // 2]}")
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in total.most_common())
-    print(f"  {kinds}, trailing comments {trailing:,}")
+    told = (total["comment"] + trailing) / total["code"], reasons / total["code"]
+    print(
+        f"  {kinds}, trailing comments {trailing:,}; comments {told[0]:.1%} of code, texts below values {told[1]:.1%}"
+    )
     alone = len(set(short) - set(rooms))
     print(f"  files of 30 lines or fewer {len(short)} ({alone} without __init__), __init__ {len(rooms)}")
     print(f"  past 560 lines: {', '.join(f'{path.name} {length}' for path, length in lengths.items() if length > 560)}")

@@ -18,7 +18,7 @@ from npu_tui.trace.snapshot import BEFORE, GIVEN_BACK, SMALL, SMALL_SEGMENT, Dev
 
 _LARGE_SEGMENT = 20 << 20
 """What is taken for a request of 1 to 10 MiB, and a page of expandable segments, bytes."""
-# KMinLargeAlloc and kRoundLarge: a larger request gets a segment of its own, in whole grains.
+# ``kMinLargeAlloc`` and kRoundLarge: a larger request gets a segment of its own, in whole grains.
 _OWN_SEGMENT, _GRAIN = 10 << 20, 2 << 20
 _ROUND, _PAD = 512, 32  # kMinBlockSize, and what NPUCachingAllocator adds to each request before it rounds up
 _LONGEST = 100_000

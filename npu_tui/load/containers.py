@@ -26,7 +26,7 @@ _PACKED = (
 )
 """First bytes, the name of the format, and the command that unpacks it."""
 
-_TAR_AT, _TAR = 257, b"ustar"
+_TAR_AT, _TAR = 257, b"ustar"  # where POSIX has the mark in the header of the first member
 _WIDE = (
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),

@@ -38,8 +38,8 @@ MOST_BYTES = 8 << 30
 
 VARIABLE = "NPU_TUI_CACHE_MB"
 _SUFFIX, _UNFINISHED = ".columns", ".part"
-_LEFT_FREE = 256 << 20
-_STALE_SECONDS = 600.0
+_LEFT_FREE = 256 << 20  # bytes of the disk that a copy leaves to other programs
+_STALE_SECONDS = 600.0  # a copy that was begun longer ago is written by nobody any more
 _NICE = 10
 """The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
 

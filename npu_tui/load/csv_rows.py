@@ -23,7 +23,7 @@ from npu_tui.trace.side_file import open_regular
 BLOCK = 4 << 20
 """Bytes read at a time: columns of very short rows take six times as much until they are put together."""
 
-_LONGEST_ROW = 1 << 20
+_LONGEST_ROW = 1 << 20  # what has a longer first row is no table
 _END = ord("\n")
 _MOST_COLUMNS = 1_000
 """Of a header; with all PMU counters kernel_details.csv has about 100."""

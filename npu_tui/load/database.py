@@ -27,7 +27,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
 _MINDSPORE = "ascend_mindspore_profiler"
-_LISTED = 4
+_LISTED = 4  # tables that a sentence names
 _WORTH_A_THREAD = 8 << 20
 _WORTH_A_PICTURE = 64 << 20
 """Bytes of a database that takes longer than anybody waits for a first picture."""

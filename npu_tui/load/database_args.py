@@ -33,8 +33,8 @@ _DIMS = re.compile(r"[\d,;\s-]*")
 _QUEUE, _OP, _NODE = 50002, 50001, 10000
 _ITEMS = (_NODE, COLLECTIVE)
 
-_MOST_FRAMES = 1 << 14
-_KEPT = 1 << 16
+_MOST_FRAMES = 1 << 14  # rows of one key that are read: a hostile stack may have any number
+_KEPT = 1 << 16  # texts and rows that are remembered before all are let go
 
 _BATCH = 1 << 12
 """Rows that a scan reads and searches at a time."""

@@ -33,7 +33,7 @@ TABLES = (
 )
 """The tables whose rows are slices; the last one stands for slices that are computed."""
 
-ROW_BITS = 56
+ROW_BITS = 56  # the eight above number the table
 ROW = (1 << ROW_BITS) - 1
 """The bits of a chunk's offset that are a row number."""
 
@@ -84,7 +84,7 @@ _OLDER_SORT = {
 COLLECTIVE = 5500
 """The type of calls of the library of collectives, which is called ``hccl`` or ``communication``."""
 
-_OTHERS = 30
+_OTHERS = 30  # behind all layers that have an order
 _HOST = 31
 """Stands for no device in a packed process id."""
 

@@ -27,9 +27,9 @@ from npu_tui.load.unpack import check_room, scratch_folder
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import admitted, open_regular
 
-_HEADER = 100
-_WAL = 2
-_PATIENCE_SECONDS = 1.0
+_HEADER = 100  # every database of SQLite begins with so many bytes about itself
+_WAL = 2  # the version of its format in which a log lies beside it
+_PATIENCE_SECONDS = 1.0  # how long another program may keep it locked
 _locked: set[Path] = set()
 """What was locked when it was last opened: a file is opened many times, and waited for once."""
 
@@ -198,7 +198,7 @@ def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connectio
 _LONGEST_CELL = 256 << 20
 """Bytes of a text that SQLite puts together; a piece of a column is a hundredth of it."""
 
-_STEPS_PER_TICK = 200_000
+_STEPS_PER_TICK = 200_000  # steps of the machine of SQLite between two looks at the clock
 _FEWEST_STEPS, _STEPS_PER_BYTE = 200_000_000, 40
 """Steps of SQLite's machine: seconds for a small file; a whole database takes 3 a byte."""
 
@@ -240,7 +240,7 @@ class _Watch:
 _copies: dict[tuple[str, int, int, int], tuple[Path, object]] = {}
 _places: list[tempfile.TemporaryDirectory[str]] = []
 _copying = threading.Lock()
-_ABANDONED_SECONDS = 24 * 3600.0
+_ABANDONED_SECONDS = 24 * 3600.0  # a copy this old is left from a program that was killed
 
 
 def _private_copy(path: Path) -> tuple[Path, object]:
@@ -325,7 +325,7 @@ def tables_of(connection: sqlite3.Connection) -> tuple[list[str], int]:
     return [name for name in names if name and not name.startswith("sqlite_")], views
 
 
-_MOST_TABLES = 20_000
+_MOST_TABLES = 20_000  # a hostile schema may name any number
 
 
 def as_text(value: object) -> str:

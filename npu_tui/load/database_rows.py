@@ -34,7 +34,7 @@ _STEP = 1 << 18
 """Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite."""
 
 _LATEST = 1 << 62
-_MOST_VARIABLES = 500
+_MOST_VARIABLES = 500  # SQLite before 3.32 takes 999 in one statement
 _ROW_BYTES = 32
 """About what a row of the profiler's tables takes in the file; two whole databases have 40 and 42."""
 

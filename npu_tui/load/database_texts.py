@@ -182,7 +182,7 @@ def enumeration(tables: Tables, *names: str) -> dict[int, str]:
 FRAMES = ";\r\n"
 """Stands between the frames of a call stack, innermost first, as in a text trace."""
 
-_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of SplitMix64 and xxHash: odd, and with bits everywhere
 _PLACE = 0xD6E8FEB86659FD93
 _SPREAD = 0xBF58476D1CE4E5B9
 """What frames are mixed with; two numbers of 64 bits tell stacks apart."""

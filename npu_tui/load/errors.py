@@ -58,7 +58,7 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-_MOST_SAID = 200
+_MOST_SAID = 200  # letters of a reason that nobody foresaw: it stays one line
 
 
 def _harmless(message: Message) -> Message:

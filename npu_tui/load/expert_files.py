@@ -26,7 +26,7 @@ from npu_tui.trace.side_file import read_regular
 
 _CONFIG = "model_gen_config.json"
 _LARGEST = 64 << 20
-_MOST_LAYERS, _MOST_EXPERTS, _MOST_SLOTS = 4_096, 1 << 16, 1 << 22
+_MOST_LAYERS, _MOST_EXPERTS, _MOST_SLOTS = 4_096, 1 << 16, 1 << 22  # what no model has is damage
 _MOST_TOKENS = 1e15
 NONE = -1
 

@@ -23,11 +23,11 @@ from npu_tui.native.library import Library
 ALONE_BYTES = 4 << 20
 """A smaller file is scanned before another thread would have begun."""
 
-_PER_THREAD = 4 << 20
+_PER_THREAD = 4 << 20  # bytes that are worth one more thread
 _MOST_THREADS = 8
 _AHEAD = 2
 """Ranges per thread that are scanned before they can be taken in."""
-_TICK_SECONDS = 0.1
+_TICK_SECONDS = 0.1  # how long Ctrl+C waits for a thread at most
 
 _LARGEST = 32 << 20
 _SMALLEST = 1 << 20

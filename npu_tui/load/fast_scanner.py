@@ -70,7 +70,7 @@ _CHUNK = 8 << 10
 """Bytes per chunk at most: nothing decodes these chunks, and the args of few events are read from short ones."""
 _FOREVER = 1 << 62
 
-_ENTITIES = 1 << 11
+_ENTITIES = 1 << 11  # entries of each table at first; it grows when the library asks for more
 _HEAP = 1 << 17
 _SET_ASIDE = 512
 """Rare events and inexact numbers that there is room for until the library returns."""

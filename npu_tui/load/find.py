@@ -62,7 +62,7 @@ def content_of(file: Path, edited: bool = False) -> bytes:
     return digest.digest()
 
 
-_LISTED = 8
+_LISTED = 8  # places that a message names
 MOST_OF_ROLES = 100_000
 """Folders that are looked through where folders of roles tell that all of it is one job."""
 

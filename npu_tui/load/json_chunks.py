@@ -34,7 +34,7 @@ _LONG = 4096
 """An element without an end is taken for damage only in blocks of this many bytes or more: events may be long."""
 _WINDOWS = (1024, 64 * 1024)
 """A whole event after damage is expected to end within this many bytes; nearly all are short."""
-_GAP = 64
+_GAP = 64  # blanks that may stand between two events
 _TRIED = 4
 """How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""
 _FIELD = rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"\s*:'

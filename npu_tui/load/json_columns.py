@@ -283,7 +283,7 @@ def instance_name(keys: list[str], values: list[Any]) -> str:
     return " ".join(f"{key} {value}" for key, value in zip(keys, plain, strict=True))
 
 
-_LOW_BITS = 62
+_LOW_BITS = 62  # an id is two int64: so many bits, and those above them
 _LOW = (1 << _LOW_BITS) - 1
 _LONGEST_ID = 37
 """An id of so many digits does not fit into two numbers."""

@@ -363,7 +363,7 @@ def paired_marks(
 
 
 _SEARCHED = 64 * 1024
-_OVERLAP = 256
+_OVERLAP = 256  # a boundary may lie across two blocks
 _FARTHEST = 16 << 20
 """A boundary is expected within this many bytes: no event is longer."""
 

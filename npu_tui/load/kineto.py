@@ -161,7 +161,7 @@ def _is_frame_of_user(name: str) -> bool:
     return match is not None and is_of_user(match["file"])
 
 
-_LONGEST_HEAD = 4 << 20
+_LONGEST_HEAD = 4 << 20  # bytes at both ends of a file in which the job is looked for
 _INFO = re.compile(rb'"distributedInfo"\s*:\s*')
 
 

@@ -34,7 +34,7 @@ _KINDS: dict[str, LayerKind] = {
 }
 # Kineto, the profiler of other PyTorch builds, tells device and host apart by the categories of their slices.
 _HOST_CATEGORIES = frozenset({"cpu_op", "python_function", "user_annotation"})
-_UNORDERED = 1 << 40
+_UNORDERED = 1 << 40  # behind every process with a sort index
 
 
 class ProcessPlan(Struct, frozen=True):

@@ -46,7 +46,7 @@ _NUMBER = r"""(?s)^.*[{,]\s*"?%s"?\s*:\s*"?(-?[0-9]{1,18})(?:[^0-9]|$)"""
 _WHOLE, _HEXADECIMAL = r"^[0-9]{1,19}$", r"^0x([0-9a-fA-F]{1,16})$"
 _FRAME = re.compile(r"(.{1,4096})\((\d{1,9})\): (.{1,1024})")
 _OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
-_LONGEST_STACK = 400
+_LONGEST_STACK = 400  # as many frames as of a snapshot of PyTorch
 _MICROSECONDS, _LATEST_US = 10**17, (2**63 - 1) // 1000
 """Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
 _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256

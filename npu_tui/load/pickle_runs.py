@@ -37,8 +37,8 @@ _BEYOND = 1 << 10
 """Bytes behind a stretch, so that no field reaches beyond the file."""
 _KEYS, _FRAMES = 16, 400
 """The most keys of an entry, the most references of a list."""
-_PATIENCE = 64
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_PATIENCE = 64  # entries after which a shape that failed is tried again at the latest
+_PRIME = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: products of neighbours lie far apart
 
 
 class EntryRun(Struct):

@@ -26,7 +26,7 @@ _OF_FRAMEWORKS = "_ascend_pt", "_ascend_ms"
 _LEVELS = 4
 """Folders above a file in which its profile may be: ``*_ascend_pt/PROF_*/device_*/timeline``."""
 _MSPROF = re.compile(r"PROF_\d+_.*")
-_MOST_FOLDERS = 8
+_MOST_FOLDERS = 8  # folders in a command that is shown
 PARSED = "parsed"
 """The folder in that of a service that its parser is asked to write to."""
 _OF_SERVICES = "ms_service_*.db", "ascend_service_profiler_*.db"

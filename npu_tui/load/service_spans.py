@@ -225,7 +225,7 @@ def _typed(frame: pl.DataFrame, *whole: str) -> dict[str, pl.Series]:
     return {name: numbers.get(name, frame[name]) for name in frame.columns}
 
 
-_HEAD, _LONGEST_US = 1 << 16, 1e12
+_HEAD, _LONGEST_US = 1 << 16, 1e12  # eleven days: a longer range has a damaged length
 _SIZE = b"TokenSize"
 _SAME_NS = 500
 """A moment of an event and of its mark, µs of the same number: one is read as a float, good for a quarter of one."""

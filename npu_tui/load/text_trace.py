@@ -26,8 +26,8 @@ from npu_tui.trace.kineto import DEVICE_CATEGORIES
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 
-_FIRST_SECONDS = 0.1
-_EARLY_SECONDS = 0.5
+_FIRST_SECONDS = 0.1  # between pictures of a trace that loads, until one has slices
+_EARLY_SECONDS = 0.5  # and then: each picture takes time from loading
 _EARLY_SHARE = 0.7
 """Past this share of the file the whole trace comes soon."""
 

@@ -18,7 +18,7 @@ from npu_tui.trace.arrays import I64, U64
 INVALID = np.iinfo(np.int64).min
 """Stands for a text that is no time, or one outside int64 nanoseconds."""
 
-_WIDTH = 20
+_WIDTH = 20  # ``1736405443863674.400``, as nearly all times are written
 _GAP = "\n\n\n\n"
 """Stands between texts, so that those of the common form begin at whole words of 8 bytes."""
 _ROW = _WIDTH + len(_GAP)
@@ -138,10 +138,10 @@ def _eight_digits(digits: U64) -> U64:
     return digits
 
 
-_ZEROS = np.uint64(0x3030303030303030)
-_SIXES = np.uint64(0x0606060606060606)
+_ZEROS = np.uint64(0x3030303030303030)  # the digit 0 in each byte
+_SIXES = np.uint64(0x0606060606060606)  # added to a digit it carries into the high half if that is above 9
 _HIGH_HALVES = np.uint64(0xF0F0F0F0F0F0F0F0)
-_POINT_AND_GAP = np.uint64(0x0A0A0A0A3030302E)
+_POINT_AND_GAP = np.uint64(0x0A0A0A0A3030302E)  # ``.000`` and ``_GAP``, the first byte lowest
 _THREE_BYTES = np.uint64(0x00000000FFFFFF00)
 _NOT_DECIMALS = np.uint64(0xFFFFFFFFF0F0F0FF)
 _BYTE = np.uint64(0xFF)

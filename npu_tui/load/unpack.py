@@ -25,7 +25,7 @@ _NAMED = ("TMPDIR", "TEMP", "TMP")
 _ON_DISK = "/var/tmp"
 _MEMORY = ("tmpfs", "ramfs")
 _MOUNTS = Path("/proc/mounts")
-_ROOM_EVERY = 32 << 20
+_ROOM_EVERY = 32 << 20  # bytes between two looks at the room on the disk
 _LEFT_FREE = 64 << 20
 _LEFT_SHARE = 20
 """A twentieth of the disk stays free, at most ``_LEFT_FREE``: others write there, too."""
@@ -115,7 +115,7 @@ MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip."""
 
 _BLOCK = 1 << 20
-_SUSPICIOUS_BYTES = 64 << 20
+_SUSPICIOUS_BYTES = 64 << 20  # less fills no disk, however small it was packed
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
 _USUAL_RATIO = 50

@@ -15,7 +15,7 @@ from npu_tui.load.format import SQLITE, Format, Source
 from npu_tui.load.survey import HEAD, Survey
 from npu_tui.trace.side_file import held_bytes, open_regular
 
-_HEADER = 4 << 10
+_HEADER = 4 << 10  # bytes that hold the heading of a table
 _TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
 
 

@@ -26,7 +26,7 @@ _HEADINGS = {
 }
 """Names that others may give, and headings of which a table of this tool has one."""
 _NAMES = {*_SURE, *_HEADINGS, SPANS}
-_HEAD = 4096
+_HEAD = 4096  # bytes that hold the heading of a table
 
 
 def _is_service_file(file: Path, survey: Survey) -> bool:
