@@ -340,7 +340,7 @@ class Verdict(Struct, frozen=True):
 def verdicts(listed: Iterable[Nearby], cached: bool, go_on: Callable[[], bool]) -> Iterator[Verdict]:
     """What each of ``listed`` says: first those with parsed copies, then the smaller before the larger.
 
-    Ends as soon as ``go_on`` says so. What is too large to be read for one line is left out.
+    Ends as soon as ``go_on`` says so. Profiles too large to read for one line are left out.
     """
     read = 0
     for has_copy, profile in sorted(

@@ -1,4 +1,8 @@
-"""Why the device idles: its free times with the launch that ended each, and the calls that wait for the device."""
+"""Why the device idles: its free times with the launch that ended each, and the calls that wait for the device.
+
+A free time is split into waiting for late launches, waiting for what is unknown, and the rest, which is the device's
+own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""When the queue of a device runs empty and why, and the ranges in which the host barely keeps up."""
+"""When the queue of a device runs empty and why, and the ranges in which the host barely keeps up.
+
+A drain is a pause of the device of 100 us or more without any launch in flight. Its cause is the first of ``CAUSES``
+that applies to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The steps of an inference engine: what their names tell, what each of them launched, and when that ran."""
+"""The steps of an inference engine: what their names tell, what each of them launched, and when that ran.
+
+Work belongs to the step that launched it. What has no launch, such as kernels of a graph, follows the last launch on
+its stream; without any launch the clock decides.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Who a rank waits for at its collectives: late ranks, ranks that no task names, the filling of a pipeline."""
+"""Who a rank waits for at its collectives: late ranks, ranks that no task names, the filling of a pipeline.
+
+A collective ends after its last rank has come. Ranks are late if they explain nearly all waiting; where no task names
+a peer, a wait is guessed from the siblings of a collective: those of its type and lane.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The edges of the replay's model: what must come before what, and how long it took in the recording."""
+"""The edges of the replay's model: what must come before what, and how long it took in the recording.
+
+An edge says that its target is passed at the earliest so many ns after its source. Four kinds: the order of host
+threads, waits for the device, the order of streams and events, and collectives that wait for peers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The replay's model of a run: the nodes and edges of host and device, with waits that the trace does not record."""
+"""The replay's model of a run: the nodes and edges of host and device, with waits that the trace does not record.
+
+A node is an event of host or device, at its recorded time; ``replay`` passes all nodes again with other lengths.
+Times of the device are moved onto the clock of the host by the clock floor.
+"""
 
 from __future__ import annotations
 

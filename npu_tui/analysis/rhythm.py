@@ -1,4 +1,8 @@
-"""What repeats in a run without steps: calls of an engine, values read back, graphs, kernels at even distances."""
+"""What repeats in a run without steps: calls of an engine, values read back, graphs, kernels at even distances.
+
+Signs are tried in a fixed order, the surest first: calls of an engine, values read back after about as many kernels,
+launches of graphs, ranges of the program, steps of an optimizer. ``rhythm`` says when each of them holds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""In which order the stages of a pipeline run their passes, and how long that takes: max-plus over any times."""
+"""In which order the stages of a pipeline run their passes, and how long that takes: max-plus over any times.
+
+A plan is a graph: a pass follows the one before it on its stage and the one that it needs from another stage. Its
+length is the longest way through that graph (max-plus), for any length of each pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Steps that the profiler marks, warm-up, and the spread of lengths."""
+"""Steps that the profiler marks, warm-up, and the spread of lengths.
+
+``ProfilerStep#N`` marks a step; its window on the device begins with the first work that it launched. Warm-up are
+leading steps that are longer than the later ones by more than those spread.
+"""
 
 from __future__ import annotations
 

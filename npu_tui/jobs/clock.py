@@ -116,7 +116,7 @@ def _places(ranks: I64, index: dict[int, int]) -> I64:
 
 
 def message_bounds(met: RankMeetings) -> ClockPairs:
-    """Nobody has received before the sender began."""
+    """Bounds from messages: a receive cannot end before its send began."""
     sends = np.array([is_send(kind) for _, kind, _ in met.table.kinds], np.bool_)
     at = met.first[:-1][~met.barrier]
     if not len(at):

@@ -115,7 +115,7 @@ def _longest(job: Job, load: LayerLoad) -> list[Evidence]:
 
 
 def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
-    """Each rank that alone makes the job longer, and those together of which each hides the others.
+    """Ranks that each lengthen the job, and groups of ranks that hide one another.
 
     Ranks ``without`` are slow by what another finding says of them.
     """

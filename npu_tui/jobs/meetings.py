@@ -1,4 +1,8 @@
-"""Calls of several ranks that are one collective."""
+"""Calls of several ranks that are one collective.
+
+Calls are paired by type, group and place within the step. Where ranks made different numbers of calls, the ordinals
+of the profiler pair them, and what is left over is counted. A send is paired with the receive of the same two ranks.
+"""
 
 from __future__ import annotations
 

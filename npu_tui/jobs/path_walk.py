@@ -1,4 +1,8 @@
-"""Walks the path of a job backwards, from the end of its run through the ranks that it leads to."""
+"""Walks the path of a job backwards, from the end of its run through the ranks that it leads to.
+
+The walk goes back along a rank until a collective that another rank came to last, and on from there at that rank. A
+rank is read when the walk comes to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is wrong between the roles of a job: a rank that ends long after the others, a role that the others wait for."""
+"""What is wrong between the roles of a job: a rank that ends long after the others, a role that the others wait for.
+
+A tail is the rank of a role that ends long after the median one. Each finding is priced by replaying the roles.
+"""
 
 from __future__ import annotations
 

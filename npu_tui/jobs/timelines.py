@@ -1,4 +1,7 @@
-"""The ranks of a job on its clock: one collective as a waterfall, and the traces below each other."""
+"""The ranks of a job on its clock: one collective as a waterfall, and the traces below each other.
+
+All times are moved onto the common clock of the job; ``error`` keeps how far each clock may be off.
+"""
 
 from __future__ import annotations
 

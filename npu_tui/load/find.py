@@ -1,4 +1,8 @@
-"""Which files belong together: the profile, trace or database that a path means, and profiles below a folder."""
+"""Which files belong together: the profile, trace or database that a path means, and profiles below a folder.
+
+One source a profile: the most processed form wins, then the text. Folders are looked at through ``Survey``, which
+looks at each once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Layers and lanes from the metadata of a trace, and links: their ends paired, then bound to slices."""
+"""Layers and lanes from the metadata of a trace, and links: their ends paired, then bound to slices.
+
+Links are bound to the slices that enclose their ends. How ends are paired, also where a key is used again, is told by
+``pair_ends``; the phases ``s``, ``t`` and ``f`` are those of the Trace Event Format.
+"""
 
 from __future__ import annotations
 

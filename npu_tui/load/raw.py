@@ -32,7 +32,7 @@ PARSED = "parsed"
 _OF_SERVICES = "ms_service_*.db", "ascend_service_profiler_*.db"
 
 Writer = Literal["torch_npu", "mindspore", "msprof", "msserviceprofiler"]
-"""Whose raw data a folder holds."""
+"""The profiler that wrote the raw data of a folder."""
 
 
 def is_msprof(folder: Path) -> bool:
@@ -41,7 +41,7 @@ def is_msprof(folder: Path) -> bool:
 
 
 def writer_of(folder: Path, survey: Survey) -> Writer | None:
-    """Whose raw data ``folder`` is; None where it holds none. Raises ``OSError`` if it cannot be read."""
+    """The profiler that wrote the raw data in ``folder``, or None. Raises ``OSError`` if it cannot be read."""
     if is_msprof(folder):
         return "msprof"
     holds_msprof = any(map(is_msprof, survey.folders(folder, "PROF_*")))

@@ -1,4 +1,7 @@
-"""All findings of a trace, in the order of work, with what could not be checked and the verdict in words."""
+"""All findings of a trace, in the order of work, with what could not be checked and the verdict in words.
+
+Each device is judged alone, and one of several counts: that which loses most. ``ladder`` orders the findings.
+"""
 
 from __future__ import annotations
 

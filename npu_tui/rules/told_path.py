@@ -1,4 +1,7 @@
-"""The critical path of a device in the window that is judged, with its owners; or why it is not told."""
+"""The critical path of a device in the window that is judged, with its owners; or why it is not told.
+
+Owners come from ``analysis.owners``. Their gains are told only where the replay is trusted.
+"""
 
 from __future__ import annotations
 
