@@ -65,7 +65,7 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         kind.pages,
         change,
         _limits(kind, limits),
-        tuple(map(document_title, kind.sources)),
+        kind.documents,
         "" if kind.of_profiler or kind.id in SUMMING_UP else f"fix {kind.id}",
         ()
         if kind.gpu is None or {*kind.gpu} == {*kind.advice}
@@ -76,17 +76,3 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
 def _limits(kind: Kind, limits: Thresholds | None) -> tuple[tuple[str, float, str], ...]:
     values = limits or Thresholds()
     return tuple((limit.name, values[limit], say(f"threshold.{limit.name}")) for limit in kind.thresholds)
-
-
-_RANGE = r"\d+-\d+(?: to \d+-\d+)?"
-_ITEMS = re.compile(rf"(?P<title>.+?) (?P<items>{_RANGE}(?:, {_RANGE})*)")
-
-
-def document_title(source: str) -> str:
-    """The title of the document behind ``source``, with the items of it that count where it has numbers."""
-    parts = _ITEMS.fullmatch(source)
-    if parts is None:
-        return source
-    ranges = (say("explain.range", first=first, last=last) if last else first
-              for first, _, last in (item.partition(" to ") for item in parts["items"].split(", ")))  # fmt: skip
-    return say("explain.document", title=parts["title"], items=say("list.comma").join(ranges))

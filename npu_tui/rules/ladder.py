@@ -399,7 +399,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         advice,
         gain,
         "low" if rung.leads else draft.confidence,
-        rule.sources,
+        rule.documents,
         draft.code_lines or under,
         is_hidden(rung.candidate, facts),
         after,

@@ -5,6 +5,7 @@ What several rules say in the same way: places in the code, lists, sentences one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeVar
@@ -96,7 +97,13 @@ class Rule(Kind, frozen=True, kw_only=True):
     replayed: bool = False
     gpu: tuple[str, ...] | None = None
 
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The titles of ``sources``: which items of them count is for those who change the rule."""
+        return tuple(dict.fromkeys(_ITEMS.sub("", source) for source in self.sources))
 
+
+_ITEMS = re.compile(r" \d+-\d+(?:(?:, | to )\d+-\d+)*$")
 LISTED = 4
 """Names in a sentence; the places and the tables have the others."""
 
