@@ -156,8 +156,8 @@ OF_TORCH = frozenset(
         "task_queue", "set_queue", "binding", "jit_compile", "metrics_rarely", "copy_back", "non_blocking", "prefetch",
         "inference", "foreach", "graph", "fewer_operators", "larger_packets", "expandable", "empty_cache",
         "fused_optimizer", "prefetch_weights", "gather_less", "asynchronous", "mc2", "share.softmax", "internal_format",
-        "gc", "workers", "workers_more", "pin_memory", "pause_record", "work_on_device", "engine_async", "affinity",
-        "ai_cpu_operators", "mixed_precision", "formats", "checkpointing", "leak_detach", "not_recorded",
+        "gc", "workers", "workers_more", "pin_memory", "pause_record", "pause_thread", "work_on_device", "engine_async",
+        "affinity", "ai_cpu_operators", "mixed_precision", "formats", "checkpointing", "leak_detach", "not_recorded",
         "profile_again", "level1_tasks", "late_unknown", "launch_blocking", "overlap_steps", "record_host",
     )
 )  # fmt: skip
