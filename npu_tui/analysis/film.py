@@ -92,6 +92,15 @@ def film(replay: Replay, change: Change, devices: Sequence[DeviceSlices]) -> tup
     return _assembled(trace, moved, np.flatnonzero(~dropped), added)
 
 
+def moved_film(trace: Trace, recorded: I64, played: I64, devices: Sequence[DeviceSlices]) -> Trace:
+    """The run of ``trace`` where the moments ``recorded`` are ``played`` instead, ns; all between two in proportion."""
+    moves, slices = _Moves.of(recorded, played), trace.slices
+    start, end = moves.at(slices.start), moves.at(slices.end)
+    moved = _as_nature(trace, replace(trace, slices=changed(slices, start=start, end=end)))
+    dropped, added = _overlap(moved, devices)
+    return _assembled(trace, moved, np.flatnonzero(~dropped), added)[0]
+
+
 def _times(replay: Replay, run: Run, change: Change) -> tuple[I64, I64]:
     """Start and end of every slice in the replayed run, ns; (n,) each."""
     model, trace = replay.model, replay.model.trace

@@ -216,17 +216,18 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _job_at(path: Path) -> Job | None:
-    """The job at ``path`` if summaries lie there, or profiles with roles or a pipeline; None for one profile.
+    """The job at ``path`` if summaries lie there, or profiles that can be replayed together; None for one profile.
 
     Raises ``InputError`` for any other job.
     """
     from npu_tui.jobs.kept import is_kept
     from npu_tui.jobs.opening import open_job
     from npu_tui.load.find import find_source
+    from npu_tui.output.job_whatif import is_replayed
 
     if not named_subject(str(path)).of_several:
         return None
     job = open_job(path)
-    if not is_kept(path) and job.roles is None and not job.pipelines.runs:
+    if not is_kept(path) and not is_replayed(job):
         find_source(path)  # says which profiles there are to choose from
     return job

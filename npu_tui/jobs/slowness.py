@@ -87,10 +87,12 @@ class Prices:
         lag = np.where(follows, left[before] + blame.gap, np.where(blame.at_most, NEVER, free))
         source = np.where(follows, blame.row[before] + 1, 0)
         self._graph = Graph.of(source, blame.row + 1, lag, len(blame) + 1)
+        self._source = source
         # Ranks of several islands have no common time: the longest counts, and every case shortens its own.
         last = order[np.append(~again, True)[: len(order)]]
         after, later = (np.append(each, np.zeros(len(blame.ranks) - len(each), np.int64)) for each in (after, later))
-        self._later, self._last_of, final = later, blame.rank[last], np.full(len(blame.ranks), -1)
+        self._after, self._later, self._last_of = after, later, blame.rank[last]
+        final = np.full(len(blame.ranks), -1)
         final[blame.rank[last]] = blame.steps[blame.row[last]]
         self._final = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # arrivals of each rank's last step
         self._ends = blame.row[last] + 1, left[last] + after[blame.rank[last]], island[blame.rank[last]]
@@ -102,11 +104,33 @@ class Prices:
         A rank that works less in its last step does so after its last collective.
         """
         node, left, island = self._ends
-        ends, ranks = self._begun.copy(), self._blame.rank[self._final]
-        eased = np.bincount(ranks, less[self._final] > 0, len(self._later))[self._last_of] > 0
-        left = left - np.where(eased, self._later[self._last_of], 0)
-        np.maximum.at(ends, island, self._graph.times(self._graph.less(np.arange(len(less)), less))[node] + left)
+        ends = self._begun.copy()
+        np.maximum.at(ends, island, self._times(less)[node] + left - self._eased(less))
         return np.asarray(ends - self._begun)
+
+    def _eased(self, less: I64) -> I64:
+        """How much less each rank does after its last collective, ns, in the order of ``_ends``."""
+        eased = np.bincount(self._blame.rank[self._final], less[self._final] > 0, len(self._later))[self._last_of] > 0
+        return np.where(eased, self._later[self._last_of], 0)
+
+    def _times(self, less: I64) -> I64:
+        """When each node of the graph is passed then, ns."""
+        return self._graph.times(self._graph.less(np.arange(len(less)), less))
+
+    def sooner(self, less: I64) -> tuple[I64, I64]:
+        """How much sooner each rank comes to a collective and leaves it with so much ``less`` work, ns; (n,) each."""
+        blame = self._blame
+        shift = self._times(np.zeros_like(less)) - self._times(less)
+        left = shift[blame.row + 1]
+        return np.where(blame.at_most, left, shift[self._source] + less), left
+
+    def sooner_ended(self, less: I64) -> dict[int, tuple[int, int]]:
+        """How long the rank at each place goes on after its last collective, and how much sooner it ends then, ns."""
+        node, _, _ = self._ends
+        shift = self._times(np.zeros_like(less)) - self._times(less)
+        sooner = (shift[node] + self._eased(less)).tolist()
+        places = self._last_of.tolist()
+        return {place: (int(self._after[place]), by) for place, by in zip(places, sooner, strict=True)}
 
     @property
     def length(self) -> int:
@@ -115,12 +139,14 @@ class Prices:
 
     def gains(self, cases: Sequence[Bools]) -> list[int]:
         """What each case saves: the arrivals it names (n,) with as much work as that of the median rank, ns."""
-        blame = self._blame
-        more = np.where(
-            blame.outside, np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0), blame.own
-        )
-        saved = self.saved([np.where(named, more, 0) for named in cases])
+        saved = self.saved([self.less(named) for named in cases])
         return [min(gain, self._most(named)) for gain, named in zip(saved, cases, strict=True)]
+
+    def less(self, named: Bools) -> I64:
+        """How much less work there is before each arrival where those ``named`` work as the median rank, (n,), ns."""
+        blame = self._blame
+        waited = np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0)
+        return np.where(named, np.where(blame.outside, waited, blame.own), 0)
 
     def _most(self, named: Bools) -> int:
         """What the ranks without arrivals in ``named`` communicate at least while they compute nothing, ns.

@@ -369,13 +369,13 @@ _MOST_CHANGES = 100
 
 def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAnswer:
     """What changes would gain."""
-    from npu_tui.output.job_whatif import job_remedies, job_whatif
+    from npu_tui.output.job_whatif import is_replayed, job_remedies, job_whatif
     from npu_tui.output.statement import whatif_statement
     from npu_tui.output.whatif import remedies, remedies_document, whatif
 
     opened = session.opened(given.path, call)
     changes, job = listed(given.changes), None
-    if opened.profile is None and (opened.job.roles is not None or opened.job.pipelines.runs):
+    if opened.profile is None and is_replayed(opened.job):
         job = opened.job
     if len(changes) > _MOST_CHANGES:
         raise Refusal(message("mcp.too_many_changes", count=len(changes), most=_MOST_CHANGES))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_tui.analysis.film import film
+from npu_tui.analysis.film import film, moved_film
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
 from npu_tui.output.timeline import scene_timeline
@@ -20,8 +21,11 @@ from npu_tui.trace.message import message
 from npu_tui.trace.text import duration_text
 from npu_tui.view.scene import Scene
 
+if TYPE_CHECKING:  # the film of one rank needs none
+    from npu_tui.jobs.job import Job
+
 RECORDED, PLAYED = 0, 1
-"""The traces of a film by their numbers in its scene."""
+"""The traces of a film of one rank by their numbers in its scene."""
 PLAYED_LABEL = "−"
 """What the rows of the replayed run begin with: something is taken away there."""
 
@@ -37,18 +41,24 @@ class Rung(Struct, frozen=True):
 
 
 class Film(Struct, frozen=True, eq=False):
-    """The run of ``profile`` without the first ``count`` of ``rungs``; the rest are what could go next.
+    """The ``runs`` of one or more ranks without the first ``count`` of ``rungs``; the rest are what could go next.
 
-    A ``unit`` takes ``recorded`` ns with all of them. ``played`` is the run as replayed, with its critical ``path``.
+    A ``unit`` takes ``recorded`` ns with all of them. ``played`` are the runs as replayed; one that is alone has its
+    critical ``path``.
     """
 
-    profile: Profile
+    runs: tuple[Profile, ...]
     unit: str
     recorded: float
     rungs: tuple[Rung, ...]
     count: int
-    played: Profile
-    path: ShownPath
+    played: tuple[Profile, ...]
+    path: ShownPath | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """The first of the recorded runs."""
+        return self.runs[0]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -86,19 +96,46 @@ def film_of(profile: Profile, texts: Sequence[str]) -> Film:
     asked = ask(profile, every)
     trace, place = film(asked.replay, asked.change, profile.device_slices)
     path = played_path(profile, asked.facts, asked.replay, asked.change, trace, place)
-    played = Profile(trace, None, profile.thresholds)
-    return Film(profile, asked.facts.unit_name, asked.facts.step_ns, rungs, len(every), played, path)
+    played = (Profile(trace, None, profile.thresholds),)
+    return Film((profile,), asked.facts.unit_name, asked.facts.step_ns, rungs, len(every), played, path)
+
+
+def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, profiles: Sequence[Profile]) -> Film:
+    """The runs of ``ranks`` of ``job`` with ``texts`` changed, which are called ``name``, as ``npu-tui whatif`` knows.
+
+    ``profiles`` are those of the ranks that have a timeline, in their order; of others passes and calls are shown.
+    Raises what ``job_whatif`` does, and ``InputError`` where nothing tells when ranks pass what.
+    """
+    from npu_tui.jobs.film import trace_of_calls
+    from npu_tui.output.job_whatif import job_moments, job_whatif
+
+    answer, moments = job_whatif(job, texts), job_moments(job, texts)
+    if moments is None:
+        raise InputError(message("film.job_only"))
+    known = {profile.rank: profile for profile in job.ranks}
+    traced = iter(profiles)
+    runs = [next(traced) if known[rank].has_trace else Profile(trace_of_calls(known[rank]), None) for rank in ranks]
+    played = []
+    for rank, run in zip(ranks, runs, strict=True):
+        recorded, sooner = moments[rank]
+        since = recorded - run.trace.start_ns
+        trace = moved_film(run.trace, since, since - sooner, run.device_slices)
+        played.append(Profile(trace, None, run.thresholds))
+    rung = Rung("; ".join(texts), name, 1000 * answer.step_after_us)
+    return Film(tuple(runs), answer.per, 1000 * answer.step_us, (rung,), 1, tuple(played))
 
 
 def film_scene(shown: Film) -> Scene:
-    """Both runs with the same lanes next to each other, the replayed one above, both critical paths on top."""
+    """All runs with the same lanes next to each other, the replayed ones above, the critical paths of one on top."""
     from npu_tui.profile.path_lanes import shown_paths
 
-    scene = make_scene([shown.profile, shown.played])
+    scene = make_scene([*shown.runs, *shown.played])
     scene.stacked = scene.is_film = True
-    scene.labels = ["", PLAYED_LABEL]
-    for index, paths in ((RECORDED, shown_paths(shown.profile)), (PLAYED, [shown.path])):
-        scene.charts[index] += path_charts(scene.traces[index], paths)
+    recorded = [str(run.trace.rank) for run in shown.runs] if len(shown.runs) > 1 else [""]
+    scene.labels = [*recorded, *(f"{PLAYED_LABEL}{label}" for label in recorded)]
+    if shown.path is not None:
+        for index, paths in ((RECORDED, shown_paths(shown.profile)), (PLAYED, [shown.path])):
+            scene.charts[index] += path_charts(scene.traces[index], paths)
     return scene
 
 
@@ -134,10 +171,16 @@ def film_blocks(profile: Profile) -> list[Block]:
 
 
 def align_film(scene: Scene, when: int) -> list[int]:
-    """The offsets with which the step of the recorded run around ``when`` begins at once in both runs, ns."""
-    steps = [scene.steps(index) for index in (RECORDED, PLAYED)]
-    ends = [max(step[0] - when, when - step[1], 0) for step in steps[RECORDED]]
-    if not ends or len(steps[PLAYED]) != len(ends):
-        return [0, 0]
+    """The offsets with which the step of the recorded run around ``when`` begins at once in all runs, ns.
+
+    Those of the recorded runs stay, and replayed ones stay as far apart as those are.
+    """
+    half = scene.played_from
+    recorded, played = scene.offsets[:half], scene.offsets[half:]
+    steps = [scene.steps(index) for index in (RECORDED, half)]
+    ends = [max(step[0] - when, when - step[1], 0) for step in steps[0]]
+    if not ends or len(steps[1]) != len(ends):
+        return [*recorded, *recorded]
     at = ends.index(min(ends))
-    return [0, scene.offsets[PLAYED] + steps[RECORDED][at][0] - steps[PLAYED][at][0]]
+    by = steps[0][at][0] - steps[1][at][0]
+    return [*recorded, *(offset + by for offset in played)]

@@ -1,4 +1,4 @@
-"""What a change of the pipelines or of the roles of a job would gain: the same answer as that of one profile."""
+"""What a change of the pipelines, roles or ranks of a job would gain: the same answer as that of one profile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.pipeline_cases import micro_batches, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings, shortened
@@ -18,11 +20,13 @@ from npu_tui.load.roles import replica_of
 from npu_tui.output.envelope import PathSource
 from npu_tui.output.whatif import Remedies, WhatIf, WhatIfRow
 from npu_tui.profile.table import us
+from npu_tui.rules.model import Finding
 from npu_tui.trace.message import message
 
 _STAGE = re.compile(r"stage (\d{1,5}) as others", re.IGNORECASE)
 _MICRO = re.compile(r"([1-9]\d{0,3}) micro[- ]?batch(?:es)?", re.IGNORECASE)
 _TAIL = re.compile(r"(?:tails?(?: of (?P<role>\S+))? as the median|fix ROLE\.TAIL)", re.IGNORECASE)
+_RANK = re.compile(r"rank (?P<rank>\d{1,7}) as (?:its )?peers", re.IGNORECASE)
 _ROLE = re.compile(r"role (?P<role>\S+) ?[x×*] ?(?P<factor>\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
 
 
@@ -37,10 +41,10 @@ class _JobChange(Struct, frozen=True):
 class _Pipelines:
     """The pipelines of a job, replayed by the order of their passes."""
 
-    replays: ClassVar[Literal["pipeline", "roles"]] = "pipeline"
+    replays: ClassVar[Literal["pipeline", "roles", "ranks"]] = "pipeline"
 
     def __init__(self, job: Job) -> None:
-        self._runs = job.pipelines
+        self._job, self._runs = job, job.pipelines
         self.count, self._total = self._runs.count, self._runs.total()
         told = any(profile.steps for profile in job.ranks)
         self.step = job.length / len(job.steps) if told else self._total / self.count
@@ -71,11 +75,50 @@ class _Pipelines:
         """What all ``asked`` together gain, ns."""
         return self._total - self._runs.total(self._runs.gains(*(one.change for one in asked)))
 
+    def moments(self, asked: Sequence[_JobChange]) -> Moments | None:
+        """When the ranks pass what is replayed, with all ``asked``; None for other passes than those recorded."""
+        if any(one.micro for one in asked):
+            return None
+        return moments_of_passes(self._job, [one.change for one in asked])
+
+
+class _Ranks:
+    """The collectives of a job, each of which begins when the last rank has come."""
+
+    replays: ClassVar[Literal["pipeline", "roles", "ranks"]] = "ranks"
+    micro = None
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._blamed = job, job.blamed
+        self.count = max(len(job.steps), 1)
+        self.step = job.length / self.count
+        self.recorded = self.replayed = job.prices.length
+        slow = [row for row in job.sums if row.gain]
+        self.remedies = [f"rank {row.rank} as its peers" for row in slow]
+
+    def asked(self, words: str) -> _JobChange:
+        """The arrivals of the rank that ``words`` name, (n,). Raises ``UnknownChangeError``."""
+        match = _RANK.fullmatch(words)
+        if match is None:
+            raise UnknownChangeError(message("whatif.unknown_rank", text=words))
+        ranks = np.array(self._blamed.ranks, np.int64)
+        named = ranks[self._blamed.rank] == int(match["rank"]) if len(ranks) else np.zeros(0, np.bool_)
+        return _JobChange(named, int(named.sum()))
+
+    def gain(self, asked: Sequence[_JobChange]) -> int:
+        """What all ``asked`` together gain, ns."""
+        return self._job.prices.gains([np.logical_or.reduce([one.change for one in asked])])[0]
+
+    def moments(self, asked: Sequence[_JobChange]) -> Moments | None:
+        """When the ranks come to collectives and leave them, with all ``asked``."""
+        less = self._job.prices.less(np.logical_or.reduce([one.change for one in asked]))
+        return moments_of_collectives(self._job, less, self.gain(asked))
+
 
 class _Roles:
     """The roles of a job, each of whose stints begins when all before it have ended."""
 
-    replays: ClassVar[Literal["pipeline", "roles"]] = "roles"
+    replays: ClassVar[Literal["pipeline", "roles", "ranks"]] = "roles"
     micro = None
 
     def __init__(self, job: Job) -> None:
@@ -106,20 +149,57 @@ class _Roles:
             less |= {span: max(less.get(span, time), time) for span, time in one.change.items()}
         return self._roles.gain(less)
 
+    @staticmethod
+    def moments(asked: Sequence[_JobChange]) -> Moments | None:
+        """None: what happens within a stint is not replayed."""
+        del asked
+        return None
 
-def _replayed(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles:
-    """What of ``job`` is replayed. Raises ``InputError`` where it has neither pipelines nor roles."""
+
+def is_replayed(job: Job) -> bool:
+    """Whether something of ``job`` can be replayed: pipelines, roles, or collectives of several ranks."""
+    return bool(job.roles is not None or job.pipelines.runs or len(job.blamed))
+
+
+def _replayed(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles | _Ranks:
+    """What of ``job`` is replayed. Raises ``InputError`` where nothing is."""
     words = [" ".join(text.split()) for text in texts]
+    of_ranks = words and all(_RANK.fullmatch(text) for text in words)
+    if len(job.blamed) and (of_ranks or (job.roles is None and not job.pipelines.runs)):
+        return _Ranks(job)
     of_roles = words and all(_TAIL.fullmatch(text) or _ROLE.fullmatch(text) for text in words)
     return _Pipelines(job) if job.pipelines.runs and not (job.roles is not None and of_roles) else _Roles(job)
+
+
+def job_changes(job: Job, finding: Finding) -> list[str]:
+    """The run of ``job`` without ``finding``, as ``job_whatif`` is asked for it; empty where nothing replays that."""
+    if finding.id == "RANK.STAGE" and job.pipelines.runs:
+        return [f"stage {job.stage(finding.ranks[0])} as others"]
+    known = {*job.blamed.ranks}
+    if finding.gain_ns and finding.id in _OF_RANKS and known.issuperset(finding.ranks):
+        return [f"rank {rank} as its peers" for rank in finding.ranks]
+    return []
+
+
+_OF_RANKS = ("RANK.SLOW", "RANK.HOST", "RANK.WANDER", "EXPERT.LOAD")
+"""Findings about ranks that others wait for at collectives."""
+
+
+def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
+    """When the ranks of ``job`` pass what is replayed with ``texts`` changed; None where no rank has such moments.
+
+    Raises what ``job_whatif`` does.
+    """
+    replay = _replayed(job, texts)
+    return replay.moments([replay.asked(" ".join(text.split())) for text in texts])
 
 
 def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     """The steps of ``job`` with ``texts`` changed one after another.
 
     Of pipelines ``stages even``, ``stage N as others``, ``N micro batches`` (of the same size); of roles ``tail as the
-    median``, ``tail of ROLE as the median``, ``role ROLE x0.8``. Raises ``UnknownChangeError`` for a text that means
-    nothing here, ``InputError`` where nothing can be replayed.
+    median``, ``tail of ROLE as the median``, ``role ROLE x0.8``; of any ranks ``rank N as its peers``. Raises
+    ``UnknownChangeError`` for a text that means nothing here, ``InputError`` where nothing can be replayed.
     """
     replay = _replayed(job, texts)
     asked = [replay.asked(" ".join(text.split())) for text in texts]

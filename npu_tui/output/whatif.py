@@ -86,7 +86,7 @@ class WhatIf(Root, frozen=True, kw_only=True):
     gain_us: float
     changes: tuple[WhatIfRow, ...]
     timeline: tuple[Ghost, ...]
-    replays: Literal["launches", "roles", "pipeline"] = "launches"
+    replays: Literal["launches", "roles", "pipeline", "ranks"] = "launches"
     micro_batches: int | None = None
     micro_batches_after: int | None = None
 
@@ -363,8 +363,8 @@ def whatif_document(answer: WhatIf) -> Document:
     predicted_us = answer.replayed_us - answer.gain_us * answer.count
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
     changes = _changes("changes", answer.changes, answer.per, ordered=True)
-    if answer.replays == "roles":  # which only begin later or sooner
-        return Document(_head(answer), [Paragraph((say("whatif.roles"),)), changes])
+    if answer.replays in ("roles", "ranks"):  # which only begin later or sooner
+        return Document(_head(answer), [Paragraph((say(f"whatif.{answer.replays}"),)), changes])
     blocks: list[Block] = [Paragraph((replayed,)), changes]
     if answer.micro_batches and answer.micro_batches_after:
         before, after = answer.step_us / answer.micro_batches, answer.step_after_us / answer.micro_batches_after

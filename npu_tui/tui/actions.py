@@ -219,7 +219,9 @@ ACTIONS: tuple[Command, ...] = (
     ),
     _finding("finding_next", "e", 1),
     _finding("finding_previous", "E", -1),
-    _command("film", "slices", ("exclamation_mark",), lambda screen: screen.toggle_film()),
+    _command(
+        "film", "slices", ("exclamation_mark",), lambda screen: screen.toggle_film(), lambda screen: screen.films.show()
+    ),
     _command("link_back", "links", ("left_square_bracket",), lambda screen: screen.walk.follow(False)),
     _command("link_forward", "links", ("right_square_bracket",), lambda screen: screen.follow_link()),
     _command("sibling_previous", "links", ("left_parenthesis",), lambda screen: screen.walk.sibling(-1)),

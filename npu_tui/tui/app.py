@@ -136,7 +136,7 @@ class LoadingScreen(Screen[None]):
     def _title_of(self, at: int) -> str:
         """What is loading while opening number ``at`` is."""
         openings = self._loader.openings
-        path, count = printable(str(openings[at].path)), len(openings)
+        path, count = printable(str(openings[at].path)) if openings else "…", len(openings)
         if count < 2:
             return say("loading.title", path=path)
         return say("loading.title_of", path=path, n=at + 1, count=count)
@@ -473,7 +473,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
     def _follow(self, loader: Loader) -> None:
         """Show what ``loader`` has loaded, or how far it is until something of it can be shown."""
         self._loader = loader
-        self._shown = loader.openings[-1].path
+        self._shown = loader.openings[-1].path if loader.openings else None
         if not isinstance(loader.news, (Early, Ended, Crashed)):
             self._loading = LoadingScreen(loader)
             self.push_screen(self._loading)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.geometry import Size
 
-from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene
+from npu_tui.jobs.timelines import Timelines
+from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene, job_film
+from npu_tui.rules.model import Findings
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, cell_count, duration_text, printable
@@ -17,6 +20,10 @@ from npu_tui.tui.prompts import Supposed
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import bar
 from npu_tui.tui.terminal.colours import class_colour
+
+if TYPE_CHECKING:
+    from npu_tui.jobs.job import Job
+    from npu_tui.profile.profile import Profile
 
 _NAMES = 0.45
 """The share of the width that the names of causes take at most."""
@@ -28,11 +35,16 @@ class Films:
     """The films of a screen: ``pending`` while a thread makes one.
 
     ``play`` makes the film of the run without some causes, of its first one where none is named; ``show`` shows a
-    session.
+    session; ``back`` goes to what a film of several ranks was opened from.
     """
 
-    def __init__(self, play: Callable[[Sequence[str]], object], show: Callable[[Session], object]) -> None:
-        self._play, self._show = play, show
+    def __init__(
+        self,
+        play: Callable[[Sequence[str]], object],
+        show: Callable[[Session], object],
+        back: Callable[[], object],
+    ) -> None:
+        self._play, self._show, self._back = play, show, back
         self._recorded: Session | None = None
         """What was on screen before the film."""
         self.pending = False
@@ -54,6 +66,8 @@ class Films:
         if self._recorded is not None:
             before, self._recorded = self._recorded, None
             self._show(before)
+        else:
+            self._back()
 
     def next(self, film: Film, direction: int) -> str | None:
         """One more cause goes (1), or the last one comes back (-1)."""
@@ -83,8 +97,28 @@ def film_session(before: Session, index: int, film: Film) -> Session:
     if index in before.findings:
         scene.findings[RECORDED] = before.scene.findings[index]
     known = {RECORDED: before.findings[index]} if index in before.findings else {}
-    paths = {RECORDED: before.paths.get(index, []), PLAYED: [film.path]}
-    return Session([film.profile, film.played], scene, known, paths, film=film)
+    paths = {RECORDED: before.paths.get(index, []), PLAYED: [film.path] if film.path is not None else []}
+    return Session([*film.runs, *film.played], scene, known, paths, film=film)
+
+
+def job_film_session(
+    job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, profiles: Sequence[Profile]
+) -> Session:
+    """The session that shows the ``ranks`` of ``job`` with ``texts`` changed, which are called ``name``.
+
+    ``profiles`` are those of the ranks that have a timeline. Raises ``InputError`` as ``job_film`` does.
+    """
+    film = job_film(job, ranks, texts, name, profiles)
+    scene = film_scene(film)
+    offsets = Timelines(job, ranks, film.runs).offsets()
+    scene.set_offsets([*offsets, *offsets])
+    scene.set_offsets(align_film(scene, scene.start))
+    known = {number: run.findings if run.source is not None else _NO_FINDINGS for number, run in enumerate(film.runs)}
+    return Session([*film.runs, *film.played], scene, known, film=film)
+
+
+_NO_FINDINGS = Findings((), (), ())
+"""Of a rank of which only passes and calls are known."""
 
 
 def show_film(head: HeadLines, film: Film, size: Size) -> None:

@@ -23,6 +23,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where
 from npu_tui.tui.footer import Place
+from npu_tui.tui.job_film import JobFilms
 from npu_tui.tui.job_head import JobHead
 from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
@@ -113,6 +114,7 @@ class JobScreen(PanelScreen[JobMap]):
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
         self._cached = cached
+        self.films = JobFilms(lambda: self.overview, self.panel, self._play)
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -365,6 +367,10 @@ class JobScreen(PanelScreen[JobMap]):
         )
         self.post_message(self.Entered(openings, make))
 
+    def _play(self, paths: Sequence[Path], make: Make) -> None:
+        """Load the timelines at ``paths`` for a film."""
+        self.post_message(self.Entered([opening_of(path, self._cached) for path in paths], make))
+
     # --- moving
 
     def mark(self) -> str | None:
@@ -509,6 +515,8 @@ class JobScreen(PanelScreen[JobMap]):
         if view is not None and any(host.id == text for host in view.job.hosts):
             return self._show_scope(view.scope_of_host(text))
         word, _, rest = text.partition(" ")
+        if view is not None and word.lower() == "whatif" and rest.strip():
+            return self.films.suppose(rest)
         if (order := self.orders().get(word.lower())) is not None and rest.strip():
             order(rest.strip())
             return ""

@@ -87,6 +87,8 @@ class MainScreen(LearningScreen):
         """
         self.session = session
         self.explorer = Explorer(session.scene, 80, 20)
+        if session.film is not None:  # of several ranks: what one step gains adds up in the next ones
+            self.explorer.show(*session.scene.whole)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
         self.footers = (place_of(session), "table", "tables" if session.is_tables else "text")
@@ -99,7 +101,9 @@ class MainScreen(LearningScreen):
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
         self._examined: Session | None = None
-        self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session)
+        self.films = Films(
+            lambda causes: self.supposing.play(causes), self.replace_session, lambda: self.post_message(self.Back())
+        )
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
@@ -136,6 +140,8 @@ class MainScreen(LearningScreen):
         if self.session.picture is not None:
             self.contents.open_tab("changes")
         self.contents.fill()
+        if self.session.film is not None and not any(found.findings for found in self.session.findings.values()):
+            self.toggle_panel(False)
         if self.session.is_tables:
             self.panel.grow("full")
             self.panel.focus_content()

@@ -180,7 +180,7 @@ class RowList:
         if self._twins is not None and self._scene.pair is not None:
             self._all = paired_rows(self._scene.pair, self._twins, self._all)
         elif self._shared is not None:
-            self._all = stacked_rows(self._shared, self._all, self._scene.is_film)
+            self._all = stacked_rows(self._shared, self._all, self._scene.played_from)
         self._choose(None if keep is None else _key(keep))
 
     def _chosen(self) -> list[ScreenRow]:

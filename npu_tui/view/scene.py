@@ -377,8 +377,8 @@ class Scene(Struct):
     the first trace has 0 and the others are where they were recorded. ``lengths`` are the ends of their last slices, or
     of their last samples; ``roles`` those of their lanes, ``labels`` their short names. ``pair`` is set if the second
     trace is compared with the first. With ``stacked`` the same lanes of all traces are next to each other; in a film
-    the last trace, which is the first one replayed, stands above it. Until the scene is ``measured``, classes of links
-    and lost time are unknown and not drawn.
+    the second half of them, which are those of the first half replayed, stand above these. Until the scene is
+    ``measured``, classes of links and lost time are unknown and not drawn.
 
     ``start`` and ``end`` are the start of the first trace and the end of the last one, ns on the scene's clock;
     ``whole`` is from the start to the end of the last slice, even one without duration, and lasts 1 ns or more.
@@ -434,6 +434,11 @@ class Scene(Struct):
         """Compare the second trace with the first one, with the starts of the compared steps at the same time."""
         self.pair, self.labels = pair, ["B", "N"]
         self.set_offsets(pair.offsets)
+
+    @property
+    def played_from(self) -> int:
+        """The number of the first replayed trace of a film, 0 without one."""
+        return len(self.traces) // 2 if self.is_film else 0
 
     def add_charts(self, index: int, charts: list[Chart]) -> None:
         """Add ``charts`` to trace number ``index``; a trace without slices and samples gets their length."""

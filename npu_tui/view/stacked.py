@@ -241,10 +241,10 @@ def _block(row: ScreenRow) -> tuple[LaneKey, bool, str]:
     return lane_key(row), row.pinned, row.kind if row.kind in ("layer", "hidden") else ""
 
 
-def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], last_above: bool = False) -> list[ScreenRow]:
+def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], above: int = 0) -> list[ScreenRow]:
     """``rows`` with the same lanes of several traces next to each other, in the order of the first trace.
 
-    Heads of traces are dropped, and equal heads of layers are shown once. With ``last_above`` the lanes of later traces
+    Heads of traces are dropped, and equal heads of layers are shown once. The lanes of traces from number ``above`` on
     stand above those of earlier ones.
     """
     places: dict[tuple[Home, bool, bool], list[list[ScreenRow]]] = {}
@@ -261,6 +261,6 @@ def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], last_above: bool = 
     for where in order:
         blocks = places[where]
         heads = all(len(block) == 1 and block[0].kind == "layer" and block[0].rows is None for block in blocks)
-        for block in blocks[:1] if heads else blocks[::-1] if last_above else blocks:
+        for block in blocks[:1] if heads else sorted(blocks, key=lambda block: block[0].trace < above):
             result += block
     return result

@@ -135,7 +135,7 @@ def test_what_the_critical_path_is() -> None:
         ("report", {"paht": "dispatch_bound"}, "the arguments of"),
         ("report", {"path": "dispatch_bound", "limit": 0}, "the arguments of"),
         ("nothing", {}, "there is no tool"),
-        ("whatif", {"path": "two_ranks", "changes": ["line a.py:1 x0"]}, "is a job"),
+        ("whatif", {"path": "two_ranks", "changes": ["line a.py:1 x0"]}, "is not a change of a job"),
         ("whatif", {"path": "dispatch_bound", "changes": ["nothing of this kind"]}, "is not a change"),
         ("whatif", {"path": "dispatch_bound", "changes": ["op x x0"] * 101}, "give 100 at most"),
         ("whatif", {"path": "chrome_generic/pretty.json"}, "replay"),
@@ -286,7 +286,7 @@ def test_whatif_compare_ranks_tables_and_pictures() -> None:
     job = asked("ranks", path="two_ranks")
     assert job["data"]["findings"][0]["ranks"] == [1]
     assert "call report" in asked("ranks", path="healthy")["error"]
-    assert "call ranks" in asked("whatif", path="two_ranks")["error"]
+    assert asked("whatif", path="two_ranks")["data"]["changes"][0]["text"] == "rank 1 as its peers"
     assert asked("tables", path="two_ranks", table="ranks")["data"]["rows_of_table"] == 2
     assert "did you mean" in asked("tables", path="two_ranks", table="rank")["error"]
     seen = asked("screenshot", path="dispatch_bound", finding="DISPATCH.VERTICAL")["data"]

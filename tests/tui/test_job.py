@@ -23,8 +23,10 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.load import opening_of
+from npu_tui.output.job_whatif import job_whatif
 from npu_tui.strings import say
 from npu_tui.subjects import subject_at
+from npu_tui.trace.text import duration_text
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.job_overview import Examined, examined_jobs
 from npu_tui.tui.job_screen import JobScreen
@@ -235,6 +237,29 @@ async def test_enter_goes_into_a_timeline_and_esc_comes_back():
         trace, selected = app.screen.session.scene.traces[0], app.screen.explorer.state.selection
         assert trace.rank == worst.last
         assert trace.name_of(selected.item) == worst.meeting.calls[worst.last].name
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_a_finding_has_a_film_of_the_late_and_the_waiting_rank(size: tuple[int, int]):
+    screen = JobScreen(Path("fixtures") / "two_ranks", cached=False)
+    app = NpuTui(job=screen)
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: screen.is_whole)
+        for keys in (["!"], [":", *"whatif rank 1 as its peers", "enter"]):
+            await pilot.press(*keys)
+            await until(lambda: isinstance(app.screen, MainScreen))
+            await Driver(app, None).settle()
+            film = app.screen.session.film
+            assert [run.trace.rank for run in film.runs] == [1, 0]
+            answer = job_whatif(screen.overview.job, ["rank 1 as its peers"])
+            for length in (answer.step_us, answer.step_after_us):
+                assert duration_text(1000 * length) in Driver(app, None).text()
+            assert app.screen.explorer.scene.labels == ["1", "0", "−1", "−0"]
+            await press(app, *["escape"] * 3)
+            await until(lambda: app.screen is screen)
+        await pilot.press(":", *"whatif kernel x0", "enter")
+        await pilot.pause()
+        assert app.screen is screen
 
 
 async def test_a_wait_leads_to_what_the_late_rank_did():

@@ -60,7 +60,8 @@ def checked(profile: Profile, texts: list[str]) -> None:
     assert shown.path.found.path.length == replay.length(asked.change)
     assert shown.rungs[shown.count - 1].length == pytest.approx(1000 * answer.step_after_us, abs=1)
     assert shown.recorded == pytest.approx(1000 * answer.step_us, abs=1)
-    trace, rows = shown.played.trace, shown.played.trace.rows
+    trace = shown.played[0].trace
+    rows = trace.rows
     assert [(lane.name, lane.layer) for lane in trace.lanes] == [
         (lane.name, lane.layer) for lane in profile.trace.lanes
     ]

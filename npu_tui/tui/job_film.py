@@ -1,0 +1,98 @@
+"""The film of a job: the rank that holds up the others and the one that waits longest, as recorded and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from npu_tui.analysis.what_if import UnknownChangeError
+from npu_tui.jobs.film import waiting_rank
+from npu_tui.jobs.job import Job
+from npu_tui.load.errors import InputError
+from npu_tui.output.job_whatif import job_changes, job_whatif
+from npu_tui.profile.profile import Profile
+from npu_tui.strings import say, words
+from npu_tui.tui.film import job_film_session
+from npu_tui.tui.job_overview import Examined, Overview
+from npu_tui.tui.job_tables import JobPanel, JobRow
+from npu_tui.tui.session import Session
+
+Make = Callable[[Sequence[Profile]], Session]
+
+
+class JobFilms:
+    """The films of the job that ``view`` looks at: ``load`` loads the timelines at some paths and shows a session."""
+
+    def __init__(
+        self, view: Callable[[], Overview], panel: JobPanel, load: Callable[[Sequence[Path], Make], object]
+    ) -> None:
+        self._view, self._panel, self._load = view, panel, load
+
+    def show(self) -> str | None:
+        """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
+        view, row = self._view(), self._panel.row_at_cursor()
+        number = row.finding if isinstance(row, JobRow) else None
+        number = max(view.finding, 0) if number is None else number
+        return self._show(_without(view.whole, number))
+
+    def suppose(self, text: str) -> str:
+        """Show the run with the changes of ``text``, which semicolons part; returns why there is none."""
+        return self._show(_asked(self._view().job, text.split(";"))) or ""
+
+    def _show(self, film: _JobFilm | str) -> str | None:
+        if isinstance(film, str):
+            return film
+        self._load(film.paths, film.make)
+        return None
+
+
+class _JobFilm(Struct, frozen=True):
+    """The timelines to load, by their ``paths``, and what makes the session of their profiles."""
+
+    paths: tuple[Path, ...]
+    make: Make
+
+
+def _without(examined: Examined, number: int) -> _JobFilm | str:
+    """The film of the job without finding ``number``, or why there is none."""
+    if not examined.findings:
+        return say("ranks.finding.none")
+    finding = examined.findings[number]
+    job = next((part for part in examined.job.parts if part.role == finding.role), examined.job)
+    texts = job_changes(job, finding)
+    if not texts:
+        return say("film.job_only")
+    name = say("film.rung", number=number + 1, title=words(finding.title))
+    return _film_of(job, finding.ranks, texts, name)
+
+
+def _asked(job: Job, texts: Sequence[str]) -> _JobFilm | str:
+    """The film of ``job`` with ``texts`` changed, as ``npu-tui whatif`` has them; or why there is none."""
+    texts = [text.strip() for text in texts if text.strip()]
+    named = [int(word) for text in texts for word in text.split() if word.isdecimal()]
+    stages = {profile.rank: job.stage(profile.rank) for profile in job.ranks}
+    of_stage = [rank for rank, stage in stages.items() if stage in named and "stage" in texts[0].lower()]
+    return _film_of(job, of_stage or [rank for rank in named if rank in stages] or [*stages], texts, "; ".join(texts))
+
+
+def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> _JobFilm | str:
+    """The film of the first of ``ranks`` that is there, and of the one that waits longest for it."""
+    try:
+        job_whatif(job, texts)
+    except UnknownChangeError as error:
+        return words(error.said)
+    except InputError as error:
+        return words(error.message)
+    known = {profile.rank: profile for profile in job.ranks}
+    here = [rank for rank in ranks if rank in known]
+    told = [rank for rank in here if any(rank in run.ranks for run in job.pipelines.runs)] or here
+    waiting = waiting_rank(job, told[0] if told else -1)
+    shown = [*told[:1], *([] if waiting is None else [waiting])]
+    gone = [rank for rank in shown if known[rank].has_trace and not known[rank].path.exists()]
+    if gone:
+        return say("ranks.elsewhere", ranks=gone, path=str(known[gone[0]].path))
+    paths = tuple(known[rank].path for rank in shown if known[rank].has_trace)
+    return _JobFilm(paths, partial(job_film_session, job, shown, texts, name))

@@ -1,0 +1,112 @@
+"""The film of a job: ranks as they would be without a cause, to the nanosecond as long as the answer says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pipeline_jobs import SITUATIONS, job_of
+
+from npu_tui.jobs.film import trace_of_calls, waiting_rank
+from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.opening import open_job
+from npu_tui.load.errors import InputError
+from npu_tui.load.load import opening_of
+from npu_tui.output.film import Film, align_film, film_scene, job_film
+from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif
+from npu_tui.profile.profile import Profile
+from npu_tui.rules.model import Finding
+
+TWO_RANKS = Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks"
+
+
+@pytest.fixture(scope="module", params=["two_ranks", "middle stage slow"])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Finding]:
+    """A job, and its first finding."""
+    if request.param in SITUATIONS:
+        job = job_of(SITUATIONS[request.param][0], tmp_path_factory.mktemp("job"))[0]
+    else:
+        job = open_job(TWO_RANKS)
+    return job, job_findings(job)[0]
+
+
+def shown(job: Job, finding: Finding) -> Film:
+    known = {profile.rank: profile for profile in job.ranks}
+    rank = finding.ranks[0]
+    waiting = waiting_rank(job, rank)
+    assert waiting not in (None, rank)
+    profiles = [Profile(opening_of(known[each].path).trace(), None) for each in (rank, waiting)]
+    return job_film(job, [rank, waiting], job_changes(job, finding), "it", profiles)
+
+
+def test_ranks_end_sooner_by_what_the_job_gains(case: tuple[Job, Finding]) -> None:
+    job, finding = case
+    texts = job_changes(job, finding)
+    answer, moments = job_whatif(job, texts), job_moments(job, texts)
+    gain = round(1000 * answer.gain_us * answer.count)
+    assert gain == pytest.approx(finding.gain_ns, rel=0.01)
+    assert moments is not None
+    clock = {profile.rank: at.offset for profile, at in zip(job.ranks, job.clocks, strict=True)}
+    ends = [[int(times.max()) - clock[rank] for times in (at, at - by)] for rank, (at, by) in moments.items()]
+    before, after = (max(column) for column in zip(*ends, strict=True))
+    assert before - after == pytest.approx(gain, abs=2)
+    for recorded, sooner in moments.values():
+        order = np.argsort(recorded, kind="stable")
+        played = (recorded - sooner)[order]
+        assert (np.diff(played)[np.diff(recorded[order]) > 0] >= -1).all(), "nothing overtakes another"
+
+
+def test_a_film_has_the_recorded_slices_at_their_new_times(case: tuple[Job, Finding]) -> None:
+    job, finding = case
+    film = shown(job, finding)
+    answer = job_whatif(job, job_changes(job, finding))
+    assert film.recorded == pytest.approx(1000 * answer.step_us)
+    assert film.rungs[0].length == pytest.approx(1000 * answer.step_after_us)
+    gain, ends = 1000 * answer.gain_us * answer.count, list[list[int]]()
+    for run, played in zip(film.runs, film.played, strict=True):
+        before, after = run.trace, played.trace
+        assert [lane.name for lane in after.lanes] == [lane.name for lane in before.lanes]
+        assert (after.slices.end >= after.slices.start).all()
+        ends.append([int(trace.slices.end.max()) + trace.start_ns for trace in (before, after)])
+        rows = after.rows
+        row = np.repeat(np.arange(len(rows)), np.diff(rows.offset))
+        assert (rows.start[1:] >= rows.end[:-1])[row[1:] == row[:-1]].all()
+    assert min(before - after for before, after in ends) <= gain + 2
+    assert max(before - after for before, after in ends) >= gain - 2
+
+
+def test_replayed_ranks_stand_above_recorded_ones_at_one_step(case: tuple[Job, Finding]) -> None:
+    film = shown(*case)
+    scene = film_scene(film)
+    ranks = [str(run.trace.rank) for run in film.runs]
+    assert scene.labels == [*ranks, *(f"−{rank}" for rank in ranks)]
+    scene.set_offsets([0, 5, 0, 5])
+    offsets = align_film(scene, scene.end)
+    assert offsets[:2] == [0, 5]
+    assert offsets[3] - offsets[2] == 5
+    if steps := scene.steps(0):
+        scene.set_offsets(offsets)
+        assert steps[-1][0] in [begin for begin, _, _ in scene.steps(2)]
+
+
+def test_a_rank_without_a_timeline_has_its_passes_and_calls(case: tuple[Job, Finding]) -> None:
+    job, _ = case
+    profile = job.ranks[0]
+    trace = trace_of_calls(profile)
+    passes = 0 if profile.passes is None else len(profile.passes.start)
+    assert len(trace.slices) == len(profile.calls) + passes
+    assert trace.rank == profile.rank
+    begins = sorted([*profile.calls.start.tolist(), *(profile.passes.start.tolist() if passes else [])])
+    assert sorted((trace.slices.start + trace.start_ns).tolist()) == begins
+    assert trace.args.one(0) == {}
+
+
+def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:
+    job, _ = case
+    if not job.pipelines.runs:
+        pytest.skip("no pipeline")
+    assert job_moments(job, ["16 micro batches"]) is None
+    with pytest.raises(InputError):
+        job_film(job, [0], ["16 micro batches"], "it", [])
