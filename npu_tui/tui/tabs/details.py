@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npu_tui.analysis.calls import launched_in, passes_of
-from npu_tui.analysis.chain import Chain, chain_of
+from npu_tui.analysis.chain import chain_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.distribution import distribution
@@ -42,9 +42,10 @@ from npu_tui.trace.text import (
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
-from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_of, waited_text
+from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_text
 from npu_tui.tui.tabs.path import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
+from npu_tui.tui.tabs.waterfall import Waterfall
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, quantity_text
 from npu_tui.view.outline import series_name
@@ -288,7 +289,7 @@ def _slice_facts(
     if chain is not None and chain.holds(item):
         if chain.kernel == item:
             parts.append(_launch(trace, marks, devices, chain.link))
-        parts.append(_chain(trace, chain, devices))
+        parts.append(Waterfall(trace, chain, devices))
     parts += list(kernel)
     code = line_of(trace, item)
     if code is not None:
@@ -395,22 +396,6 @@ def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int
             if not np.isnan(lead):
                 line.append(f"   {say('details.lead')} ", style="dim")
                 line.append(signed_text(lead), style="bold")
-    return line
-
-
-def _chain(trace: Trace, chain: Chain, devices: list[Dispatch]) -> Text:
-    line = Text(say("details.chain") + " ", style="dim")
-    for i, stage in enumerate(chain.stages):
-        if i:
-            line.append(" → ", style="dim")
-        line.append(say(f"stage.{stage.name}"), style="default")
-        if stage.item >= 0 and stage.name in ("op", "launch", "run"):
-            line.append(f" {printable(trace.name_of(stage.item))}", style="dim")
-        waited = waited_of(devices, chain.link) if stage.name == "wait" else None
-        length = stage.end - stage.start if waited is None else waited
-        line.append(f" {duration_text(length, 3)}", style="bold")
-        if waited is None and stage.end < stage.start:
-            line.append(f" {say('details.clocks')}", style="dim")
     return line
 
 

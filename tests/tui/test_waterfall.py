@@ -1,0 +1,54 @@
+"""The chain of a launch in Details: a row for each stage, where and as long as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from measured import profile_at
+from rich.console import Console
+
+from npu_tui.analysis.chain import chain_of
+from npu_tui.strings import say
+from npu_tui.trace.text import duration_text
+from npu_tui.tui.tabs.waterfall import Waterfall
+
+DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
+
+
+def drawn(width: int) -> tuple[list[str], list[tuple[str, int, int]], int]:
+    """The lines of the chain of the longest kernel, its stages by name, start and end, and its start."""
+    profile = profile_at(DEMO)
+    slices = profile.trace.slices
+    kernels = np.flatnonzero(profile.compute)
+    chain = chain_of(profile.trace, int(kernels[np.argmax((slices.end - slices.start)[kernels])]))
+    console = Console(width=width, color_system=None)
+    with console.capture() as got:
+        console.print(Waterfall(profile.trace, chain, profile.dispatch))
+    stages = [(say(f"stage.{stage.name}"), stage.start, stage.end) for stage in chain.stages]
+    return got.get().splitlines(), stages, chain.start
+
+
+@pytest.mark.parametrize("width", [60, 80, 118, 198])
+def test_every_stage_is_a_row_where_it_was(width: int) -> None:
+    lines, stages, start = drawn(width)
+    whole = max(end for _, _, end in stages) - start
+    assert duration_text(whole) in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == [name for name, _, _ in stages]
+    assert max(map(len, lines)) <= width
+    bars = [[at for at, char in enumerate(line) if char in "█╱"] for line in lines[1:]]
+    assert all(bars)
+    left, right = min(map(min, bars)), max(map(max, bars)) + 1
+    for (_, begin, end), cells in zip(stages, bars, strict=True):
+        if end < begin:
+            continue
+        scale = (right - left) / whole
+        assert min(cells) == pytest.approx(left + (begin - start) * scale, abs=1.5)
+        assert len(cells) == pytest.approx((end - begin) * scale, abs=2)
+
+
+def test_a_narrow_panel_leaves_the_bars_out() -> None:
+    lines, stages, _ = drawn(36)
+    assert not [line for line in lines if "█" in line]
+    assert len(lines) == 1 + len(stages)
