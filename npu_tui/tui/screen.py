@@ -141,7 +141,7 @@ class MainScreen(LearningScreen):
             self.contents.open_tab("changes")
         self.contents.fill()
         if self.session.film is not None and not any(found.findings for found in self.session.findings.values()):
-            self.toggle_panel(False)
+            self.hide_panel()
         if self.session.is_tables:
             self.panel.grow("full")
             self.panel.focus_content()
