@@ -169,7 +169,9 @@ def _first_step_begun(profile: Profile) -> int | None:
 
 
 def _ended(profile: Profile) -> int | None:
-    """When the last step ended on the clock of the device, or the device did; None where it did nothing."""
+    """When the last step ended on the clock of the device, or the device did; None where it did nothing or jumps."""
+    if profile.clock_jump is not None:
+        return None
     ends = [_on_device(profile, step)[1] for step in profile.steps if step.number is not None]
     for device in profile.device_slices:
         busy = profile.trace.slices.end[device.busy]

@@ -335,7 +335,7 @@ class _Typed:
             frame = frame.with_columns(self._measured(frame))
         headings = tuple(column.name for column in self._columns)
         state: State = "cut_off" if cut_off else "read"
-        requests = pl.concat(self._requests) if self._requests else None
+        requests = pl.concat(self._requests, how="vertical_relaxed") if self._requests else None
         rows, moments = len(frame), [column.name for column in self._columns if column.kind in _MOMENTS]
         kept = first_rows(frame, moments) if self._schema.events and moments else None
         if kept is not None:
