@@ -150,8 +150,9 @@ class HostOwners:
             same = np.cumsum(np.diff(times, prepend=times[:1]) != 0)  # points at one time
             edges = np.concatenate((low[mine], high[mine]))
             at = count_until(times, edges) - 1
+            edges, at = edges[at >= 0], at[at >= 0]
             reached = np.zeros(len(times), np.bool_)
-            reached[same[at[(at >= 0) & (times[at] == edges)]]] = True
+            reached[same[at[times[at] == edges]]] = True
             near[first:last] = reached[same]
         at = np.flatnonzero(near & np.isin(points.kind, (ENQUEUE, LAUNCH, DEQUEUE)))
         return points.thread[at], points.time[at] - 1, points.time[at]

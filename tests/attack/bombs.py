@@ -34,6 +34,7 @@ TIMES, HOLE = 3, 1 << 40
 FLOOR = 48 << 20
 """Bytes that libraries lay out when they first read anything of some size, whatever it is."""
 SECONDS = 60.0
+_WAITS = 10
 A_ROW, A_NAME = 512, 32
 """Bytes that a row may take however short it is, and a name in a list."""
 
@@ -341,6 +342,7 @@ def outcome(command: str, path: Path, seconds: float = SECONDS) -> Outcome:
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
 
     environment = {**os.environ, "NPU_TUI_CACHE_MB": "0", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryFile() as out:
@@ -352,7 +354,7 @@ def outcome(command: str, path: Path, seconds: float = SECONDS) -> Outcome:
             env=environment,
             preexec_fn=limit,
         )
-        until = time.monotonic() + seconds
+        until = time.monotonic() + _WAITS * seconds  # others may need the processor too
         while (found := os.wait4(process.pid, os.WNOHANG))[0] == 0:
             if time.monotonic() > until:
                 process.kill()
