@@ -171,7 +171,9 @@ class Head(HeadLines):
             leads = found.leaders
             # Red is the first finding alone: what is to be done next.
             lines = [
-                _line(number, words(said), number == 1 and leads[0].severity == "high") if leads else _plain(said)
+                _line(number, words(said), number == 1 and leads[0].severity == "high")
+                if number <= len(leads)
+                else _plain(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
         width = size.width - 2

@@ -108,7 +108,9 @@ def _steps(index: int, profile: Profile) -> list[TabRow]:
         *cells, value = rows[row].cells
         rows[row] = TabRow((*cells, Text.assemble(value, GAP, say("summary.warm_up"))), rows[row].places)
     curve = spark(lengths[:_MOST_STEPS])
-    percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99, warm=found.warm_up)
+    percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99)
+    if found.warm_up:
+        percentiles += GAP + say("summary.percentiles.without", warm=found.warm_up)
     return [_line("steps", say("summary.all", count=len(lengths)), curve[:_CURVE], percentiles), *rows[:_MOST_STEPS]]
 
 
