@@ -445,7 +445,16 @@ def setup_of(companions: Companions | None) -> Setup:
     for group in ("common_config", "experimental_config"):
         values = config.get(group) if isinstance(config, dict) else None
         settings.update(values if isinstance(values, dict) else {})
-    return Setup(settings, _environment(metadata), companions.ranks, groups_in(metadata), companions.chip)
+    added = {} if not isinstance(metadata, dict) else {
+        str(name): value for name, value in [*metadata.items()][:_MOST_ADDED] if name not in _OF_PROFILER
+    }  # fmt: skip
+    return Setup(settings, _environment(metadata), companions.ranks, groups_in(metadata), companions.chip, added)
+
+
+_OF_PROFILER = frozenset({"ENV_VARIABLES", "parallel_group_info", "distributed_args", "distributed_info", "role"})
+"""Keys of profiler_metadata.json that are the profiler's own, or shown in their place."""
+_MOST_ADDED = 200
+"""A damaged file may have as many as it has bytes."""
 
 
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:

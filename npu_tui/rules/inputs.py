@@ -45,7 +45,7 @@ class Setup(Struct, frozen=True, dict=True):
 
     None or empty where a file is missing. ``settings`` are those of profiler_info_<rank>.json by name, ``ranks`` those
     whose profiles lie in the same folder, ``groups`` the ranks of the job in every group by its name, ``chip`` what the
-    profile calls its device.
+    profile calls its device. ``added`` is what the program wrote by ``add_metadata``.
     """
 
     settings: Mapping[str, object] = {}
@@ -53,6 +53,7 @@ class Setup(Struct, frozen=True, dict=True):
     ranks: tuple[int, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = {}
     chip: str | None = None
+    added: Mapping[str, object] = {}
 
 
 class Inputs(Struct, frozen=True):

@@ -127,12 +127,13 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
 def _settings(profile: Profile) -> list[TabRow]:
     """The device, what the profiler was told, versions, and the variables of the job that are set."""
     rows = _machine(profile)
-    for name, value in sorted(profile.setup.settings.items()):
+    told = (("setting", profile.setup.settings), ("added", profile.setup.added))
+    for section, name, value in ((section, *row) for section, pairs in told for row in sorted(pairs.items())):
         if isinstance(value, Mapping):
             value = ", ".join(f"{key} {entry}" for key, entry in value.items())
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
-        rows.append(_line("setting", name.strip("_"), brief(str(value), _LONGEST)))
+        rows.append(_line(section, name.strip("_"), brief(str(value), _LONGEST)))
     info = {} if profile.companions is None else profile.companions.profiler_info
     for name in sorted(key for key in info if "version" in key):
         rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
