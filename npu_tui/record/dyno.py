@@ -108,17 +108,20 @@ def record_by_daemon(daemon: Daemon, wanted: RecordRequest, clock: RecordClock) 
         clock.wait(POLL)
         status = _status(daemon)
         state = status.get("nputrace")
-        now, first, last = (whole_number(status.get(name)) for name in ("current_step", "start_step", "stop_step"))
+        now, first = (whole_number(status.get(name)) for name in ("current_step", "start_step"))
         if state == "Running":
             begun = True
-            if (line := (now, first, last)) != told:
+            if (line := (now, first)) != told:
                 told = line
                 deadline.renew()
-                yield Progress("recording", message("record.daemon_records", step=now, first=first, last=last))
+                yield Progress(
+                    "recording",
+                    message("record.daemon_records", step=now, first=first, steps=wanted.steps, warmup=wanted.warmup),
+                )
         elif begun or (not begun and _has_passed(step, now, wanted)):
             break
-        elif (now, None, None) != told:
-            told = (now, None, None)
+        elif (now, None) != told:
+            told = (now, None)
             yield Progress("waiting", message("record.daemon_waits", step=now, first=first))
         if deadline.is_over:
             raise RecordError(message("record.daemon_nothing", address=daemon.address, waited=deadline.seconds * 1e9))

@@ -112,11 +112,11 @@ def test_the_command_ends_its_analysis_with_it(how: signal.Signals, tmp_path: Pa
     half(programs)
     command = [sys.executable, "-m", "npu_tui", "analyse", str(place), "--python", str(programs / "job-python")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not (place / "pid").exists() and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(how)
-    said = process.communicate(timeout=30)[1]
+    said = process.communicate(timeout=120)[1]
     assert process.returncode == 130
     assert "is removed" in said.splitlines()[-1]
     assert not Path(f"/proc/{(place / 'pid').read_text().strip()}").exists()
