@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
@@ -23,7 +24,17 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace
 from npu_tui.trace.scheduling import NOBODY, WAITS, Scheduling, State
 from npu_tui.trace.text import brief
-from npu_tui.view.scene import Chart, CpuClass, FindingMark, LinkClasses, LinkShape, Losses, Scene, StepFunction
+from npu_tui.view.scene import (
+    Chart,
+    CpuClass,
+    FindingMark,
+    LinkClasses,
+    LinkShape,
+    Losses,
+    Scene,
+    StackedArea,
+    StepFunction,
+)  # fmt: skip
 
 _LARGE = 100 * 2**20
 _NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())
@@ -84,8 +95,12 @@ def _charts(profile: Profile) -> list[Chart]:
     if trace.snapshot is not None:
         layer_of = {layer.pid: layer for layer in trace.layers}
         for number, held in enumerate(trace.snapshot.devices):
-            memory = memory_of_device(trace.snapshot, held, trace.start_ns)
-            charts += _memory_charts(trace, memory, layer_of[number])
+            memory, of_device = memory_of_device(trace.snapshot, held, trace.start_ns), layer_of[number]
+            if (curve := memory.curve("allocated")) is not None:
+                area = cache(partial(_held, trace, memory, curve))
+                total = partial(_together, area)
+                charts.append(Chart("stack", of_device.index, say("chart.stack"), total, area=area))
+            charts += _memory_charts(trace, memory, of_device)
         return charts
     for device in profile.dispatch:
         layers = [layer for layer in trace.layers if layer.kind == "hardware" and layer.lanes]
@@ -212,6 +227,48 @@ def _doing(scheduling: Scheduling, part: int, by: int, cpu: int) -> tuple[CpuCla
 
 def _bytes(trace: Trace, curve: MemoryCurve) -> StepFunction:
     return StepFunction(curve.time, curve.value, max(trace.end, int(curve.time[-1]) + 1))
+
+
+_NAMED = 6
+"""Holders of a stacked area: more are slivers, whose names nobody reads."""
+
+
+def _held(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
+    """What the largest holders of ``memory`` at its peak have over time, and what all others have."""
+    held, time = memory.allocations, curve.time
+    line = np.full(len(held), -1, np.int64) if held.line is None else held.line
+    pairs, of_pair = np.unique(np.stack((held.name.code, line)), axis=1, return_inverse=True)
+    holders: dict[str, int] = {}
+    of = np.array([holders.setdefault(_holder(memory, *pair), len(holders)) for pair in pairs.T.tolist()], np.int64)
+    of = of[of_pair.reshape(-1)]
+    alive = held.alive(curve.peak[0])
+    largest = np.argsort(-np.bincount(of[alive], held.size[alive], len(holders)), kind="stable")[:_NAMED]
+    value = np.zeros((len(largest) + 1, len(time)), np.int64)
+    for row, chosen in enumerate(largest.tolist()):
+        own = np.flatnonzero(of == chosen)
+        for moments, sign in ((held.start[own], 1), (held.end[own], -1)):
+            at = np.searchsorted(time, moments, "left")
+            there = at < len(time)
+            np.add.at(value[row], at[there], sign * held.size[own][there])
+    value = np.cumsum(value, axis=1)
+    value[-1] = np.maximum(curve.value - value[:-1].sum(axis=0), 0)
+    names = [[*holders][chosen] for chosen in largest.tolist()]
+    return StackedArea((*names, say("chart.stack.others")), time, value, max(trace.end, int(time[-1]) + 1))
+
+
+def _holder(memory: MemoryUse, name: int, line: int) -> str:
+    """Whose an allocation is: the function and line of the user's code, else the name that it has."""
+    held = memory.allocations
+    place = held.lines[line] if 0 <= line < len(held.lines) else None
+    if isinstance(place, CodeLine):
+        return f"{place.function}:{place.line}"
+    return held.name.values[name] if name >= 0 else say("memory.unknown")
+
+
+def _together(area: Callable[[], StackedArea]) -> StepFunction:
+    """What all holders have together."""
+    found = area()
+    return StepFunction(found.time, found.value.sum(axis=0), found.end)
 
 
 def _lead(trace: Trace, launches: Dispatch) -> StepFunction:

@@ -481,14 +481,14 @@ class MainScreen(LearningScreen):
         panel, explorer = self.panel, self.explorer
         if not self.drawing.size.height:
             return
-        if self.session.whole and panel.offer(explorer.list.height - len(explorer.rows)):
+        if self.session.whole and panel.offer(explorer.list.height - explorer.list.wanted):
             self.show_head()
             self.contents.fill()
         if not panel.is_shown or panel.growth != "normal":
             return
         taken = panel.size.height - panel.usual
         # The lanes keep a row even where none is shown, so what is left of it is not blank.
-        panel.take_blank(max(explorer.list.height + taken - max(len(explorer.rows), 1), 0))
+        panel.take_blank(max(explorer.list.height + taken - max(explorer.list.wanted, 1), 0))
 
     def on_timeline_moved(self) -> None:
         """Fill the panel again after a rest; hits and flags go with traces that were shifted."""

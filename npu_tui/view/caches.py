@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.model import Rows, Trace
+from npu_tui.view.areas import DrawnArea
 from npu_tui.view.bars import NameLadders
 from npu_tui.view.curves import StepCurve, counter_curve
 from npu_tui.view.grid import Grid
@@ -59,6 +60,7 @@ class SceneCache:
         """Whether any launch of a trace could be judged: without one its lost time is unknown, not 0."""
         self.gutter_row = lru_cache(_MOST_GUTTER_ROWS)(gutter_row)
         self._curve = cache(self._make_curve)
+        self._area = cache(self._make_area)
         self._steps = cache(self._times_of_steps)
         self._places: tuple[list[ScreenRow], int, RowIndex] | None = None
         self._counts: dict[tuple[Rows, object, int], tuple[npt.NDArray[Any], I32]] = {}
@@ -67,6 +69,15 @@ class SceneCache:
         """The curve of ``row``, a counter or a chart."""
         source = row.series if row.kind == "counter" else self.scene.charts[row.trace][row.chart]
         return self._curve(row.trace, source)
+
+    def area(self, row: ScreenRow) -> DrawnArea | None:
+        """The stacked area that ``row`` is a band of, None for any other row."""
+        chart = self.scene.charts[row.trace][row.chart] if row.kind == "chart" else None
+        return None if chart is None or chart.area is None else self._area(chart)
+
+    @staticmethod
+    def _make_area(chart: Chart) -> DrawnArea | None:
+        return None if chart.area is None else DrawnArea(chart.area())
 
     def _make_curve(self, trace: int, source: int | Chart) -> StepCurve:
         if isinstance(source, Chart):

@@ -181,7 +181,8 @@ def counter_levels(curve: StepCurve, viewport: Viewport) -> I64:
     return np.where(known, 1 + np.rint(7 * scaled), 0).astype(np.int64)
 
 
-def _memory(size: float) -> str:
+def compact_memory(size: float) -> str:
+    """A size in as few cells as tell three digits: ``449MiB``."""
     number, _, unit = memory_text(size).replace(",", "").partition(" ")
     digits, _, rest = number.partition(".")
     return f"{digits if len(digits) > 2 or not rest else number}{unit}"
@@ -190,8 +191,8 @@ def _memory(size: float) -> str:
 def curve_value(curve: StepCurve, time: int) -> str:
     """The text in the gutter: a counter, depth at ``time`` of the maximum, memory, or the signed lead; else empty."""
     value = curve.at(time)
-    if curve.kind == "memory":
-        return f"≤{_memory(curve.high)}" if value is None else _memory(value)
+    if curve.kind in ("memory", "stack"):
+        return f"≤{compact_memory(curve.high)}" if value is None else compact_memory(value)
     if curve.kind == "depth":
         return f"≤{curve.high}" if value is None else f"{value}/{curve.high}"
     if value is None or curve.kind in ("share", "cpu"):

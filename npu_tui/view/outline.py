@@ -43,10 +43,15 @@ LaneKey = tuple[int, int, int, int, int]
 """A lane, curve or chart, independent of folds: trace, layer, lane, series, chart (-1 where it does not apply)."""
 
 
+LEAST_BANDS, MOST_BANDS = 5, 24
+"""Text rows of a stacked area: fewer tell no shape, more no further byte."""
+
+
 class Folds(Struct):
     """Which traces, layers, lanes and charts are folded, as (trace, index), and which lanes are pinned or hidden.
 
-    The other way round, ``workers`` and ``charts`` are layers whose worker threads or charts are shown one by one.
+    The other way round, ``workers`` and ``charts`` are layers whose worker threads or charts are shown one by one. A
+    stacked area has ``bands``.
     """
 
     traces: set[int] = set()
@@ -56,6 +61,7 @@ class Folds(Struct):
     pinned: list[LaneKey] = []
     hidden: set[LaneKey] = set()
     charts: set[tuple[int, int]] = set()
+    bands: int = LEAST_BANDS
 
 
 def lane_key(row: ScreenRow) -> LaneKey:
@@ -109,7 +115,8 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
             if not layer_rows:
                 rows += _hidden_row(index, layer, folds)
             elif not layer_rows[0].folded:
-                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
+                opened = (index, layer.index) in folds.charts
+                charts = _chart_rows(index, scene.charts[index], layer, opened, folds.bands)
                 rows += [row for row in charts if lane_key(row) not in set_aside]
                 rows += _hidden_row(index, layer, folds)
     if scene.is_film:
@@ -122,7 +129,8 @@ def outline(scene: Scene, folds: Folds, leaf_rows: LeafRows, heads: bool = True)
             if layer.series:
                 layer_rows = _layer_rows(scene, index, layer, folds, leaf_rows, heads)
             else:
-                charts = _chart_rows(index, scene.charts[index], layer, (index, layer.index) in folds.charts)
+                opened = (index, layer.index) in folds.charts
+                charts = _chart_rows(index, scene.charts[index], layer, opened, folds.bands)
                 layer_rows = [row for row in charts if lane_key(row) not in set_aside]
             rows += layer_rows or _hidden_row(index, layer, folds)
     return rows
@@ -148,7 +156,7 @@ def _pinned_rows(scene: Scene, key: LaneKey, folds: Folds, leaf_rows: LeafRows) 
         rows = _lane_rows(scene, index, trace.lanes[lane], folds, leaf_rows)
     elif chart >= 0:
         charts = scene.charts[index]
-        every = [*_path_rows(index, charts), *_chart_rows(index, charts, trace.layers[key[1]], True)]
+        every = [*_path_rows(index, charts), *_chart_rows(index, charts, trace.layers[key[1]], True, folds.bands)]
         rows = [row for row in every if row.chart == chart]
     else:
         rows = [_counter_row(index, trace, key[1], series)]
@@ -239,7 +247,7 @@ def _hidden_row(index: int, layer: Layer, folds: Folds) -> list[ScreenRow]:
     return [ScreenRow("hidden", index, layer.index, name=name, foldable=True, folded=True)]
 
 
-def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> list[ScreenRow]:
+def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool, bands: int) -> list[ScreenRow]:
     """The charts of ``layer``; memory charts are folded into the first of them unless they are ``opened``."""
     charts_of_layer = [
         row
@@ -247,19 +255,15 @@ def _chart_rows(index: int, charts: list[Chart], layer: Layer, opened: bool) -> 
         if row[1].layer == layer.index and row[1].kind not in BESIDE_LANES and row[1].path is None
     ]
     memory = [number for number, chart in charts_of_layer if chart.kind == "memory"]
-    return [
-        ScreenRow(
-            "chart",
-            index,
-            layer.index,
-            name=chart.name,
-            chart=number,
-            foldable=number in memory[:1] and len(memory) > 1,
-            folded=number in memory[:1] and len(memory) > 1 and not opened,
-        )
-        for number, chart in charts_of_layer
-        if opened or number not in memory[1:]
-    ]
+    rows: list[ScreenRow] = []
+    for number, chart in charts_of_layer:
+        row = ScreenRow("chart", index, layer.index, name=chart.name, chart=number)
+        if chart.kind == "stack":
+            rows += [replace(row, depth=band, bands=bands) for band in range(bands)]
+        elif opened or number not in memory[1:]:
+            several = number in memory[:1] and len(memory) > 1
+            rows.append(replace(row, foldable=several, folded=several and not opened))
+    return rows
 
 
 def _path_rows(index: int, charts: list[Chart]) -> list[ScreenRow]:
@@ -318,17 +322,27 @@ def fold_to_fit(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
     """Fold the deepest lanes, then layers, until everything but counters fits into ``height`` rows.
 
     Host layers fold before device layers, further devices before the first one, in all traces alike. If rows are left,
-    deep lanes and counter layers open as far as they fit.
+    stacked areas grow, then deep lanes and counter layers open as far as they fit.
     """
+    fits = len([row for row in outline(scene, folds, leaf_rows, heads) if row.series < 0]) < height
+    if not fits:
+        _fold_lanes(scene, folds, height, heads, leaf_rows)
+    areas = sum(chart.kind == "stack" for charts in scene.charts for chart in charts)
+    if areas:
+        spare = height - len(outline(scene, folds, leaf_rows, heads))
+        folds.bands = min(LEAST_BANDS + max(spare, 0) // areas, MOST_BANDS)
+    if fits:
+        _open_what_fits(scene, folds, height - len(outline(scene, folds, leaf_rows, heads)))
+
+
+def _fold_lanes(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows: LeafRows) -> None:
+    """Fold lanes, then layers, until everything but counters fits."""
 
     def missing() -> int:
         rows = outline(scene, folds, leaf_rows, heads)
         return len([row for row in rows if row.series < 0]) - height
 
     over = missing()
-    if over < 0:
-        _open_what_fits(scene, folds, height - len(outline(scene, folds, leaf_rows, heads)))
-        return
     deepest = sorted(
         (-lane.rows, index, lane.index)
         for index, trace in enumerate(scene.traces)

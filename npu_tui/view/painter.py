@@ -6,13 +6,15 @@ from typing import Literal, TypeGuard
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
+from npu_tui.view.areas import DrawnArea, ink_of
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
-from npu_tui.view.curves import StepCurve, curve_value, draw_curve
+from npu_tui.view.curves import StepCurve, compact_memory, curve_value, draw_curve
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
@@ -278,10 +280,18 @@ class _Drawing(Struct):
                 self.lanes.char[y, free], self.lanes.fg[y, free] = _RULE, Ink.RULE
 
     def _curves(self, painted: Painted) -> None:
+        areas: dict[int, list[tuple[int, int]]] = {}
         for y, row in enumerate(self.rows):
-            if row is not None and row.kind in ("counter", "chart"):
-                self.curves[y] = curve = self.cache.curve(row)
+            if row is None or row.kind not in ("counter", "chart"):
+                continue
+            self.curves[y] = curve = self.cache.curve(row)
+            if (area := self.cache.area(row)) is None:
                 painted.free[y, draw_curve(self.lanes, y, curve, self.local[row.trace])] = False
+            else:
+                painted.free[y] = False
+                areas.setdefault(row.chart, []).append((y, row.depth))
+                if row.depth == row.bands - 1 or y == len(self.rows) - 1:
+                    area.draw(self.lanes, areas.pop(row.chart), row.bands, self.local[row.trace])
 
     def _links(self, painted: Painted) -> None:
         parts, places = [], self.cache.places(self.outline)
@@ -314,6 +324,8 @@ class _Drawing(Struct):
             value = ""
             if row.kind == "trace":
                 value = offset_text(self.scene.offsets[row.trace])
+            elif (area := self.cache.area(row)) is not None and row.depth:
+                row, ink, value = self._holder(row, area)
             elif y in self.curves:
                 value = curve_value(self.curves[y], self.scene.to_trace(row.trace, self.state.cursor))
             elif row.opener and row.rows is not None and row.kind != "path":
@@ -323,6 +335,15 @@ class _Drawing(Struct):
             focused, label = y == self.focus_y, self.scene.labels[row.trace]
             drawn = self.cache.gutter_row(row, ink, value, focused, width, label, shorter)
             gutter.char[y], gutter.fg[y], gutter.bg[y], gutter.attr[y] = drawn.char, drawn.fg, drawn.bg, drawn.attr
+
+    def _holder(self, row: ScreenRow, area: DrawnArea) -> tuple[ScreenRow, int, str]:
+        """A band of an area with the name, the ink and, at the cursor, the bytes of the holder that has its place."""
+        holder = row.bands - 1 - row.depth
+        if holder >= len(area.area.names):
+            return replace(row, name=""), int(Ink.LANE), ""
+        held = area.held(holder, self.scene.to_trace(row.trace, self.state.cursor))
+        value = "" if held is None else compact_memory(held)
+        return replace(row, name=area.area.names[holder]), ink_of(area.area, holder), value
 
     def _share(self, row: ScreenRow, busy: int) -> float:
         """The busy share (0..1) of the lane in the visible part of the trace; ``busy`` ns is that of this row alone."""

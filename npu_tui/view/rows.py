@@ -10,7 +10,16 @@ from msgspec.structs import replace
 from npu_tui.native.cells import I64
 from npu_tui.trace.folded_rows import lanes_row
 from npu_tui.trace.model import Lane, Rows
-from npu_tui.view.outline import Folds, default_folds, fold_to_fit, is_plane, lane_key, outline, workers_of
+from npu_tui.view.outline import (
+    MOST_BANDS,
+    Folds,
+    default_folds,
+    fold_to_fit,
+    is_plane,
+    lane_key,
+    outline,
+    workers_of,
+)  # fmt: skip
 from npu_tui.view.scene import Scene, ScreenRow, ViewState
 from npu_tui.view.stacked import SharedLanes, Twins, paired_rows, stacked_rows
 from npu_tui.view.viewport import Viewport
@@ -59,6 +68,12 @@ class RowList:
     def height(self) -> int:
         """How many rows fit on screen."""
         return self._height
+
+    @property
+    def wanted(self) -> int:
+        """How many rows there would be if stacked areas had all that they can use."""
+        areas = sum(row.bands > 0 and not row.depth for row in self.rows) if self._own_folds else 0
+        return len(self.rows) + areas * (MOST_BANDS - self.folds.bands)
 
     @property
     def focused(self) -> ScreenRow | None:

@@ -175,7 +175,7 @@ def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
 Time = TypeVar("Time", int, I64)
 
 RowKind = Literal["trace", "layer", "slices", "leaf", "counter", "chart", "path", "hidden"]
-ChartKind = Literal["lead", "depth", "memory", "share", "cpu", "network", "path"]
+ChartKind = Literal["lead", "depth", "memory", "stack", "share", "cpu", "network", "path"]
 BESIDE_LANES: tuple[ChartKind, ...] = ("cpu",)
 """Charts that are drawn below a lane, not at the end of its layer."""
 LinkMode = Literal["off", "selection", "all"]
@@ -216,6 +216,18 @@ class StepFunction(Struct, frozen=True):
     legend: Sequence[Message] = ()
 
 
+class StackedArea(Struct, frozen=True, eq=False):
+    """What holders have over time: ``value[k]`` is that of ``names[k]`` from ``time`` (ns, ascending) on, (k, n).
+
+    The largest one is the first, what all others have together the last.
+    """
+
+    names: tuple[str, ...]
+    time: npt.NDArray[np.int64]
+    value: npt.NDArray[np.int64]
+    end: int
+
+
 class CpuClass(IntEnum):
     """What a thread does, as its lane shows it."""
 
@@ -229,10 +241,10 @@ class Chart(Struct, frozen=True):
     """A chart of a device at the end of layer ``layer``; ``function`` computes its values.
 
     ``lead`` is the signed lead of the host in ns, ``depth`` the number of launches in flight, ``memory`` bytes up to
-    ``top``, ``network`` bytes/s, ``share`` 1 while something happens and 0 otherwise. Memory charts are folded into the
-    first of them until that is opened. ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did
-    with it, as ``legend`` of its function tells. A ``path`` has a ``path`` instead of a function, and is drawn above
-    all layers.
+    ``top``, ``stack`` those of several holders, which ``area`` tells, in several rows, ``network`` bytes/s, ``share`` 1
+    while something happens and 0 otherwise. Memory charts are folded into the first of them until that is opened.
+    ``cpu`` is drawn below the ``lane`` of a thread and says what the kernel did with it, as ``legend`` of its function
+    tells. A ``path`` has a ``path`` instead of a function, and is drawn above all layers.
     """
 
     kind: ChartKind
@@ -242,6 +254,7 @@ class Chart(Struct, frozen=True):
     top: int = 0
     lane: int = -1
     path: PathLane | None = None
+    area: Callable[[], StackedArea] | None = None
 
 
 class Losses(Struct, frozen=True):
@@ -274,7 +287,7 @@ class ScreenRow(Struct, frozen=True):
     the trace's charts; ``path``: one that is a critical path. ``hidden``: a note on the hidden rows of a layer. ``row``
     is the row of ``rows`` with its slices (-1 without). ``opener`` marks the first row of a lane or layer, which has
     its name and fold mark, ``pinned`` the rows on top. ``lanes`` are those that a folded layer or a row of workers
-    represents.
+    represents. A stacked area has ``bands``, of which the row is number ``depth`` from the top.
     """
 
     kind: RowKind
@@ -292,6 +305,7 @@ class ScreenRow(Struct, frozen=True):
     chart: int = -1
     pinned: bool = False
     lanes: tuple[int, ...] = ()
+    bands: int = 0
 
 
 class Selected(Struct, frozen=True):

@@ -233,7 +233,7 @@ def _chart(curve: StepCurve, when: int, cursor: int) -> RenderableType:
     elif curve.kind == "network":
         most = quantity_text(curve.high, "B/s")
         words, scale = quantity_text(known, "B/s"), Text(say("chart.network.scale", most=most), "dim")
-    elif curve.kind == "memory":
+    elif curve.kind in ("memory", "stack"):
         words, scale = memory_text(known), Text(say("chart.memory.scale", size=curve.high), "dim")
     else:
         words, scale = signed_text(known), Text(say("chart.scale"), "dim")
