@@ -80,6 +80,7 @@ class Contents:
         self._marked: tuple[int, int] | None = None
         """The range that going to a row marked last."""
         self._finding: tuple[Text | str, ...] = ()
+        self._gone: tuple[tuple[object, ...], TabRow | None] = (), None
         self.owed: Owed | None = None
 
     def open_tab(self, tab: str, unfold: bool = True) -> None:
@@ -284,6 +285,20 @@ class Contents:
         return self._show_finding(found, found[(at + direction) % len(found)])
 
     @property
+    def _proof(self) -> tuple[object, ...]:
+        return self._explorer.state.selection, self._explorer.state.range
+
+    @property
+    def gone(self) -> Text | None:
+        """The finding that was gone to, as long as what proves it is selected or marked and no panel shows it."""
+        marked, row = self._gone
+        if row is None or self._panel.is_shown or marked != self._proof:
+            return None
+        number, title = row.cells[0], str(row.cells[-1]).strip()
+        style = number.style if isinstance(number, Text) else ""
+        return Text.assemble((f"{str(number).strip()} ", style), title, no_wrap=True, end="")
+
+    @property
     def cause(self) -> str:
         """What the row under the cursor of the open table names that a run can do without; nothing elsewhere."""
         row = self._panel.row_at_cursor() if self._panel.is_shown else None
@@ -315,4 +330,5 @@ class Contents:
         self._visited = None
         self.visit(row)
         self._panel.point_at(row.cells)
+        self._gone = self._proof, row
         return say(f"{self._walked}.of", n=found.index(row) + 1, count=len(found), title=str(row.cells[-1]).strip())

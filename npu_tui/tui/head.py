@@ -133,8 +133,18 @@ class Head(HeadLines):
         """Take the times of trace number ``index``."""
         self._times[index] = times
 
-    def show(self, session: Session, explorer: Explorer, size: Size, with_panel: bool, anew: bool = True) -> None:
+    def show(
+        self,
+        session: Session,
+        explorer: Explorer,
+        size: Size,
+        with_panel: bool,
+        anew: bool = True,
+        gone: Text | None = None,
+    ) -> None:
         """Fill the lines for a terminal of ``size``, with bars where it has room for them; ``with_panel``: and a panel.
+
+        A finding that was ``gone`` to, and that no panel shows, stands in place of the verdict.
 
         Unless ``anew`` only where the user has come to another trace, device or step: most keys do not leave them.
         """
@@ -145,7 +155,7 @@ class Head(HeadLines):
         step = 0
         if times is not None:
             step = nearest_step(traces[index], times, session.scene.to_trace(index, explorer.state.cursor))
-        before, place = self._shown, (index, with_panel, size, device, step)
+        before, place = self._shown, (index, with_panel, size, gone, device, step)
         if place == before and not anew:
             return
         self._shown = place
@@ -155,17 +165,19 @@ class Head(HeadLines):
             # Shares of the same time with two denominators say two things about one: the step, else all of it.
             bars = [step_line(traces[index], times, step, at, size.width - 2) or device_line(times, step, at)]
         self.facts.fill([_within(line, size.width - 2) for line in bars if line is not None])
-        if anew or place[:3] != before[:3]:
+        if anew or place[:4] != before[:4]:
             self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
-            self._show_verdict(session, index, size, verdict_lines(size.height, with_panel))
+            self._show_verdict(session, index, size, verdict_lines(size.height, with_panel), gone)
 
-    def _show_verdict(self, session: Session, index: int, size: Size, most: int) -> None:
-        """Show the leading findings in at most ``most`` lines, one for each.
+    def _show_verdict(self, session: Session, index: int, size: Size, most: int, gone: Text | None) -> None:
+        """Show the finding that was ``gone`` to, else the leading ones in at most ``most`` lines, one for each.
 
         Where there is room for one finding only, or one is all there is, and the width cuts it, it takes all lines.
         """
         found = session.findings.get(index)
-        if found is None:
+        if gone is not None:
+            lines = [gone]
+        elif found is None:
             lines = [Text(session.examining(index), "dim")]
         else:
             leads = found.leaders
@@ -183,7 +195,7 @@ class Head(HeadLines):
         else:
             lines = [whole_sentences(line, width) for line in lines]
         # What is not known yet keeps the room of what will be said, so that the lanes do not jump.
-        self.verdict.fill(lines[:most], most if found is None else 0)
+        self.verdict.fill(lines[:most], most if found is None or gone is not None else 0)
 
 
 _ENDS = re.compile(r"\s?[(（][^()（）]*[)）](?=[.。])|(?<=\.)\s|(?<=。)")

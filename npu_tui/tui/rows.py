@@ -38,7 +38,13 @@ class Rows(PlainTable):
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
         self._given: list[tuple[Text | str, ...]] = []
         self._heights: list[int] = []
+        self._drawn: list[list[Text]] = []
+        self._wrapped_at: int | None = None
+        """The one row that is wrapped, where not all fit."""
         self._at_top = False
+        self._layout: tuple[list[int], int] = [], 0
+        self._room = 0
+        """Cells that the last column has where it is cut, else 0."""
 
     def on_mount(self) -> None:
         """Of 16 colours none is read on the cursor's: its row has one colour for all."""
@@ -77,11 +83,17 @@ class Rows(PlainTable):
 
     def on_resize(self) -> None:
         """Tell that other columns may be beyond the edge; what fits by now is wrapped."""
-        headings, numbers = self._headings
-        rows = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in self._given]
-        if self._given and self._wrapped(headings, rows, numbers) != self._heights:
-            self.fill(headings, self._given, None, numbers=numbers)
+        if self._given:
+            before, (headings, numbers) = self._layout, self._headings
+            if (self._wrapped(headings, self._drawn, numbers)[1], self._room) != before:
+                self.fill(headings, self._given, self.cursor_row, self._at_top, numbers)
         self.post_message(self.Fitted())
+
+    def on_data_table_row_highlighted(self) -> None:
+        """The row that the cursor has come to is wrapped, and the one before it no more."""
+        if self._wrapped_at not in (None, self.cursor_row):
+            self._at_top = False
+        self._wrap_cursor()
 
     def action_tell(self) -> None:
         """Tell all about the row under the cursor."""
@@ -140,13 +152,16 @@ class Rows(PlainTable):
         return None
 
     def _told_at(self, y: int, column: int) -> str:
-        """What the whole cell of ``column`` in line ``y`` says."""
+        """What the cell of ``column`` says in line ``y``."""
         if self.show_header and y < self.header_height:
             return self.ordered_columns[column].label.plain
         line = y - self.header_height * self.show_header + round(self.scroll_y)
         ends = list(accumulate(self._heights))
         row = bisect_right(ends, line)
-        return str(self.get_cell_at(Coordinate(row, column))) if row < self.row_count else ""
+        if row >= self.row_count:
+            return ""
+        lines = str(self.get_cell_at(Coordinate(row, column))).split("\n")
+        return lines[min(line - (ends[row] - self._heights[row]), len(lines) - 1)]
 
     def action_cursor_left(self) -> None:
         """Sort by the column to the left."""
@@ -192,35 +207,61 @@ class Rows(PlainTable):
             self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
-        drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
-        self._given, self._heights = rows, self._wrapped(headings, drawn, numbers)
+        self._drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
+        self._given, self._wrapped_at = rows, None
+        shown, self._heights = self._wrapped(headings, self._drawn, numbers)
+        self._layout = [*self._heights], self._room
         self.has_tall_rows = max(self._heights, default=1) > 1
-        for cells, height in zip(drawn, self._heights, strict=True):
+        for cells, height in zip(shown, self._heights, strict=True):
             self.add_row(*cells, height=height)
         if rows:
             at = min(max(at, 0), len(rows) - 1)
             self.move_cursor(row=at, animate=False)
+            self._wrap_cursor()
             self.call_after_refresh(self._show_cursor)
 
-    def _wrapped(self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]) -> list[int]:
-        """The height of each of ``rows``: no text of the last column is cut where all of it fits into the table."""
-        plain, last = [1] * len(rows), len(headings) - 1
+    def _wrapped(
+        self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]
+    ) -> tuple[list[list[Text]], list[int]]:
+        """``rows`` and their heights: no text of the last column is cut where all of it fits into the table."""
+        self._room, last = 0, len(headings) - 1
         if not rows or last in numbers or not self.size.width:
-            return plain
+            return rows, [1] * len(rows)
         widths = [max(map(cell_len, (name, *(row[at].plain for row in rows)))) for at, name in enumerate(headings[:-1])]
         padding = 2 * self.cell_padding
         room = self.scrollable_content_region.width - sum(widths) - padding * len(headings)
         if room < _LEAST_WRAPPED or all(row[last].cell_len <= room for row in rows):
-            return plain
-        lines = [row[last].wrap(self.app.console, room, no_wrap=False) for row in rows]
-        for part in (part for each in lines for part in each):
-            part.rstrip()
-        heights = [max(len(each), 1) for each in lines]
+            return rows, [1] * len(rows)
+        self._room = room
+        if len(rows) + self.header_height > self.size.height:
+            return rows, [1] * len(rows)
+        shown, heights = zip(*map(self._wrap, rows), strict=True)
         if sum(heights) + self.header_height > self.size.height:
-            return plain
-        for row, each in zip(rows, lines, strict=True):
-            row[last] = Text("\n", end="").join(each)
-        return heights
+            return rows, [1] * len(rows)
+        self._room = 0  # all are
+        return [*shown], [*heights]
+
+    def _wrap(self, row: list[Text]) -> tuple[list[Text], int]:
+        """``row`` with its last text in as many lines as it needs."""
+        lines = row[-1].wrap(self.app.console, self._room, no_wrap=False)
+        for part in lines:
+            part.rstrip()
+        return [*row[:-1], Text("\n", end="").join(lines)], max(len(lines), 1)
+
+    def _wrap_cursor(self) -> None:
+        """Wrap the row under the cursor alone, where not all of them fit."""
+        at, before = self.cursor_row, self._wrapped_at
+        if not self._room or at == before or not 0 <= at < len(self._drawn):
+            return
+        if before is not None:
+            self._heights[before] = 1
+            self.replace_row(before, self._drawn[before], 1)
+        shown, height = self._wrap(self._drawn[at])
+        if height + self.header_height > self.size.height:
+            shown, height = self._drawn[at], 1
+        self._wrapped_at, self._heights[at] = at, height
+        self.has_tall_rows = height > 1
+        self.replace_row(at, shown, height)
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""

@@ -228,7 +228,7 @@ class MainScreen(LearningScreen):
             self.head.show(self.explorer, self.app.size)
         else:
             beside_lanes = self.panel.is_shown and self.panel.growth != "full"  # a whole page has room for the verdict
-            self.head.show(self.session, self.explorer, self.app.size, beside_lanes, anew)
+            self.head.show(self.session, self.explorer, self.app.size, beside_lanes, anew, self.contents.gone)
 
     def _work(self, job: Callable[[], object], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""

@@ -91,6 +91,33 @@ async def test_e_goes_to_the_evidence_of_one_finding_after_the_other(session):
         assert driver.state.range == (listed[1].evidence[0].start, listed[1].evidence[0].end)
 
 
+async def test_on_a_low_screen_the_sentence_of_a_finding_is_whole(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.settle()
+        verdict = driver.rows()[1]
+        for finding in worth(driver)[:3]:
+            await driver.press("e")
+            await driver.settle()
+            head = " ".join(" ".join(driver.rows()[1:3]).split())
+            number = found(driver).findings.index(finding) + 1
+            assert f"{number} {words(finding.title)}" in head
+        await driver.press("escape", "escape", "0")
+        await driver.settle()
+        assert driver.rows()[1] == verdict
+        await driver.press("1", "1")
+        for finding in worth(driver)[:3]:
+            await driver.settle()
+            table = driver.main.query_one(Panel).table
+            lines = [line for line in driver.rows()[-8:-1] if "…" not in line]
+            told = " ".join(" ".join(line[24:77] for line in lines).split())
+            assert words(finding.title) in told, "the row of the cursor is wrapped"
+            assert (
+                sum(row.height for row in table.rows.values())
+                == table.row_count + table.rows[table.ordered_rows[table.cursor_row].key].height - 1
+            )
+            await driver.press("down")
+
+
 async def test_a_walk_out_of_the_evidence_leaves_its_range(session):
     """What the tabs list is then the whole trace again; a range that the user marked stays."""
     async with opened(session) as driver:

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.snapshots import write_snapshot
 
 from npu_tui.load.load import opening_of
 from npu_tui.profile.memory_tables import HOLDERS
@@ -21,6 +20,7 @@ from npu_tui.view.painter import Painter
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import Scene, StackedArea
 from npu_tui.view.viewport import Viewport
+from tests.snapshots import write_snapshot
 
 
 @pytest.fixture(scope="module")

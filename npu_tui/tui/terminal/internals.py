@@ -41,7 +41,7 @@ USED: dict[type, str] = {
     " _message_queue _next_callbacks _repaint_required _scroll_required",
     Strip: "_segments",
     DataTable: "_clear_caches _data _get_row_renderables _get_styles_to_render_cell _render_cell"
-    " _require_update_dimensions _show_hover_cursor _update_dimensions",
+    " _require_update_dimensions _show_hover_cursor _update_count _update_dimensions",
     LinuxDriver: "_auto_restart _get_terminal_size _must_signal_resume _sigcont_application",
     Timer: "_skip",
 }
@@ -328,6 +328,16 @@ class PlainTable(DataTable[Text]):
     def forget_widths(self) -> None:
         """Draw all cells anew."""
         self._clear_caches()
+
+    def replace_row(self, at: int, cells: Iterable[Text], height: int) -> None:
+        """Show ``cells`` in row number ``at``, ``height`` lines high; columns stay as wide as they are."""
+        row = self.ordered_rows[at]
+        self._data[row.key] = dict(zip(self.columns, cells, strict=True))
+        row.height = height
+        self._update_count += 1
+        self._clear_caches()
+        self._update_dimensions(())
+        self.refresh()
 
     def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
         columns = self.ordered_columns
