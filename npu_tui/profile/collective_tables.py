@@ -221,7 +221,7 @@ COLLECTIVES = table(
     json="name type group=group_name start elapsed=duration wait? transit? synchronization? idle? size? "
     "bandwidth=gb_s? longest_wait? peer_rank? arrivals? traffic?",
     page="name elapsed=duration longest_wait peer=peer_rank size bandwidth=gb_s",
-    panel="name elapsed=duration wait transit idle exposed without_wait last=last_after longest_wait "
+    panel="name elapsed=duration wait transit idle exposed last=last_after without_wait longest_wait "
     "sync=synchronization sync_share=share size bandwidth=gb_s start group=group_name",
     section="communication",
     row="CollectiveRow",

@@ -503,12 +503,8 @@ def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> li
         return [message("finding.outlook.part", wholes=list(rung.part_of))]
     parts = []
     if rung.held or rung.gain < 0.99 * rung.own:
-        words = {"gain": rung.gain / facts.count, "unit": facts.unit}
-        parts.append(
-            message("finding.outlook.rest_many", above=above, **words)
-            if above > 1
-            else message("finding.outlook.rest", **words)
-        )
+        word = f"finding.outlook.{'held' if rung.held else 'rest'}{'_many' if above > 1 else ''}"
+        parts.append(message(word, above=above, gain=rung.gain / facts.count, unit=facts.unit))
     else:
         parts.append(message("finding.outlook.step", gain=rung.gain / facts.count, unit=facts.unit))
     time = length_of(rung.candidate.span)

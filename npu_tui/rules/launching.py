@@ -201,6 +201,7 @@ RULES: tuple[Rule, ...] = (
             "20-step tuning checklist 2-22",
             "msprof-analyze advisor: operator schedule",
         ),
+        replayed=True,
     ),
     Rule(
         "OPT.FUSED",

@@ -127,7 +127,6 @@ def test_what_if_the_tail_were_as_the_median(tmp_path: Path, capsys: pytest.Capt
     assert [row.text for row in job_remedies(job).changes] == ["tail of rollout_generate as the median"]
     assert main(["whatif", str(tmp_path), "tail as the median", "--format", "json"]) == 0
     assert fields_of(capsys.readouterr().out)["gain_us"] == job_whatif(job, words[:1]).gain_us
-    assert main(["whatif", str(Path(__file__).parents[2] / "fixtures" / "two_ranks")]) == 3
 
 
 def test_the_replicas_of_a_recorded_step(tmp_path: Path):

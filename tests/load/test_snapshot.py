@@ -417,7 +417,9 @@ def test_the_explorer_has_blocks_in_segments_curves_and_findings(tmp_path: Path)
     assert trace.lanes[int(trace.slices.lane[item])].name == "never released"
     session = make_session([profile])
     try:
-        assert [chart.name for chart in session.scene.charts[0]] == ["Memory allocated", "reserved", "active", "unused"]
+        assert [chart.name for chart in session.scene.charts[0]] == [
+            "Held by", "Memory allocated", "reserved", "active", "unused",
+        ]  # fmt: skip
         assert Explorer(session.scene, 80, 20).state.viewport.span == trace.end  # all of it, not its first step
         panel = memory(Context(session, None, None, None, HOST_TO_DEVICE, NO_HITS, 0))
     finally:

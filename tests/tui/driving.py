@@ -118,7 +118,8 @@ class Driver:
         if data[:1] in (":", "/") and len(data) > 2 and not at_once:
             typed = re.match(r"[ -~]*", data[1:])[0]
             await self.send(data[0])
-            await self.send(typed, at_once=True)
+            if typed:
+                await self.send(typed, at_once=True)
             data = data[1 + len(typed) :]
         for event in keys_of(data):
             event.set_sender(self.app)
