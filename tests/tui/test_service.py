@@ -274,7 +274,7 @@ async def test_hints_tabs_and_the_summary_are_those_of_what_is_open(session: Ses
             assert [words_of(line) for line in shown.findings.verdict] == list(profile_statement(shown).verdict)
             assert words in hints
             assert "starved" not in hints
-            assert driver.panel.is_shown == (words == "2 holders")  # a low screen shows it where lanes leave it blank
+            assert not driver.panel.is_shown  # a low screen has the lanes, or the memory by holder, alone
             for key in without:
                 await driver.press(key)
                 await driver.settle()
