@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,16 +87,13 @@ def waiting_rank(job: Job, rank: int) -> int | None:
     """The rank of ``job`` that waits longest of those which wait for ``rank``: a stage of its pipeline, else at
     collectives; None without another rank.
     """
-    idle = {
-        other: run.idle(stage)
-        for run in job.pipelines.runs
-        if rank in run.ranks
-        for stage, other in enumerate(run.ranks)
-        if other != rank
-    }
+    idle: Counter[int] = Counter()
+    for run in job.pipelines.runs:
+        if rank in run.ranks:
+            idle.update({other: run.idle(stage) for stage, other in enumerate(run.ranks) if other != rank})
     if not idle:
         waits = np.bincount(job.blamed.rank, job.blamed.wait, len(job.blamed.ranks)).tolist()
-        idle = {profile.rank: waits[place] for place, profile in enumerate(job.ranks) if profile.rank != rank}
+        idle.update({profile.rank: waits[place] for place, profile in enumerate(job.ranks) if profile.rank != rank})
     return max(idle, key=idle.__getitem__, default=None)
 
 

@@ -184,10 +184,10 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
 
 
 def _cause_on(job: Job, rank: int, gain: int) -> Said:
-    """What by the rank's own profile is most of its ``gain``, ns, and not so on the median rank; empty without it."""
+    """What by the rank's own profile is most of its ``gain``, ns, and not so on its median peer; empty without it."""
     own, peers = next((each for each in job.ranks if each.rank == rank), None), []
     for each in job.ranks:
-        if each.rank != rank and each.recorded is not None:
+        if each.rank != rank and each.recorded is not None and job.peers_key(each.rank) == job.peers_key(rank):
             peers.append({found.about: found.gain * found.count for found in each.findings})
     for found in own.findings if own is not None and peers else ():
         more = found.gain * found.count - median_low([of_peer.get(found.about, 0) for of_peer in peers])

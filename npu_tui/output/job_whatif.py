@@ -181,8 +181,8 @@ def job_changes(job: Job, finding: Finding) -> list[str]:
     return []
 
 
-_OF_RANKS = ("RANK.SLOW", "RANK.HOST", "RANK.WANDER", "EXPERT.LOAD")
-"""Findings about ranks that others wait for at collectives."""
+_OF_RANKS = ("RANK.SLOW", "RANK.HOST")
+"""Findings whose gain is that of their ranks as fast as their peers in every step."""
 
 
 def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
@@ -214,7 +214,7 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
                 gain_us=us((gain - before) / count), step_us=us(replay.step - gain / count))
         )  # fmt: skip
     after = next((one.micro for one in reversed(asked) if one.micro), None)
-    error = abs(replay.replayed - replay.recorded) / replay.recorded
+    error = abs(replay.replayed - replay.recorded) / replay.recorded if replay.recorded else 0.0
     return WhatIf(
         source=PathSource(str(job.path)), device=None, per="step", count=count,
         warm_up=0, recorded_us=us(replay.recorded), replayed_us=us(replay.replayed), error=round(error, 6),

@@ -192,6 +192,12 @@ def step_times(steps: Sequence[Record], unprofiled: int | None = None, devices: 
     )  # fmt: skip
 
 
+def _entire(part: Profile, steps: Sequence[Record]) -> list[Record]:
+    """The ``steps`` without the one in which recording began."""
+    cut = {facts.entered.number for facts in part.facts if facts.entered is not None}
+    return [step for step in steps if step.step not in cut]
+
+
 def _device_time(steps: Sequence[Record]) -> float | None:
     """How long the device works or exchanges data in a step, us; None where that is unknown of one."""
     works = [(step.computing_us, step.communication_not_overlapped_us) for step in steps]
@@ -263,7 +269,9 @@ _PARTS: dict[str, Callable[[Profile, Report], Any]] = {
     "source": lambda part, said: _source(part.whole),
     "trace": lambda part, said: _trace(part.trace),
     "overlap": lambda part, said: overlap_part(part),
-    "step_times": lambda part, said: step_times(said.steps, part.whole.unprofiled, len(part.whole.devices)),
+    "step_times": lambda part, said: step_times(
+        _entire(part, said.steps), part.whole.unprofiled, len(part.whole.devices)
+    ),
     "dispatch": lambda part, said: dispatch_part(part),
     "memory": lambda part, said: _memory(part),
     "borrowed": lambda part, said: _borrowed(part),

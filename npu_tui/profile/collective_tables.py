@@ -237,17 +237,19 @@ def collective_costs(profile: Profile) -> TableSheet:
     Waiting for ranks is left out; where it is not known, so is the rest. Raises ``InputError`` as ``collectives`` does.
     """
     sheet = collectives(profile)
-    columns = ("type", "group_name", "size", "duration", "without_wait", "slice")
+    asked = ("type", "group_name", "size", "duration", "without_wait", "slice")
     kinds: dict[tuple[Any, ...], list[tuple[int, int | None, int]]] = {}
-    for type_, group, size, *call in zip(*map(sheet.values, columns), strict=True):
+    for type_, group, size, *call in zip(*map(sheet.values, asked), strict=True):
         kinds.setdefault((type_, group, size), []).append((call[0], call[1], call[2]))
     rows, slices = [], []
     for kind, calls in kinds.items():
         own = [cost for _, cost, _ in calls if cost is not None]
         costs: tuple[float | None, ...] = (None,) * 5
-        if len(own) == len(calls):
-            speed = kind[2] / min(own) if kind[2] and min(own) else None
+        if len(own) == len(calls) and kind[2]:
+            speed = kind[2] / min(own) if min(own) else None
             costs = sum(own), min(own), max(own), sum(own) - len(own) * min(own), speed
+        elif len(own) == len(calls):  # of unknown sizes: the shortest may move the least
+            costs = sum(own), None, None, None, None
         rows.append((*kind, len(calls), sum(time for time, *_ in calls), *costs))
         slices.append([item for *_, item in sorted(calls, key=lambda call: -(call[1] or call[0]))])
     order = sorted(range(len(rows)), key=lambda row: (-(rows[row][8] or 0), -rows[row][4]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import PurePath
 
 import numpy as np
 
@@ -238,7 +240,7 @@ def _held(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
     held, time = memory.allocations, curve.time
     line = np.full(len(held), -1, np.int64) if held.line is None else held.line
     pairs, of_pair = np.unique(np.stack((held.name.code, line)), axis=1, return_inverse=True)
-    holders: dict[str, int] = {}
+    holders: dict[CodeLine | str, int] = {}
     of = np.array([holders.setdefault(_holder(memory, *pair), len(holders)) for pair in pairs.T.tolist()], np.int64)
     of = of[of_pair.reshape(-1)]
     alive = held.alive(curve.peak[0])
@@ -252,16 +254,25 @@ def _held(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
             np.add.at(value[row], at[there], sign * held.size[own][there])
     value = np.cumsum(value, axis=1)
     value[-1] = np.maximum(curve.value - value[:-1].sum(axis=0), 0)
-    names = [[*holders][chosen] for chosen in largest.tolist()]
+    named = [[*holders][chosen] for chosen in largest.tolist()]
+    short = Counter(_holder_text(holder) for holder in named)
+    names = [_holder_text(holder, short[_holder_text(holder)] > 1) for holder in named]
     return StackedArea((*names, say("chart.stack.others")), time, value, max(trace.end, int(time[-1]) + 1))
 
 
-def _holder(memory: MemoryUse, name: int, line: int) -> str:
-    """Whose an allocation is: the function and line of the user's code, else the name that it has."""
+def _holder_text(holder: CodeLine | str, file: bool = False) -> str:
+    """The function and line of ``holder``, or its ``file`` and line, where it is a line of code."""
+    if isinstance(holder, str):
+        return holder
+    return f"{PurePath(holder.file).name if file else holder.function}:{holder.line}"
+
+
+def _holder(memory: MemoryUse, name: int, line: int) -> CodeLine | str:
+    """Whose an allocation is: the line of the user's code, else the name that it has."""
     held = memory.allocations
     place = held.lines[line] if 0 <= line < len(held.lines) else None
     if isinstance(place, CodeLine):
-        return f"{place.function}:{place.line}"
+        return place
     return held.name.values[name] if name >= 0 else say("memory.unknown")
 
 

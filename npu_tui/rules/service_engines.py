@@ -173,6 +173,7 @@ def stall(facts: ServiceFacts) -> Cause | None:
     of_first, of_tokens = facts.ttft.shares(first[facts.ttft.rids]), facts.tpot.shares(tokens[facts.tpot.rids])
     if not (facts.notable(of_first) or facts.notable(of_tokens)):
         return None
+    within = facts.found.stuck[stalls.step] > facts.found.paused[stalls.step]
     longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
     blame[stalls.step] = stalls.lasting
     words = {
@@ -180,10 +181,10 @@ def stall(facts: ServiceFacts) -> Cause | None:
         "metric": facts.called(facts.ttft if max(of_first) >= max(of_tokens) else facts.tpot),
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
-        "between": (between := int((facts.found.paused[stalls.step] > 0).sum())),
-        "within": len(stalls.step) - between,
+        "between": int((~within).sum()), "within": int(within.sum()),
     }  # fmt: skip
-    kind = "stall_sizes" if _of_new_sizes(facts, stalls.step[facts.found.paused[stalls.step] == 0]) else "stall"
+    most = stalls.lasting[within].sum() >= NEARLY_ALL * stalls.lasting.sum()
+    kind = "stall_sizes" if most and _of_new_sizes(facts, stalls.step[within]) else "stall"
     return draft_of(
         max(*of_first, *of_tokens), kind, f"{kind}_detail", words, first + tokens, blame,
         lambda model: with_engines(model, stalls=(), stuck=()), f"service_{kind}",
