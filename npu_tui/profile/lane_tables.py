@@ -11,7 +11,7 @@ from npu_tui.load.opprof import Core, measured_cores
 from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import COLUMNS, RankedSlices, TableSheet, columns, from_tuples, table
-from npu_tui.trace.arrays import I64, distinct
+from npu_tui.trace.arrays import I64, distinct, summed
 
 _OWN = {
     **columns("whole", "ns", "time", "busy waits on_chain span"),
@@ -147,7 +147,7 @@ def names(profile: Profile) -> TableSheet:
         return TableSheet(0, {})
     length = slices.end - slices.start
     known, code = distinct(slices.name)
-    total = np.bincount(code, length, len(known)).astype(np.int64)
+    total = summed(code, length, len(known))
     longest = np.zeros(len(known), np.int64)
     np.maximum.at(longest, code, length)
     order = np.lexsort((known, -total))

@@ -99,9 +99,12 @@ def numbers_in(code: npt.NDArray[np.integer]) -> list[int]:
 
 
 def summed(code: npt.NDArray[np.integer], values: I64, count: int) -> I64:
-    """The exact sum of the ``values`` of each of ``count`` codes; (count,)."""
+    """The exact sum of the ``values`` >= 0 of each of ``count`` codes, what 64 bits hold at the most; (count,)."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, code, values)
+    most = np.iinfo(np.int64).max
+    if int(values.max(initial=0)) * len(values) > most:
+        sums[np.bincount(code, values, count) >= float(most)] = most
     return sums
 
 

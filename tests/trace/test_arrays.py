@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from npu_tui.trace.arrays import among, distinct
+from npu_tui.trace.arrays import among, distinct, summed
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,9 @@ def test_those_among_others_are_those_of_numpy(wanted: npt.NDArray[np.integer]) 
     found = among(code, wanted)
     assert found.tolist() == [each in set(wanted.tolist()) for each in code.tolist()]
     assert among(code.astype(np.int64)[:0], wanted).tolist() == []
+
+
+def test_sums_that_64_bits_do_not_hold_are_the_most_that_they_do() -> None:
+    most = np.iinfo(np.int64).max
+    values = np.array([most - 1, 1, most, most, 5], np.int64)
+    assert summed(np.array([0, 0, 1, 1, 2]), values, 4).tolist() == [most, most, 5, 0]
