@@ -149,6 +149,10 @@ def test_exit_codes(capsys):
     base, new = _FIXTURES / "healthy", _FIXTURES / "dispatch_bound"
     assert run(capsys, base, base, "--fail-on", "slower,unsure")[0] == 0
     assert run(capsys, new, base, "--fail-on", "slower")[0] == 1
+    ranks = _FIXTURES / "two_ranks"
+    unsure = ranks / "rank1_ascend_pt", ranks / "rank0_ascend_pt"
+    assert run(capsys, *unsure, "--fail-on", "unsure")[0] == 1
+    assert run(capsys, *unsure, "--fail-on", "slower")[0] == 0
     assert run(capsys, base, base.parent / "missing")[0] == 3
     for words in (["--fail-on", "worse"], ["--tolerance", "x"], ["--step", "x"], ["--step", "999"], ["--ignore", "X"]):
         with pytest.raises(SystemExit) as stopped:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,3 +112,12 @@ def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:
     assert job_moments(job, ["16 micro batches"]) is None
     with pytest.raises(InputError):
         job_film(job, [0], ["16 micro batches"], "it", [])
+
+
+def test_who_waits_longest_does_so_over_all_steps() -> None:
+    runs = [
+        SimpleNamespace(ranks=(0, 1, 2), idle=idle.__getitem__) for idle in ([0, 1000, 10], [0, 1000, 10], [0, 5, 30])
+    ]
+    job: Any = SimpleNamespace(pipelines=SimpleNamespace(runs=runs))
+    assert waiting_rank(job, 0) == 1
+    assert waiting_rank(job, 1) == 2
