@@ -31,7 +31,7 @@ from npu_tui.rules.model import MUCH_LOST  # noqa: E402
 from npu_tui.strings import say  # noqa: E402
 
 UNITS = {"step", "engine_step", "token", "iteration", "repetition", "run", "range"}
-NO_BOTTLENECK = say("finding.verdict.healthy", compute=0, total=0, free=0).partition(":")[0]
+NO_BOTTLENECK = say("finding.verdict.healthy", compute=0, each="", free=0).partition(":")[0]
 IDLE = say("finding.outlook.idle")
 _ROUNDING_US = 0.01
 _ASKED = 4

@@ -331,9 +331,9 @@ def test_values_are_written_by_their_kind() -> None:
         "It is made up of a, b and dataloader 23.27 ms."
     )
     assert say("finding.dominant.title", name="Add", share=None) == "Add takes unknown of the compute time"
-    assert [say("finding.bound.cpu_title", count=n, time=0) for n in (1, 2)] == [
-        "1 kernel runs on the AI CPU: 0 ns of device time",
-        "2 kernels run on the AI CPU: 0 ns of device time",
+    assert [say("finding.leak.title", count=n, size=1048576.0) for n in (1, 2)] == [
+        "Memory grows by 1.0 MiB per step over 1 step",
+        "Memory grows by 1.0 MiB per step over 2 steps",
     ]
     assert words("aten::add") == "aten::add"
 

@@ -109,7 +109,7 @@ def formats(facts: Facts) -> Draft | None:
 
     return Draft(
         severity_of(facts.limits, facts.share(length_of(removes))),
-        *about("formats", count=len(rows), time=time, share=time / total, groups=groups),
+        *about("formats", each=facts.per_unit(time), share=time / total, groups=groups),
         longest_kernels(facts, rows, place),
         removes=removes if len(items) else None,
         confidence="medium",

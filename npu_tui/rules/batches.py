@@ -82,8 +82,8 @@ def padding(facts: Facts) -> Draft | None:
     inside_steps = np.flatnonzero(chosen & (of >= 0))
     change, removes = _shorter(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
     cost = length_of(removes)
-    words = {"time": cost, "share": facts.share(cost)}
-    costs = words["share"] >= facts.limits[SEVERITY_MEDIUM]
+    words = {"time": cost, "each": facts.per_unit(cost), "share": facts.share(cost)}
+    costs = facts.share(cost) >= facts.limits[SEVERITY_MEDIUM]
     sizes_filled = runs_of(size[size > real].tolist())
     filled = [step for step, more in zip(steps, (size > real).tolist(), strict=True) if more]
     return Draft(
@@ -147,7 +147,7 @@ def context(facts: Facts) -> Draft | None:
         return None
     most = max(grown, key=lambda growth: (growth.high - growth.low) * len(growth.steps))
     read = [step.call.kv_tokens or 0 for step in most.steps]
-    words = {"time": cost, "share": share}
+    words = {"time": cost, "each": facts.per_unit(cost), "share": share}
     course = {"fewest": min(read), "most": max(read), "low": most.low, "high": most.high}
     return Draft(
         severity_of(facts.limits, share),

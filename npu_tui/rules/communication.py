@@ -89,7 +89,7 @@ def exposed(facts: Facts) -> Draft | None:
         verdict, spent = "verdict_fill", length_of(filling)
     return Draft(
         severity,
-        message("finding.exposed.title", **words),
+        message("finding.exposed.title", each=facts.per_unit(sums.not_overlapped), share=share),
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
@@ -101,10 +101,10 @@ def exposed(facts: Facts) -> Draft | None:
         confidence="high" if known else "low",
         verdict=message(
             f"finding.exposed.{verdict}",
-            time=spent,
+            each=facts.per_unit(spent),
             share=facts.share(spent),
-            waited=waited,
-            exposed=sums.not_overlapped,
+            waited=waited / facts.count,
+            exposed=sums.not_overlapped / facts.count,
         ),
         unexplained=Unexplained(without(facts.exposed, filling), *_unexplained(facts, known, share, length_of(rest))),
     )
@@ -182,10 +182,11 @@ def _unexplained(facts: Facts, known: bool, share: float, transfers: int) -> tup
     It is no riddle where most of it is ``transfers`` (ns): then nothing is computed that could hide them.
     """
     if known and 2 * transfers >= facts.sums.not_overlapped:
-        return message("finding.exposed.verdict_transfers", share=share, total=facts.total, time=transfers), ()
+        return message("finding.exposed.verdict_transfers", share=share, each=facts.per_unit(transfers)), ()
     why, recording = _unknown(facts, known)
-    words = {"share": share, "total": facts.total, "why": why}
-    return message("finding.exposed.verdict_unexplained", **words), advise(recording)
+    each = facts.per_unit(facts.sums.not_overlapped)
+    verdict = message("finding.exposed.verdict_unexplained", share=share, each=each, why=why)
+    return verdict, advise(recording)
 
 
 def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
@@ -335,7 +336,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
         words=("exposed", "overlap"),
-        totals=("exposed.title",),
     ),
     Rule(
         "COMM.LONGOP",

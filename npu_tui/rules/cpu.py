@@ -72,7 +72,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))
         return None
     first, removes = found
-    kind, words = _words(first), {"name": _name(first), "time": length_of(removes)}
+    kind, words = _words(first), {"name": _name(first), "each": facts.per_unit(length_of(removes))}
     shown = [culprit for number, culprit in enumerate(every) if number < LISTED or culprit.part == "unknown"]
     named = [message("finding.cpu.row", what=_what(culprit), time=culprit.total) for culprit in shown]
     rest = lost - sum(culprit.total for culprit in shown)

@@ -49,7 +49,7 @@ def copies(facts: Facts) -> Draft | None:
         severity_of(limits, share),
         message(
             f"finding.copy.title{'_at' * bool(lines)}",
-            time=length_of(removes),
+            each=facts.per_unit(length_of(removes)),
             share=share,
             line=line_of(lines[0]) if lines else "",
             speed=message("finding.copy.speed", **ways[0].args) if ways else "",
@@ -128,6 +128,5 @@ RULES: tuple[Rule, ...] = (
         sources=("20-step tuning checklist 2-07", "operator tuning guide 0-27"),
         reach="cause",
         replayed=True,
-        totals=("copy.title",),
     ),
 )

@@ -103,12 +103,13 @@ def vertical(facts: Facts) -> Draft | Skipped | None:
     short = place.end - place.start < UNSEEN * place.start
     where = message("finding.between_exact" if short else "finding.between", start=place.start, end=place.end)
     lines = [line_of(code) for code, most in _worst_lines(facts)[:1] if most > HALF * lost]
-    words: dict[str, Said | float] = {"where": where, "span": place.end - place.start, "who": waited, "lost": lost}
-    words |= {"starved": starved_there, "chip": facts.chip}
+    each = facts.per_unit(lost)
+    words: dict[str, Said | int] = {"where": where, "who": waited, "each": each, "starved": starved_there}
+    words["chip"] = facts.chip
     words["at"] = message("finding.vertical.at", line=lines[0]) if lines else ""
     return Draft(
         severity_of(limits, facts.share(lost)),
-        message("finding.vertical.title", who=who, lost=lost, where=where, chip=facts.chip),
+        message("finding.vertical.title", who=who, each=each, where=where, chip=facts.chip),
         _vertical_detail(facts, place, removes, starved_there, links),
         _vertical_evidence(facts, place),
         stage_advice(facts),
@@ -218,20 +219,22 @@ def free(facts: Facts) -> Draft | None:
             if copied >= HARDLY_ANY * free
             else message("finding.free.split", **shares)
         )
-    told = message("finding.free.verdict_told", time=length_of(both(idle, elsewhere))) if severity == "info" else None
+    told_ns = length_of(both(idle, elsewhere))
+    told = message("finding.free.verdict_told", each=facts.per_unit(told_ns)) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)
     waits = blocked(facts, facts.device_side) if where == "device" else None
     explained = "explained" if gaps else "unexplained" if waits is None else "blocked"
-    words = {"share": share, "total": facts.total, "why": unexplained, "waits": waits or ""}
+    each = facts.per_unit(facts.sums.free)
+    words = {"share": share, "each": each, "why": unexplained, "waits": waits or ""}
     verdict = message(f"finding.free.verdict_{explained}", **words)
     if where == "graph":
         words = {"count": len(inner[0]), "time": length_of(inner), "middle": float(np.median(inner[1] - inner[0]))}
         words["kernel"] = float(np.median(facts.length(inside)))
-        words |= {"share": facts.share(length_of(inner)), "total": facts.total}
+        words |= {"share": facts.share(length_of(inner)), "each": facts.per_unit(length_of(inner))}
         return Draft(
             severity,
-            message("finding.free.title", time=facts.sums.free, share=share),
+            message("finding.free.title", each=each, share=share),
             sentences(
                 message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
                 message("finding.free.graph_gaps", **words),
@@ -244,12 +247,12 @@ def free(facts: Facts) -> Draft | None:
         )
     return Draft(
         severity,
-        message("finding.free.title", time=facts.sums.free, share=share),
+        message("finding.free.title", each=each, share=share),
         sentences(
             message("finding.free.detail", count=len(idle[0]), time=facts.sums.free, cause=cause),
             message("finding.free.task_gaps", **gaps) if gaps else "",
             message("finding.free.meanwhile", waits=waits) if waits is not None else "",
-            message("finding.free.told", time=length_of(both(idle, elsewhere))) if severity == "info" else "",
+            message("finding.free.told", time=told_ns) if severity == "info" else "",
         ),
         tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),
         _free_advice(facts, where),
@@ -330,7 +333,7 @@ def stage(facts: Facts) -> Draft | Skipped | None:
         return Skipped(message("finding.needs.dequeue"))
     return Draft(
         _severity(facts, late),
-        message(f"finding.stage.title.{slow}", time=length_of(late)),
+        message(f"finding.stage.title.{slow}", each=facts.per_unit(length_of(late))),
         sentences(
             message(f"finding.stage.detail.{slow}", idle=idle, late=length_of(late)),
             _calls_within(facts, late),
@@ -373,7 +376,7 @@ def interrupt(facts: Facts) -> Draft | None:
     worst = drains.taken(np.sort(first_of_largest(drains.end - drains.start, 10)))
     return Draft(
         _severity(facts, removes) if share >= limits[SEVERITY_MEDIUM] else "info",
-        message("finding.interrupt.title", count=len(drains), time=length_of(removes)),
+        message("finding.interrupt.title", each=facts.per_unit(length_of(removes))),
         message("finding.interrupt.detail", count=len(drains), filled=cut, causes=causes),
         tuple(
             Evidence(
@@ -468,7 +471,6 @@ RULES: tuple[Rule, ...] = (
         ),
         reach="place",
         words=("starved", "near_vertical", "queued", "lost", "idle", "batching"),
-        totals=("vertical.title",),
     ),
     Rule(
         "DISPATCH.FREE",
@@ -485,7 +487,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis"),
         words=("idle", "host_late"),
-        totals=("free.title",),
     ),
     Rule(
         "DISPATCH.STAGE",
@@ -501,7 +502,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("MindStudio Insight walk-through 1-25, 1-26, 1-54, 1-55", "msprof-analyze free_analysis"),
         words=("host_late", "pipeline", "binding", "atb"),
-        totals=("stage.title.both", "stage.title.cann", "stage.title.python"),
     ),
     Rule(
         "DISPATCH.INTERRUPT",

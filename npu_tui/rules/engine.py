@@ -76,7 +76,8 @@ def eager(facts: Facts) -> Draft | None:
     sizes = [size for step in alone if (size := _size(step)) is not None]
     captured = [size for step in replayed if (size := _size(step)) is not None]
     above = bool(sizes) and bool(captured) and min(sizes) > max(captured)
-    words = {"count": len(alone), "all": len(alike), "time": length_of(removes)}
+    time = length_of(removes)
+    words = {"count": len(alone), "all": len(alike), "time": time, "each": facts.per_unit(time)}
     title, detail = about("eager", **words)
     return Draft(
         severity_of(facts.limits, share),
@@ -148,7 +149,7 @@ def host(facts: Facts) -> Draft | None:
     shown = [name for name in longest if costs[name] >= A_PART * time] or longest[:1]
     removes = together(*(idle[name] for name in shown))
     cost = length_of(removes)
-    words = {"time": cost, "share": facts.share(cost)}
+    words = {"each": facts.per_unit(cost), "share": facts.share(cost)}
     return Draft(
         severity_of(facts.limits, facts.share(cost)),
         message("finding.engine_host.title", **words),

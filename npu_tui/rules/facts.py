@@ -213,6 +213,10 @@ class Facts(TraceSlices):
             return self.rhythm.count
         return max(len(self.steps), 1) if self.whole_steps else 1
 
+    def per_unit(self, time: float) -> Message:
+        """``time`` of all steps (ns) as that of one of them, in words."""
+        return message(f"finding.each.{self.unit_name}", time=time / self.count)
+
     @once
     def step_ns(self) -> float:
         """Mean length of the steps: on the host, or on the device where that takes longer; of a range its length.

@@ -219,12 +219,12 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
             return (message(key, file=file, total=sums.total, **shares), *unread)
     elif shares[loss] <= MUCH_LOST:
         idle = drafts["ENGINE.DUMMY"].verdict if "ENGINE.DUMMY" in drafts else None  # work, but for no request
-        healthy = sentences(message("finding.verdict.healthy", total=sums.total, **shares), idle or "")
+        healthy = sentences(message("finding.verdict.healthy", each=facts.per_unit(sums.total), **shares), idle or "")
         return (healthy, *computing_is(facts))
     rule = {"exposed": "COMM.EXPOSED", "free": "DISPATCH.FREE"}[loss]
     if rule in drafts and drafts[rule].verdict is not None and drafts[rule].severity == "info":
         why = drafts[rule].verdict or ""
-    lost = message(f"finding.verdict.lost_{loss}", total=sums.total, **shares)
+    lost = message(f"finding.verdict.lost_{loss}", each=facts.per_unit(sums.total), **shares)
     most: Said = ""
     if not facts.has("overlap") and loss == "exposed" and (rows := facts.inputs.communicated()):
         name, count, time, waited = rows[0]

@@ -142,6 +142,7 @@ def called(
         "time": length_of(facts.span_of(calls)),
         "mean": float(length.mean()),
         "longest": int(length.max()),
+        "each": facts.per_unit(length_of(facts.span_of(calls))),
         "idle": idle,
         "waits": idle / facts.count,
         "unit": facts.unit,
@@ -311,7 +312,7 @@ def pauses(facts: Facts) -> Draft | None:
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     longest, copies = largest(removes), "_copies" * bool(len(copied[0]))
-    words: dict[str, Said | int] = {"count": len(longest), "time": cost}
+    words: dict[str, Said | int] = {"count": len(longest), "each": facts.per_unit(cost)}
     first = owners[0]
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
     beside = None if copies else _beside(facts, silent)
@@ -421,7 +422,6 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze advisor: operator dispatch",),
         reach="cause",
         replayed=True,
-        totals=("compile.title",),
     ),
     Rule(
         "MEM.ALLOC",
@@ -440,7 +440,6 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("memory",),
-        totals=("allocation.title",),
     ),
     Rule(
         "PY.GC",
@@ -463,7 +462,6 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
         replayed=True,
-        totals=("gc.title",),
     ),
     Rule(
         "DATA.LOADER",
@@ -500,7 +498,6 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
         reach="cause",
         replayed=True,
-        totals=("pause.title", "pause.title_in", "pause.title_beside"),
     ),
     Rule(
         "HOST.WORK",

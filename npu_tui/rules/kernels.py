@@ -143,7 +143,7 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         # Where another stream computes meanwhile nothing waits for it.
         worth = removes is None or facts.share(alone) >= facts.limits[SYNC_SHARE]
         severity = severity_of(facts.limits, facts.share(alone)) if worth else "info"
-        title = message("finding.bound.cpu_title", count=len(slow), time=alone)
+        title = message("finding.bound.cpu_title", each=facts.per_unit(alone))
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
@@ -389,7 +389,6 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("msprof-analyze advisor: AICPU, dynamic shape", "operator tuning guide 0-32"),
         reach="cause",
-        totals=("bound.cpu_title",),
     ),
     Rule(
         "DTYPE",

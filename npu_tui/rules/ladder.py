@@ -393,7 +393,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         rule.id,
         rule.cls,
         _severity(rung, facts),
-        _measured_over(draft.title, rule, facts),
+        draft.title,
         sentences(draft.detail, said, *_steps_in_words(steps, facts), *_outlook(rung, facts, above, following)),
         draft.evidence,
         advice,
@@ -430,7 +430,7 @@ def _line(rung: Rung, facts: Facts) -> Message:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     if rung.leads and draft.unexplained is not None:
         return draft.unexplained.verdict
-    what, title = message(f"finding.class.{rule.cls}"), _measured_over(draft.title, rule, facts)
+    what, title = message(f"finding.class.{rule.cls}"), draft.title
     return draft.verdict or message("finding.verdict.line", what=what, title=title)
 
 
@@ -444,14 +444,6 @@ def _remedied(finding: Finding, rung: Rung, facts: Facts, scale: Scale) -> Findi
         return finding
     change = scale.change_of(candidate.draft)
     return replace(finding, remedy=Remedy(change, candidate.draft.most, round(alone / facts.count)))
-
-
-def _measured_over(title: Message, rule: Rule, facts: Facts) -> Message:
-    """``title``, with over how many steps its figure is where gains are those of one step."""
-    if title.code.removeprefix("finding.") not in rule.totals or facts.count < 2:
-        return title
-    unit = facts.unit_name if facts.rhythm is not None or facts.has_engine_steps else "step"
-    return message(f"finding.over.{unit}", text=title, count=facts.count)
 
 
 def steps_of(draft: Draft, facts: Facts) -> tuple[int, ...]:

@@ -270,7 +270,7 @@ def straggler(facts: Facts) -> Draft | None:
         advice = _advice(facts, lateness, facts.name_of(worst.collective.item))
     if not longer and not is_uneven(facts, lateness):
         advice += advise("no_tuning")
-    words = {"ranks": numbers_of(facts, lateness.visible), "gain": gain, "total": facts.total, "share": share}
+    words = {"ranks": numbers_of(facts, lateness.visible), "each": facts.per_unit(gain), "share": share}
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.straggler.title.{kind}", **words),
@@ -280,7 +280,7 @@ def straggler(facts: Facts) -> Draft | None:
         lateness.span,
         change=Change(in_time=frozenset(lateness.peers)),
         confidence="low" if unseen or lateness.neighbours else "medium" if lateness.stages else "high",
-        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer, **words),
+        verdict=message(f"finding.straggler.verdict.{kind}", transfer=transfer / facts.count, **words),
     )
 
 
@@ -452,6 +452,5 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("wait", "late_rank"),
-        totals=("straggler.title.many", "straggler.title.one", "straggler.title.ring", "straggler.title.wandering"),
     ),
 )

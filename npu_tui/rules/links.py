@@ -183,7 +183,7 @@ def link(facts: Facts) -> Draft | None:
     )
     if found is None or not slow:
         return found
-    words = {"rank": slow[0].peer, "time": length_of(removes)}
+    words = {"rank": slow[0].peer, "each": facts.per_unit(length_of(removes))}
     title = message("finding.link.slow", speed=slow[0].speed, usual=slow[0].usual, **words)
     advice = (*(found.advice or ()), message("finding.advice.links_of_job", rank=slow[0].peer))
     return replace(found, title=title, advice=advice, removes=removes, change=change, reach="cause")
@@ -287,6 +287,5 @@ RULES: tuple[Rule, ...] = (
             "operator tuning guide 0-31",
         ),
         words=("hccl",),
-        totals=("link.slow",),
     ),
 )

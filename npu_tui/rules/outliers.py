@@ -85,7 +85,7 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
     ]  # fmt: skip
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.outlier.title", count=len(items), name=facts.name_of(int(rows[0][1][0]), 60), time=excess),
+        message("finding.outlier.title", name=facts.name_of(int(rows[0][1][0]), 60), each=facts.per_unit(excess)),
         message("finding.outlier.detail", kernels=kernels)
         if by_shapes
         else message("finding.outlier.detail_place", kernels=kernels, unit=facts.unit),
@@ -215,9 +215,10 @@ def beside(facts: Facts) -> Draft | None:
     if not len(slow.items) or share < facts.limits[SEVERITY_MEDIUM]:
         return None
     took = int(facts.length(slow.items).sum())
+    words = {"count": len(slow.items), "time": slow.excess, "more": slow.excess / (took - slow.excess)}
     return Draft(
         severity_of(facts.limits, share),
-        *about("beside", count=len(slow.items), time=slow.excess, more=slow.excess / (took - slow.excess)),
+        *about("beside", each=facts.per_unit(slow.excess), **words),
         facts.longest(slow.items, lambda item: message("finding.beside.place")),
         removes=_ends(facts, slow.cuts),
         change=Change(tasks=slow.cuts),
@@ -338,7 +339,6 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-29",),
         reach="place",
-        totals=("outlier.title",),
     ),
     Rule(
         "FREQ",
@@ -362,6 +362,5 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze advisor: bandwidth contention", "20-step tuning checklist 2-26"),
         reach="cause",
         words=("overlap",),
-        totals=("beside.title",),
     ),
 )

@@ -39,12 +39,11 @@ def event_waits(facts: Facts) -> Draft | None:
     share = facts.share(length_of(removes))
     if not len(chosen) or share < facts.limits[SEVERITY_MEDIUM]:
         return None
-    time = length_of(removes)
     fired = tasks.event[chosen]
     late = np.where(fired >= 0, tasks.item[np.maximum(fired, 0)], tasks.item[chosen])
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.event.title", count=len(chosen), time=time, share=share),
+        message("finding.event.title", each=facts.per_unit(length_of(removes)), share=share),
         sentences(message("finding.event.detail", share=share, rows=_sources(facts, tasks, chosen, removes))),
         facts.longest(tasks.item[chosen], lambda item: _awaited(facts, tasks, item)),
         removes=removes,
@@ -142,7 +141,6 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("device_side", "event_wait"),
-        totals=("event.title",),
     ),
     Rule(
         "SERVE.IDLE",

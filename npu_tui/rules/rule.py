@@ -82,17 +82,15 @@ class Skipped(Struct, frozen=True):
 class Rule(Kind, frozen=True, kw_only=True):
     """The rule behind a finding of one profile: ``check`` runs where all ``inputs`` are there.
 
-    ``sources`` are the documents that it is taken from. ``totals`` are the titles, without ``finding.``, whose figure
-    is what all steps take together. A finding ``of_profiler`` is about the profile, not about the job, and stays off
-    the ladder. A rule that is ``replayed`` asks for the model of the run, which takes longest to build. ``gpu`` is the
-    advice that holds on a GPU as well; a rule with None is about NPUs only.
+    ``sources`` are the documents that it is taken from. A finding ``of_profiler`` is about the profile, not about the
+    job, and stays off the ladder. A rule that is ``replayed`` asks for the model of the run, which takes longest to
+    build. ``gpu`` is the advice that holds on a GPU as well; a rule with None is about NPUs only.
     """
 
     check: Callable[[Facts], Draft | tuple[Draft, ...] | Skipped | None]
     sources: tuple[str, ...]
     inputs: tuple[Input, ...] = ("device", "overlap")
     reach: Reach = "broad"
-    totals: tuple[str, ...] = ()
     of_profiler: bool = False
     replayed: bool = False
     gpu: tuple[str, ...] | None = None

@@ -156,7 +156,7 @@ def preprocessing(facts: Facts) -> Draft | None:
     names = sorted(sums, key=lambda name: -sums[name])[:LISTED]
     return Draft(
         "low",
-        message("finding.preprocess.title", name=brief(names[0]), time=total),
+        message("finding.preprocess.title", name=brief(names[0]), each=facts.per_unit(total)),
         message("finding.preprocess.detail", count=len(rows), names=[timed(name, sums[name]) for name in names]),
         tuple(
             Evidence(row.start, row.start + row.total, None, brief(row.name), message("finding.preprocess.place"))

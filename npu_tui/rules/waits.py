@@ -105,10 +105,10 @@ def sync_host(facts: Facts) -> Draft | None:
             longest=int(facts.length(asked).max()), what=_waited_for(facts, longest),
         )
     ]  # fmt: skip
-    title = message("finding.sync.title", lost=lost)
+    title = message("finding.sync.title", each=facts.per_unit(lost))
     sites = _by_gain(facts, sites)
     if sites and sites[0].where is not None and not blocking:
-        title = message("finding.sync.title_at", lost=lost, chip=facts.chip, where=owner_text(facts.trace, sites[0]))
+        title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
     if blocking:
         is_set = "_set" * blocking_is_set(facts)
         parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking, setting=_setting(facts)))
@@ -396,7 +396,6 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("sync",),
-        totals=("sync.title", "sync.title_at"),
     ),
     Rule(
         "STEP.START",

@@ -194,9 +194,7 @@ class Explorer:
             span += viewport.width
         low, high = self.scene.limits
         span = max(min(span, high - low), viewport.width)
-        # On the new column grid, go back as many columns from the point as it is from the left edge now.
-        grid = Viewport(0, span, viewport.width)
-        start = grid.edge(grid.column(point) - viewport.column(point))
+        start = point - viewport.column(point) * span // viewport.width
         self._show(start, start + span)
         if not self.state.viewport.start <= self.state.cursor < self.state.viewport.end:
             self._put_cursor(point)
@@ -211,11 +209,13 @@ class Explorer:
         self.leave()
         state = self.state
         column = min(max(state.viewport.column(state.cursor), 0), state.viewport.width - 1)
-        before = state.viewport.first
-        moved = state.viewport.panned(columns)
+        before = state.viewport
+        moved, (low, high) = before.panned(columns), self.scene.limits
         self._show(moved.start, moved.start + moved.span)
+        if low <= moved.start and moved.end <= high:
+            state.viewport = moved  # on the same grid, so that nothing shimmers
         # At the end of the trace the view stops, and the cursor takes the columns that are left.
-        unpanned = columns - (state.viewport.first - before)
+        unpanned = columns - round((state.viewport.start - before.start) * before.width / before.span)
         column = min(max(column + unpanned, 0), state.viewport.width - 1)
         state.cursor = state.viewport.edge(column)
         self._drag_range()
@@ -238,10 +238,7 @@ class Explorer:
         last = max(high - span, low)
         start = min(max(start, low), last)
         self._fitted = (start, start + min(max(end - start, 1), span))
-        viewport = Viewport.around(start, start + span, width)
-        if low < start == last and viewport.end < high:
-            viewport = viewport.panned(1)  # rounding to the grid must not hide the end of the trace
-        self.state.viewport = viewport
+        self.state.viewport = Viewport.around(start, start + span, width)
         self.list.look()
 
     def _put_cursor(self, when: int) -> None:

@@ -169,10 +169,8 @@ class TopRows(Struct):
 
         Returns the row of lost time, its sum in view (ns), and whether a launch starved; None if it has no row.
         """
-        # The column grid may begin or end up to a column inside the times that were fitted.
         view = self.frame.viewport
-        column = view.span // view.width + 1
-        shows_step = self.cache.holds_step(self.trace, view.start - column, view.end + column)
+        shows_step = self.cache.holds_step(self.trace, view.start, view.end)
         index = self.cache.losses(self.trace)
         # A low screen has no row for lost time. It may take the minimap's place once a step is in view, as then the
         # minimap says little.

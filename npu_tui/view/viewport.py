@@ -19,8 +19,8 @@ BURST_SECONDS = 0.3
 class Viewport(Struct, frozen=True):
     """``width`` columns over ``span`` ns; column i covers ``[edge(i), edge(i + 1))``.
 
-    Edges are on a grid of ``span / width`` ns through ``origin`` ns: panning by columns does not change the sums of a
-    column, so nothing shimmers. ``first`` is the grid index of the left edge and may be negative.
+    Edges are on a grid of ``span / width`` ns through ``origin`` ns, where the view began: panning by columns does not
+    change the sums of a column, so nothing shimmers. ``first`` is the grid index of the left edge and may be negative.
     """
 
     first: int
@@ -30,11 +30,8 @@ class Viewport(Struct, frozen=True):
 
     @classmethod
     def around(cls, start: int, end: int, width: int) -> Viewport:
-        """The viewport of ``width`` columns whose left edge is the grid point at or before ``start``."""
-        span = max(end - start, width, 1)
-        first = start * width // span
-        # The next grid point may be after ``start`` but round down to it.
-        return cls(first + ((first + 1) * span // width <= start), span, width)
+        """The viewport of ``[start, end)`` in ``width`` columns: sums over it are the same at any width."""
+        return cls(0, max(end - start, width, 1), width, start)
 
     def edge(self, column: int) -> int:
         """Left edge of ``column``, ns."""
@@ -78,8 +75,7 @@ class Viewport(Struct, frozen=True):
 
     def resized(self, width: int) -> Viewport:
         """The same times over ``width`` columns."""
-        start = self.start - self.origin
-        return Viewport.around(start, start + self.span, width).shifted(self.origin)
+        return Viewport.around(self.start, self.start + self.span, width)
 
 
 @lru_cache(maxsize=16)

@@ -260,7 +260,7 @@ def test_preprocessing() -> None:
     rows = [Preprocessing("GetNext", 1000, 20_000_000), Preprocessing("Map", None, 5_000_000)]
     draft = check("DATA.PREPROCESS", facts_of(job("healthy"), preprocessing=rows))
     assert isinstance(draft, Draft)
-    assert words(draft.title) == "Data preprocessing takes 25.00 ms, most of it in GetNext"
+    assert words(draft.title) == "Data preprocessing takes 8.333 ms per step, most of it in GetNext"
     assert len(draft.evidence) == 1
     assert check("DATA.PREPROCESS", facts_of(job("healthy"), preprocessing=rows[1:])) is None
     assert not facts_of(job("healthy")).has("preprocess")

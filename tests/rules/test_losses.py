@@ -44,7 +44,7 @@ def even(gap: float, length: float = 80, count: int = 40) -> Writer:
 def test_free_time_without_launches_leads_and_names_the_recording(tmp_path: Path, gap: float, share: str) -> None:
     found = even(gap).profile(tmp_path).findings
     lead, verdict = found.findings[0], words(found.verdict[0])
-    assert verdict.startswith(f"DISPATCH: the device is free for {share} of ")
+    assert re.match(rf"DISPATCH: the device is free for \S+ [µm]s per \w+ \({share}\), ", verdict), verdict
     assert "cause unknown: the launches are not recorded (activity CPU, or msprof --ascendcl=on)" in verdict
     assert (lead.id, lead.severity, lead.gain_ns, lead.leads) == ("DISPATCH.FREE", "high", None, True)
     assert "ProfilerActivity.CPU" in words(lead.advice[0])

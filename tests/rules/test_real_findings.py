@@ -60,7 +60,9 @@ def test_the_starving_range(level1: Sample) -> None:
         pytest.skip(reason="the figures are those of rank 0")
     found = by_id(findings_of(level1.trace))
     vertical = found["DISPATCH.VERTICAL"]
-    assert words(vertical.title) == "Python launches too late: the NPU loses 23.26 ms from t=30.06 ms to 57.85 ms"
+    assert words(vertical.title) == (
+        "Python launches too late: the NPU loses 23.26 ms per step from t=30.06 ms to 57.85 ms"
+    )
     assert "35 of 83 launches" in words(vertical.detail)
     assert "idle for 83." in words(vertical.detail)
     assert "main.py:354 in train() 14." in words(vertical.detail)
@@ -81,7 +83,7 @@ def test_the_starving_range(level1: Sample) -> None:
     assert "dataloader 3.3" in words(start.detail)
     assert "blocked for 6.1" in words(start.detail)
     compile_ = found["OP.COMPILE"]
-    assert words(compile_.title).startswith("19 operator compiles: 14.")
+    assert words(compile_.title).startswith("Compiling operators takes the host 14.")
     # What is compiled meanwhile Python takes longer for: nothing is gained without it.
     assert (compile_.gain_ns, compile_.part_of, compile_.severity) == (0, None, "low")
     assert found["SYNC.HOST"].part_of == "DISPATCH.VERTICAL"
@@ -114,7 +116,7 @@ def test_single_card_is_bound_by_cann(real: Sample) -> None:
     assert ms(first.gain_ns) == 4.4
     assert "jit_compile=False" in words(first.advice[0])
     late = by_id(found)["DISPATCH.VERTICAL"]
-    assert words(late.title) == "CANN launches too late: the NPU loses 8.043 ms from t=2.615 ms to 13.72 ms"
+    assert words(late.title) == "CANN launches too late: the NPU loses 8.043 ms per step from t=2.615 ms to 13.72 ms"
     assert "the host was in aclopCompileAndExecute 5.577 ms in 11 calls" in words(late.detail)
     assert "CANN stage" in words(by_id(found)["DISPATCH.STAGE"].title)
     assert by_id(found)["OP.COMPILE"].severity == "high"
