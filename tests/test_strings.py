@@ -422,7 +422,8 @@ def test_one_is_told_as_one():
     )
     several = {
         "finding.bound.dynamic_title", "finding.bound.dynamic",
-        "finding.profiler.detail", "finding.steps.some", "job.slow.always", "job.slow.once", "job.sizes.title",
+        "finding.profiler.detail", "finding.steps.some",
+        "finding.steps.first", "job.slow.always", "job.slow.once", "job.sizes.title",
         "diff.line", "diff.line_earlier", "range.copy",
     }  # fmt: skip
     plain = re.compile(rf"\{{(?!who)\w+(?::count|:,|:>\d+)?\}}(?: [a-z-]+)? (?:{counted})\b(?!/)")

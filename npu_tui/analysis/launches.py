@@ -34,9 +34,9 @@ _TRUST_SPREAD_NS = 20_000
 _TRUST_SHARE = 0.05
 _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
+"""See ``clock_floor``: launches on an empty queue take about as long as each other, within the spread."""
 _OPERATION = "cpu_op"
 """The category of operations in traces of Kineto."""
-"""See ``clock_floor``."""
 
 
 class ClockFloor(Struct, frozen=True):

@@ -229,9 +229,9 @@ Shape = Literal["always", "stage", "host", "wandering", "once"]
 
 
 _MANY = 8
+"""From this many ranks on, each step says how far its ranks differ by chance; with fewer, the steps of a rank do."""
 _CHANCE = 7.0
-"""Ranks from which the chance of each step counts, and how many medians of what ranks work less than the usual it
-reaches; of fewer ranks it is as many medians of how far each is from the middle of most of its own."""
+"""A rank is slow where its excess is this many times the usual difference: 7 medians are 4.7 standard deviations."""
 
 
 _STAGE = 1.15

@@ -50,12 +50,14 @@ _SENTENCE = re.compile(r".*?(?:\.(?= )|。)")
 
 
 def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
-    """Everything about ``kind``; its thresholds have the values of ``limits``."""
+    """Everything about ``kind``; its thresholds have the values of ``limits``, also those that its text names."""
     advice = tuple(say(f"finding.advice.{word}") for word in kind.advice or (kind.id,))
-    meaning, change = say(f"explain.{kind.id}"), tuple(kind.change.splitlines())
+    limits_told = _limits(kind, limits)
+    meaning = say(f"explain.{kind.id}", **{name: value for name, value, _ in limits_told})
+    change = tuple(kind.change.splitlines())
     if not isinstance(kind, Rule):
         subject, needs = say(f"explain.{kind.scope}"), say(f"explain.{kind.scope}.needs")
-        return Explanation(kind.id, subject, meaning, needs, advice, kind.pages, change, _limits(kind, limits))
+        return Explanation(kind.id, subject, meaning, needs, advice, kind.pages, change, limits_told)
     return Explanation(
         kind.id,
         say(f"finding.kind.{kind.cls}"),
@@ -64,7 +66,7 @@ def explanation(kind: Kind, limits: Thresholds | None = None) -> Explanation:
         advice,
         kind.pages,
         change,
-        _limits(kind, limits),
+        limits_told,
         kind.documents,
         "" if kind.of_profiler or kind.id in SUMMING_UP else f"fix {kind.id}",
         ()

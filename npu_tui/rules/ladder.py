@@ -474,8 +474,8 @@ def _steps_in_words(steps: tuple[int, ...], facts: Facts) -> list[Message]:
         return [message("finding.steps.every")]
     if len(steps) == 1:
         return [message("finding.steps.one", step=steps[0], first=numbers[0], last=numbers[-1])]
-    shown = [*steps[:_NAMED_STEPS], *(["…"] if len(steps) > _NAMED_STEPS else [])]
-    return [message("finding.steps.some", count=len(steps), all=len(numbers), steps=shown)]
+    code = "finding.steps.some" if len(steps) <= _NAMED_STEPS else "finding.steps.first"
+    return [message(code, count=len(steps), all=len(numbers), steps=steps[:_NAMED_STEPS])]
 
 
 def _outlook(rung: Rung, facts: Facts, above: int, following: Rung | None) -> list[Message]:

@@ -152,9 +152,9 @@ def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
 def _freed(facts: Facts, change: Change, few: bool) -> int | None:
     """What the run gains without the waits of ``change``, ns; None without a replay.
 
-    Without waits the host would run ahead and hide what else it does. That is no merit of theirs where nobody recorded
-    it or another process had the CPU, where the waits are ``few``, or where that work alone gains nearly as much; what
-    a program does with a value that it has read back is one.
+    A host that does not wait runs ahead, which hides its other work too. The waits get no credit for that work if it
+    is unrecorded, if another process held the CPU, if the waits are ``few``, or if removing the work alone gains
+    nearly as much. They get it for what the program does with a value that it has just read back.
     """
     found = works(facts)
     stolen = cpu(facts)
