@@ -28,14 +28,14 @@ BLOCKING_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
 _BLOCKING = re.compile(
-    r"(?:cuda|hip)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)"
-    r"|cu(?:Ctx|Stream|Event)Synchronize|cuMemcpy(?:HtoD|DtoH)?(?:_v2)?"
+    r"(?:cuda|hip|musa)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)"
+    r"|[cm]u(?:Ctx|Stream|Event)Synchronize|cuMemcpy(?:HtoD|DtoH)?(?:_v2)?"
     r"|ze(?:Event|Fence|CommandQueue|CommandList)(?:Host)?Synchronize|ur(?:EventWait|QueueFinish)"
 )
-"""Of the runtimes of CUDA and ROCm, of CUDA's driver, and of Level Zero and SYCL."""
+"""Of the runtimes of CUDA, ROCm and MUSA, of the drivers of two, and of Level Zero and SYCL."""
 _ALLOCATING = re.compile(
     r"aclrt(?:Malloc|Free)(?!Host)\w*|aclMallocMem\w*"
-    r"|(?:cuda|hip)(?:Malloc|Free)|cuMem(?:Alloc|Free|Create|Release|Map|Unmap)(?:_v2)?"
+    r"|(?:cuda|hip|musa)(?:Malloc|Free)|cuMem(?:Alloc|Free|Create|Release|Map|Unmap)(?:_v2)?"
 )
 
 

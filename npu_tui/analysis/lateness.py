@@ -155,10 +155,8 @@ _SLOWEST = 2.0
 def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
     """How long collectives with unknown arrivals waited, ns by slice: their time beyond that of their siblings.
 
-    Siblings are collectives of the same type and lane. The expected length is that at their best rate where sizes are
-    known, else their median length; it is never longer than over a slow link, as all siblings may have waited. Only
-    collectives of three times that length, and a millisecond longer, count. A kernel that exchanges tokens by itself
-    takes tens of microseconds: of it a tenth of that counts.
+    Siblings are collectives of the same type and lane, and ``beyond_usual`` says what counts. A kernel that exchanges
+    tokens by itself takes tens of microseconds: of it a tenth of a millisecond counts.
     """
     waits: dict[int, int] = {}
     by_itself = exchange_kernels(trace)
@@ -167,17 +165,26 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
     kind = trace.slices.lane[item].astype(np.int64) * max(len(collectives.types), 1) + collectives.type[chosen]
     lengths, sizes = collectives.elapsed[chosen], np.maximum(collectives.size[chosen], 0)
     for siblings in in_groups(kind):
-        elapsed, size = lengths[siblings].astype(np.float64), sizes[siblings].astype(np.float64)
-        if len(siblings) < SIBLINGS:
-            expected = elapsed.copy()
-        elif (size > 0).all():
-            expected = np.maximum(size * float(np.min(elapsed / size)), float(elapsed.min()))
-        else:
-            expected = np.full(len(siblings), float(np.median(elapsed)))
-        expected = np.where(size > 0, np.minimum(expected, size / _SLOWEST), expected)
-        beyond = elapsed - expected
         least = SHORT_NS if item[siblings[0]] in by_itself else LONG_NS
-        waited = (lengths[siblings] >= _LONGER * expected) & (beyond >= least)
-        rows = zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True)
-        waits |= {waiting: round(more) for waiting, more in rows}
+        beyond = beyond_usual(lengths[siblings], sizes[siblings], least)
+        waited = beyond > 0
+        waits |= dict(zip(item[siblings[waited]].tolist(), beyond[waited].tolist(), strict=True))
     return waits
+
+
+def beyond_usual(elapsed: I64, size: I64, least: int) -> I64:
+    """How long collectives of one type waited: what they took beyond the expected length, ns, mostly 0; (n,).
+
+    That is their length at their best rate where each ``size`` (bytes) is known, else their median; it is never longer
+    than over a slow link, as all of them may have waited. Only three times that length, and ``least`` ns more, counts.
+    """
+    length, bytes_ = elapsed.astype(np.float64), size.astype(np.float64)
+    if len(length) < SIBLINGS:
+        expected = length
+    elif (size > 0).all():
+        expected = np.maximum(bytes_ * float(np.min(length / bytes_)), float(length.min()))
+    else:
+        expected = np.full(len(length), float(np.median(length)))
+    expected = np.where(size > 0, np.minimum(expected, bytes_ / _SLOWEST), expected)
+    beyond = length - expected
+    return np.where((length >= _LONGER * expected) & (beyond >= least), np.rint(beyond), 0).astype(np.int64)

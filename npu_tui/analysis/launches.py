@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, DeviceSlices, named_on
-from npu_tui.analysis.limits import NOTABLE, SHORT_NS
+from npu_tui.analysis.limits import LONG_NS, NOTABLE, SHORT_NS
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import F64, I32, I64, BySlice, distinct
@@ -141,11 +141,13 @@ def launch_delays(trace: Trace) -> BySlice:
     if not (length > SHALLOW_NS).any():
         return BySlice(call[:0], call[:0])
     layer = np.array([lane.layer for lane in trace.lanes], np.int64)[slices.lane[links.target_slice[link[first]]]]
-    floor = np.zeros(len(call))
-    for number in np.unique(layer).tolist():
+    # Where most calls launch graphs that is their length, and what others take is usual.
+    plain = (length <= SHALLOW_NS) | (np.median(length) <= LONG_NS)
+    floor = np.full(len(call), _UNTRUSTED_FLOOR_NS)
+    for number in np.unique(layer[plain]).tolist():
         here = layer == number
-        floor[here] = clock_floor((started - made)[here].astype(np.float64), is_kineto(trace)).floor
-    beyond = length - np.int64(np.median(length))
+        floor[here] = clock_floor((started - made)[here & plain].astype(np.float64), is_kineto(trace)).floor
+    beyond = length - np.int64(np.median(length[plain]) if plain.any() else 0)
     after = started - floor - (made + beyond)
     late = (beyond > SHALLOW_NS) & (after >= -_UNTRUSTED_FLOOR_NS) & (after <= SHALLOW_NS)
     return BySlice(call[late], beyond[late])

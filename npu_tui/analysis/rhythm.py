@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
-from npu_tui.analysis.limits import EVEN, FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL
-from npu_tui.trace.arrays import I64, Bools, distinct
+from npu_tui.analysis.limits import ALMOST_ALL, EVEN, FEWEST_EQUALS, HALF, LONG_NS, MORE_THAN_ONE, NEARLY_ALL
+from npu_tui.trace.arrays import I32, I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.kineto import launch_links, runtime_calls
 from npu_tui.trace.model import Trace
@@ -30,6 +30,8 @@ _COVERED = 0.6
 """Share of all kernels that the repetitions must span together."""
 _OTHER_GRAPH = 1.25
 """How many times as many kernels another graph has at least, if its first kernel is the same."""
+_PAUSE = 10
+"""How many times as long as nine tenths of the gaps between launches a pause between two groups of them is."""
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step\b")
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
@@ -88,7 +90,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     A run without marked steps is divided by the calls of its engine; else by the values that the host reads back, such
     as a sampled token, if about the same number of kernels lies between any two of them; else by the launches of
     graphs; else by ranges that the program marked; else by steps of its optimizer; else, in training, by the length
-    after which all kernels come again; else by the rarest kernel that recurs at even distances. That may be a layer.
+    after which all kernels come again; else by groups of as many launches with a pause of the host between them; else
+    by the rarest kernel that recurs at even distances. That may be a layer.
     """
     if len(kernels) < FEWEST_EQUALS:
         return None
@@ -122,6 +125,8 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
             at = _by_optimizer(trace, launched)
         if at is None and trained:
             at = _by_period(names, _backward_among(trace, names))
+        if at is None:
+            at = _by_pauses(launched)
         if at is None:
             at = _by_names(names)
         if at is None:
@@ -184,7 +189,7 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
     items = items[np.argsort(kind, kind="stable")]
     best: I64 | None = None
     for calls in np.split(items, np.cumsum(np.bincount(kind))[:-1]):
-        calls = outermost(slices.start, slices.end, calls)
+        calls = _first_of_cycle(slices.name, outermost(slices.start, slices.end, calls))
         first, last = (np.searchsorted(launched[order], times[calls], "left") for times in (slices.start, slices.end))
         first, count = first[last > first], int((last - first).sum())
         if (
@@ -194,6 +199,15 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
         ):
             best = first
     return None if best is None else np.sort(order[best])
+
+
+def _first_of_cycle(name: I32, calls: I64) -> I64:
+    """``calls`` by start, or of names that come again in turn, such as ``layer 0`` to ``layer 7``, each first one."""
+    codes = name[calls]
+    period = len(np.unique(codes))
+    if not 1 < period < len(codes) or float(np.mean(codes[period:] == codes[:-period])) < NEARLY_ALL:
+        return calls
+    return calls[::period]
 
 
 def _by_optimizer(trace: Trace, launched: I64) -> I64 | None:
@@ -323,6 +337,18 @@ def _by_period(names: I64, backward: Bools) -> I64 | None:
             starts: I64 = np.arange(round(len(names) / period), dtype=np.int64) * period
             return starts
     return None
+
+
+def _by_pauses(launched: I64) -> I64 | None:
+    """The first kernel of each group of about as many launches between which the host pauses; None without such."""
+    order = _order_of(launched)
+    gaps = np.diff(launched[order])
+    if len(gaps) < FEWEST_EQUALS or not gaps.any():
+        return None
+    usual = float(np.percentile(gaps, 100 * ALMOST_ALL))
+    first = np.append(0, np.flatnonzero(gaps > max(_PAUSE * usual, LONG_NS)) + 1)
+    sizes = np.diff(np.append(first, len(order)))
+    return np.sort(order[first]) if len(first) >= FEWEST_EQUALS and _is_even(sizes) else None
 
 
 def _by_names(names: I64) -> I64 | None:

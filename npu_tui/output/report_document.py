@@ -339,7 +339,7 @@ def _missing(files: Sequence[Record]) -> Iterator[Block]:
         return
     by_setting: dict[str, list[str]] = {}
     for file in files:
-        if file.state == "missing":
+        if file.state == "missing" and file.setting:
             by_setting.setdefault(file.setting, []).append(file.name)
     if by_setting:
         missing = (say("report.files.missing", names=names, setting=text) for text, names in by_setting.items())

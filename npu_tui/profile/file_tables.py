@@ -38,8 +38,28 @@ _OF_MINDSPORE = ("operator_details.csv", "api_statistic.csv")
 """Files that MindSpore writes under other settings than torch_npu."""
 
 
+_OF_MSPROF = {
+    "kernel_details.csv": "--task-time=on --ai-core=on", "op_statistic.csv": "--task-time=on",
+    "api_statistic.csv": "--ascendcl=on", "task_time.csv": "--task-time=on", "l2_cache.csv": "--l2=on",
+    "communication.json": "--analyze=on --rule=communication",
+    "communication_matrix.json": "--analyze=on --rule=communication_matrix",
+    "memory_record.csv": "--task-memory=on", "operator_memory.csv": "--task-memory=on",
+    "static_op_mem.csv": "--task-memory=on", "npu_module_mem.csv": "--sys-hardware-mem=on",
+    "host_cpu_usage.csv": "--host-sys=cpu", "host_mem_usage.csv": "--host-sys=mem",
+    "host_disk_usage.csv": "--host-sys=disk", "host_network_usage.csv": "--host-sys=network",
+    "nic.csv": "--sys-io-profiling=on", "roce.csv": "--sys-io-profiling=on",
+    "pcie.csv": "--sys-interconnection-profiling=on", "hccs.csv": "--sys-interconnection-profiling=on",
+}  # fmt: skip
+"""The options of msprof that write a file; it writes no other one.
+
+https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling/atlasprofiling_16_0011.html
+"""
+
+
 def setting_of(profile: Profile, file: str) -> str:
-    """What makes the profiler of ``profile`` write ``file``."""
+    """What makes the profiler of ``profile`` write ``file``; empty where it never does."""
+    if profile.writer == "msprof":
+        return "msprof " + _OF_MSPROF[file] if file in _OF_MSPROF else ""
     own = "_mindspore" * (file in _OF_MINDSPORE and profile.writer == "mindspore")
     return say(f"summary.makes{own}.{file}")
 

@@ -57,6 +57,6 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     if kinds and all(map(is_graph, kinds)):
         return "graph_dump"
     if not kinds & _OF_NPU:
-        # Kineto without its device: calls of a runtime are recorded, and nothing that they launched.
-        return "kineto" if len(runtime_calls(trace)) else "chrome_trace"
+        # Kineto without its device: operations, or calls of a runtime, and nothing that they launched.
+        return "kineto" if len(runtime_calls(trace)) or "cpu_op" in trace.categories else "chrome_trace"
     return "trace_view_json" if any(layer.kind == "python" for layer in trace.layers) else "msprof_json"

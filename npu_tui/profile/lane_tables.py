@@ -24,7 +24,7 @@ LaneRow = tuple[str, str, int | None, int, float | None, int | None, int | None]
 
 
 def _is_shown(profile: Profile) -> bool:
-    return profile.kind in FOREIGN
+    return profile.kind in FOREIGN or (profile.kind == "kineto" and not profile.devices)
 
 
 def _of_operator(profile: Profile) -> list[Core]:

@@ -476,6 +476,7 @@ class Profile(Parted):
             types_of=self.types_of,
             engine=lambda: self.engine,
             cpu=lambda: self.cpu,
+            is_of_mindspore=self.writer == "mindspore",
         )
 
     @once

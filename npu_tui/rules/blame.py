@@ -100,10 +100,11 @@ def held_launches(facts: Facts) -> tuple[float, Change]:
     # With a task queue the operation waits from when it has put the launch there.
     enqueue = enqueue_of(facts.trace, dequeue_of(facts.trace, link))
     made = np.where(enqueue >= 0, slices.end[enqueue], facts.trace.links.source_time[link])
-    after = returned + facts.floor - slices.end[facts.target[known]]
+    # On a GPU both have one clock, and the floor is a latency alone.
+    after = returned + (0 if facts.on_gpu else facts.floor) - slices.end[facts.target[known]]
     steady, lasting = (float(np.subtract(*np.percentile(times, (90, 10)))) for times in (after, returned - made))
     held = (after >= 0) & (returned > made)
-    if steady > HALF * lasting:
+    if steady >= HALF * lasting:
         return 0.0, NO_CHANGE
     # Another thread, such as that of a backward pass, waits for the one that is held.
     return float(held.mean()), Change(host=(HostCut(ANY_THREAD, union(made[held], returned[held])),))

@@ -92,9 +92,8 @@ class Facts(TraceSlices):
     @once
     def is_of_torch(self) -> bool:
         """Whether the program is one of PyTorch, as far as the trace tells: of Python, and not of MindSpore."""
-        layers = self.trace.layers
-        python = any(layer.kind == "python" and layer.lanes for layer in layers)
-        return python and not any(layer.name == "MindSpore" for layer in layers)
+        python = any(layer.kind == "python" and layer.lanes for layer in self.trace.layers)
+        return python and not self.inputs.is_of_mindspore
 
     @property
     def is_whole(self) -> bool:

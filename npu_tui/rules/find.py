@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import LITTLE
+from npu_tui.analysis.lateness import beyond_usual
+from npu_tui.analysis.limits import LITTLE, SHORT_NS
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
@@ -23,7 +25,8 @@ from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.unended import UNENDED
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.arrays import in_groups
+from npu_tui.trace.kineto import exchanges, is_kineto
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -158,7 +161,7 @@ OF_TORCH = frozenset(
         "fused_optimizer", "prefetch_weights", "gather_less", "asynchronous", "mc2", "share.softmax", "internal_format",
         "gc", "workers", "workers_more", "pin_memory", "pause_record", "pause_thread", "work_on_device", "engine_async",
         "affinity", "ai_cpu_operators", "mixed_precision", "formats", "checkpointing", "leak_detach", "not_recorded",
-        "profile_again", "level1_tasks", "late_unknown", "launch_blocking", "overlap_steps", "record_host",
+        "profile_again", "level1_tasks", "late_unknown", "launch_blocking", "overlap_steps", "record_host", "gc_record",
     )
 )  # fmt: skip
 """Advice that names what only torch_npu and its profiler have."""
@@ -226,11 +229,29 @@ def _nothing_to_do(facts: Facts, drafts: dict[str, Draft]) -> tuple[Message, ...
         why = drafts[rule].verdict or ""
     lost = message(f"finding.verdict.lost_{loss}", each=facts.per_unit(sums.total), **shares)
     most: Said = ""
-    if not facts.has("overlap") and loss == "exposed" and (rows := facts.inputs.communicated()):
-        name, count, time, waited = rows[0]
-        words = {"name": brief(name), "count": count, "time": time, "waited": waited}
-        most = message(f"finding.verdict.communicated{'_waits' * (waited >= LITTLE * time)}", **words)
+    if not facts.has("overlap") and loss == "exposed":
+        most = _communicated(facts)
     return (sentences(lost, most, why), *unread)
+
+
+def _communicated(facts: Facts) -> Said:
+    """Which collectives take longest by the files of a profile without a trace, or which of their kernels wait."""
+    kernels = facts.inputs.all_kernels()
+    exchanging = np.flatnonzero(kernels.name.where(exchanges) | kernels.type.where(exchanges))
+    found: list[tuple[int, Message]] = []
+    for of_type in in_groups(kernels.type.code[exchanging]):
+        items = exchanging[of_type]
+        length = kernels.duration[items]
+        waited = int(beyond_usual(length, np.zeros_like(length), SHORT_NS).sum())
+        name, time = kernels.type.at(int(items[0])) or kernels.name.at(int(items[0])) or "", int(length.sum())
+        if waited >= LITTLE * time:
+            words = {"name": brief(name), "count": len(items), "time": time, "waited": waited}
+            found.append((waited, message("finding.verdict.communicated_guess", **words)))
+    for name, count, time, waited in facts.inputs.communicated()[:1]:
+        words = {"name": brief(name), "count": count, "time": time, "waited": waited}
+        kind = "_waits" * (waited >= LITTLE * time)
+        found.append((waited or time, message(f"finding.verdict.communicated{kind}", **words)))
+    return max(found, key=lambda row: row[0])[1] if found else ""
 
 
 def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:

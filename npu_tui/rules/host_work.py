@@ -17,7 +17,7 @@ from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
-from npu_tui.analysis.limits import AWAKE_NS, ENOUGH, HALF, NAMED, PLACES
+from npu_tui.analysis.limits import AWAKE_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.replay_host import waits_of
@@ -311,8 +311,10 @@ def pauses(facts: Facts) -> Draft | None:
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
-    longest, copies = largest(removes), "_copies" * bool(len(copied[0]))
-    words: dict[str, Said | int] = {"count": len(longest), "each": facts.per_unit(cost)}
+    length = removes[1] - removes[0]
+    told = length >= NOTABLE * length.max()  # the gaps between kernels that it leaves are no pauses
+    longest, copies = largest((removes[0][told], removes[1][told])), "_copies" * bool(len(copied[0]))
+    words: dict[str, Said | int] = {"count": int(told.sum()), "each": facts.per_unit(cost)}
     first = owners[0]
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
     beside = None if copies else _beside(facts, silent)

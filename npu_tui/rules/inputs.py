@@ -94,6 +94,7 @@ class Inputs(Struct, frozen=True):
     communicated: Callable[[], Sequence[tuple[str, int, int, int]]] = tuple
     engine: Callable[[], EngineSteps] = EngineSteps
     cpu: Callable[[], CpuTime | Message | None] = lambda: None
+    is_of_mindspore: bool = False
 
 
 Span = tuple[I64, I64]

@@ -61,11 +61,11 @@ def with_launches(found: Findings, trace: Trace, kind: str, source: Source | Non
         return replace(found, verdict=(message("finding.verdict.one_operator", **words),))
     if [line.code for line in found.verdict if isinstance(line, Message)] != [_NO_DEVICE]:
         return found
-    calls = runtime_calls(trace)
-    if kind == "kineto" and len(calls):
+    if kind == "kineto":
         launches = np.array([_LAUNCH.match(name) is not None for name in trace.names] + [False])
-        count = int(np.count_nonzero(launches[trace.slices.name[calls]]))
-        return replace(found, verdict=(message("finding.verdict.no_kernels", count=count),))
+        count = int(np.count_nonzero(launches[trace.slices.name[runtime_calls(trace)]]))
+        said = message("finding.verdict.no_kernels", count=count) if count else message("finding.verdict.host_alone")
+        return replace(found, verdict=(said,))
     if kind == "chrome_trace":
         lines = [*_of_cores(trace)] or [message("finding.verdict.other_tool")]
         return replace(found, verdict=tuple(lines))

@@ -53,7 +53,7 @@ from npu_tui.rules.rule import (
 from npu_tui.rules.told_path import owner_text, path_owners
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
-from npu_tui.trace.kineto import synchronized_lane
+from npu_tui.trace.kineto import runtime_calls, synchronized_lane
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
@@ -61,6 +61,8 @@ _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _LOADER = "dataloader"
 _MOST_SITES = 10
 """Places where the host waits that are replayed, those first at which it is blocked for longest."""
+_SETTINGS = {"hi": "HIP_LAUNCH_BLOCKING=1", "mu": "MUSA_LAUNCH_BLOCKING=1", "ur": "UR_L0_SERIALIZE=2"}
+"""What makes launches wait by how the calls of a runtime begin: ROCm, MUSA and SYCL (Unified Runtime) on Level Zero."""
 _ENTRY_NS = 5_000
 """What it takes to put a launch into the task queue."""
 
@@ -175,8 +177,11 @@ def _copies(facts: Facts, waits: I64) -> bool:
 
 
 def _setting(facts: Facts) -> str:
-    """The variable of the environment with which every launch waits for the device."""
-    return "CUDA_LAUNCH_BLOCKING" if facts.on_gpu else "ASCEND_LAUNCH_BLOCKING"
+    """The variable of the environment with which every launch waits for the device, as it is set then."""
+    if not facts.on_gpu:
+        return "ASCEND_LAUNCH_BLOCKING=1"
+    calls = {facts.trace.names[code][:2] for code in np.unique(facts.trace.slices.name[runtime_calls(facts.trace)])}
+    return next((setting for start, setting in _SETTINGS.items() if start in calls), "CUDA_LAUNCH_BLOCKING=1")
 
 
 def _unset(facts: Facts) -> tuple[Message, ...]:

@@ -93,7 +93,7 @@ def exchange_kernels(trace: Trace) -> I64:
     if is_kineto(trace):
         named &= ~np.array([is_of_library(name) for name in trace.names] + [False])
         return np.flatnonzero(device_work(trace)["collective"] & named[slices.name])
-    kernel = np.array([kind in _KERNEL_TYPES for kind in trace.task_types] + [False])
+    kernel = np.array([kind in _KERNEL_TYPES or kind == _AI_CPU for kind in trace.task_types] + [False])
     streams = [lane for lane in trace.file_lanes if trace.layers[lane.layer].kind == "hardware"]
     items = _slices_on([lane for lane in streams if lane.index not in collective_streams(trace)])
     items = items[named[slices.name[items]] & (kernel[slices.task_type[items]] | (not kernel.any()))]
@@ -194,7 +194,7 @@ def copy_marks(trace: Trace) -> tuple[Bools, Bools]:
 
 
 _NOTIFY = re.compile(r"notify[_ ](?:wait|record)", re.IGNORECASE)
-_KERNEL_TYPES = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"})
+_KERNEL_TYPES, _AI_CPU = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"}), "AI_CPU"
 
 
 @of_trace

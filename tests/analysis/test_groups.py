@@ -30,8 +30,8 @@ def _iterations(call: str, mark: str, gpu: bool = True, count: int = 4) -> ByHan
 @pytest.mark.parametrize(
     ("call", "mark", "count"),
     [
-        ("hipLaunchKernel", "optimizer", 4), ("musaLaunchKernel", "train batch", 4), ("urEnqueueKernelLaunch", "", 0),
-        ("cuLaunchKernelEx", "", 0),
+        ("hipLaunchKernel", "optimizer", 4), ("musaLaunchKernel", "train batch", 4), ("urEnqueueKernelLaunch", "", 4),
+        ("cuLaunchKernelEx", "", 4),
     ],
 )  # fmt: skip
 def test_iterations_are_no_launches(tmp_path: Path, call: str, mark: str, count: int) -> None:
