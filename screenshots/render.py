@@ -44,7 +44,7 @@ PICTURES: tuple[tuple[str, str, int, int, str], ...] = (
     ("healthy_200x50", "healthy", 200, 50, "t t"),
     ("chain_120x40", "dispatch_bound", 120, 40, "x x x x c"),
     ("finding_120x40", "dispatch_bound", 120, 40, "e"),
-    ("code_lines_120x40", "dispatch_bound", 120, 40, "2"),
+    ("code_lines_120x40", "dispatch_bound", 120, 40, "2 P"),
     ("operators_120x40", "dispatch_bound", 120, 40, "6"),
     ("communication_120x40", "healthy", 120, 40, "7"),
     ("range_120x40", "dispatch_bound", 120, 40, "x m x v d d v 5"),

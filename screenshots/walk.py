@@ -24,8 +24,8 @@ STEPS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
             "zh": "c  它的下发链：Python 算子、队列、下发、kernel",
         },
     ),
-    (("2",), {"en": "2  the code lines that lose the time", "zh": "2  损失时间的代码行"}),
-    (("2", "enter"), {"en": "Enter  to the place on the timeline", "zh": "Enter  跳到时间线上的位置"}),
+    (("2", "P"), {"en": "2  the code, with the time of each line", "zh": "2  代码，带各行的时间"}),
+    (("2", "enter", "P", "P"), {"en": "Enter  to the place on the timeline", "zh": "Enter  跳到时间线上的位置"}),
 )
 """The keys of each step, and what is said below the screen then, by language."""
 

@@ -189,6 +189,18 @@ def own_lines(trace: Trace, items: I64) -> list[CodeLine | None]:
     return [lines[key] for key in named]
 
 
+def whole_name(trace: Trace, file: str) -> str:
+    """The only file of the call stacks whose path ends with all of ``file``: some frames leave its folders out."""
+    longer = [] if file.startswith("/") else [name for name in _files(trace) if name.endswith(f"/{file}")]
+    return longer[0] if len(longer) == 1 else file
+
+
+@of_trace
+def _files(trace: Trace) -> frozenset[str]:
+    """The files of all frames of all call stacks."""
+    return frozenset(frame.partition("(")[0].strip() for stack in trace.stacks for frame in stack.split(";"))
+
+
 def line_of(trace: Trace, item: int) -> CodeLine | None:
     """The user code line of slice ``item`` or of the operation that launched it; None without a call stack."""
     operation = int(operation_of(trace, np.array([item], np.int64))[0])

@@ -56,6 +56,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--tab", metavar="TAB", default="", help=say("cli.place.tab"))
     place.add_argument("--rows", metavar="ROWS", default="", help=say("cli.place.rows"))
     place.add_argument("--offsets", metavar="A,B...", help=say("cli.place.offsets"))
+    place.add_argument("--code", metavar="DIR", action="append", default=[], help=say("cli.place.code"))
     place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
 
 
@@ -65,6 +66,14 @@ def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> St
     from npu_tui.tui.commands import COMPARED_KEYS, TAB_KEYS
     from npu_tui.view.start import NO_TAB, Start, parse_offsets, parse_span
 
+    for folder in reversed(options.code):
+        from pathlib import Path
+
+        from npu_tui.load.source import look_below
+
+        if not os.path.isdir(folder):
+            parser.error(say("source.no_folder", path=folder))
+        look_below(Path(folder))
     spans = {"range": options.range, "view": options.view}
     if any(text is not None for text in (options.at, *spans.values())):
         from pathlib import Path

@@ -253,8 +253,8 @@ ACTIONS: tuple[Command, ...] = (
         job=lambda screen: screen.ask(),
         picker=lambda screen: screen.find(),
     ),
-    _command("hit_next", "search", ("n",), lambda screen: screen.walk.hit(1)),
-    _command("hit_previous", "search", ("N",), lambda screen: screen.walk.hit(-1)),
+    _command("hit_next", "search", ("n",), lambda screen: screen.next_hit(1)),
+    _command("hit_previous", "search", ("N",), lambda screen: screen.next_hit(-1)),
     _command(
         "hits_only",
         "search",
@@ -277,6 +277,7 @@ ACTIONS: tuple[Command, ...] = (
     ),
     _command("panel_grow", "panel", ("P",), both=lambda screen: screen.grow_panel()),
     *(_command(f"{TAB_COMMAND}{tab}", "panel", (key,), _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
+    _command("code", "panel", lanes=_shows("lines")),
     *(_command(view, "panel", keys, _shows(view)) for view, keys in VIEW_KEYS.items()),
     _command("sort_reverse", "panel", ("minus",), both=lambda screen: screen.reverse_order()),
     _command(

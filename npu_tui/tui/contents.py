@@ -16,7 +16,7 @@ from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.findings import listed
 from npu_tui.tui.tabs.lines import LinesTab, view_name
-from npu_tui.tui.tabs.table import Content, Context, Stretch, TabRow, TabTable, padded, row_cells
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable, padded, row_cells
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
@@ -134,6 +134,22 @@ class Contents:
         self._panel.table.move_cursor(row=at, animate=False)
         words = self.visit(rows[at])
         return say("panel.row_of", n=at + 1, count=len(rows), words=words)
+
+    def walk_code(self, direction: int) -> str | None:
+        """Go to the next (1) or previous (-1) hot line of the code; None unless that is on show."""
+        content, rows = self._panel.content, self._panel.rows
+        if not self._panel.is_shown or not isinstance(content, TabTable):
+            return None
+        places = {id(row): at for at, row in enumerate(rows)}  # a filter leaves some out
+        order = [places[id(row)] for row in (content.rows[at] for at in content.walked) if id(row) in places]
+        if not order:
+            return None
+        here = self._panel.table.cursor_row
+        at = order.index(here) + direction if here in order else min(direction, 0) % len(order)
+        row = order[at % len(order)]
+        self._panel.table.move_cursor(row=row, animate=False)
+        words = GAP.join(" ".join(cell.split()) for cell in row_cells(rows[row].cells[1:]) if cell)
+        return say("panel.row_of", n=at % len(order) + 1, count=len(order), words=words)
 
     def fill(self) -> None:
         """Show what the open tab says of what the user looks at now."""

@@ -19,7 +19,7 @@ from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
 from npu_tui.tui.tab_line import TabLine
-from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, narrow, numeric
+from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, narrow, numeric, sortable
 
 _LOW = 7
 """Up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge."""
@@ -310,7 +310,8 @@ class Panel(Vertical):
         left, right = self.table.beyond() if self.table.ordered_columns else (0, 0)
         key = " ".join([keys_label(BY_ID[f"{TAB_COMMAND}{self.tab}"])] * (1 if self.has_focus_within else 2))
         again = say("panel.again", key=key, then=self._content.again) if self._content.again else ""
-        beyond = left + right if self._told or self.size.height > _LOW else 0
+        counted = sortable(self._content) and (self._told or self.size.height > _LOW)
+        beyond = left + right if counted else 0  # the keys of columns sort by them
         hints = [say(f"panel.columns{size}", count=beyond) for size in ("", ".short")] if beyond else []
         width, most = self.app.size.width - 2, 1 if self.size.height < _TALL else max(self.size.height // 4, 1)
 

@@ -13,9 +13,11 @@ from textual.message import Message
 from textual.timer import Timer
 
 from npu_tui.jobs.blame import BlamedCollective
+from npu_tui.load.source import look_below
 from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
 from npu_tui.strings import say, words
+from npu_tui.trace.text import printable
 from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
@@ -123,7 +125,13 @@ class MainScreen(LearningScreen):
         self.supposing = Supposing(prompt, explorer, replayed, self._begin_film, answer)
         self.querying = Querying(prompt, self.contents.ask)
         borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
-        orders = {**self.orders(), "share": self.share_to, "whatif": self.supposing.begin, "eager": borrowing.begin}
+        orders = {
+            **self.orders(),
+            "share": self.share_to,
+            "code": self.code_in,
+            "whatif": self.supposing.begin,
+            "eager": borrowing.begin,
+        }
         self.asking = Asking(
             prompt, explorer, self.marks, self.run_command, self.walk.jump, self.querying, self.contents.press_view,
             orders,
@@ -319,8 +327,9 @@ class MainScreen(LearningScreen):
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""
-        has_table = isinstance(self.panel.content, TabTable)
-        return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), has_table)
+        content = self.panel.content
+        table = content if isinstance(content, TabTable) else None
+        return why_not(self.session, self.explorer, len(self.finder.hits), len(self.marks.flags.all), table)
 
     @property
     def trace(self) -> Trace | None:
@@ -350,6 +359,12 @@ class MainScreen(LearningScreen):
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
         film = self.session.film
         return self.contents.go_to_finding(direction) if film is None else self.films.next(film, direction)
+
+    def next_hit(self, direction: int) -> str:
+        """To the next (1) or previous (-1) hit; of the code that is shown to that hot line, unless there are hits."""
+        to_code = self.panel.has_focus_within or not len(self.finder.hits)
+        told = self.contents.walk_code(direction) if to_code else None
+        return self.walk.hit(direction) if told is None else told
 
     def toggle_film(self) -> str | None:
         """Show the run without what the row of the table or of the path names, else the first cause; or leave that."""
@@ -381,6 +396,15 @@ class MainScreen(LearningScreen):
         said = [text for line in self.head.lines for text in line.said if text.strip()]
         explorer = self.explorer
         self.tell(page_to(name, ".html", lambda: share_page(explorer.scene, explorer.rows, explorer.state, said)))
+
+    def code_in(self, name: str) -> None:
+        """Look for the source of the program in the folder ``name``, and show what there is."""
+        folder = Path(name).expanduser()
+        if not folder.is_dir():
+            self.tell(say("source.no_folder", path=printable(name)))
+            return
+        look_below(folder)
+        self.contents.press_view("lines")
 
     def _show_borrowed(self, told: str) -> None:
         """Say what was borrowed, and show it where it belongs."""

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual.app import App, SuspendNotSupported
 
-from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.code_lines import CodeLine, whole_name
 from npu_tui.load.find import PIPED
+from npu_tui.load.source import Source, given_folders, source_of
 from npu_tui.profile.borrowed_tables import code_of
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, printable
@@ -30,7 +32,12 @@ from npu_tui.view.start import Start, offsets_of, rows_text, slice_text
 def open_code(app: App[Any], session: Session, explorer: Explorer, panel: Panel) -> str:
     """Open the line of code of the row under the cursor or of the selected slice; returns what was done."""
     code = _code_at(session, explorer, panel)
-    return say("code.none") if code is None else open_line(app, code)
+    if code is None:
+        return say("code.none")
+    selected, row = explorer.state.selection, explorer.trace
+    trace = session.scene.traces[row if selected is None else selected.trace]
+    found = source_of(whole_name(trace, code.file), [(code.line, code.function)], Path(trace.path))
+    return open_line(app, replace(code, file=str(found.path)) if isinstance(found, Source) else code)
 
 
 def _code_at(session: Session, explorer: Explorer, panel: Panel) -> CodeLine | None:
@@ -82,7 +89,8 @@ def command_here(explorer: Explorer, search: str, tab: str) -> str:
         offsets=offsets_of(scene),
     )
     words = ["compare"] if scene.pair is not None else []
-    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words()]))
+    folders = [f"--code={folder.absolute()}" for folder in given_folders()]
+    return " ".join(map(quoted, [*_program(), *words, *map(str, _paths(explorer)), *start.words(), *folders]))
 
 
 def quoted(word: str) -> str:

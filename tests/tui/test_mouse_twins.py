@@ -173,16 +173,16 @@ async def sort_by_keys(driver: Driver) -> None:
 
 
 async def click_a_row(driver: Driver) -> None:
-    await driver.press("2")
+    await driver.press("2", "2", "2")  # the code, the focus, the table
     await driver.settle()
     await driver.pilot.click(Rows, offset=(20, 2))
     await driver.settle()
 
 
 async def enter_a_row(driver: Driver) -> None:
-    await driver.press("2")
+    await driver.press("2", "2", "2")
     await driver.settle()
-    await driver.press("tab", "down", "enter")
+    await driver.press("down", "enter")
 
 
 UP, DOWN = events.MouseScrollUp, events.MouseScrollDown

@@ -8,7 +8,9 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from npu_tui.load.source import given_folders
 from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
@@ -29,6 +31,7 @@ from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.engine import batch_kinds, batches, engine_kinds, engine_steps, kv_blocks, requests
 from npu_tui.tui.tabs.memory import events, memory, memory_depends_on
+from npu_tui.tui.tabs.source import source_table
 from npu_tui.tui.tabs.table import (
     GAP,
     Content,
@@ -83,7 +86,9 @@ class LinesTab(Tab):
         self._shown = _view_of(now, self.view)
         if self._shown == "holders":
             return memory_depends_on(now)
-        return (now.trace, self._stopped) if self.view == _SQL else (now.trace, now.marked, self.view)
+        if self.view == _SQL:
+            return now.trace, self._stopped
+        return now.trace, now.marked, self.view, given_folders()
 
     @property
     def name(self) -> str:
@@ -130,6 +135,17 @@ def of_subject(tab: str, make: Callable[[Context], Content]) -> Callable[[Contex
 
 
 def lines(now: Context) -> Content:
+    """The code with the times of its lines, where it is at hand, and the table of lost time in turn."""
+    table = _lost_lines(now)
+    if not isinstance(table, TabTable):
+        return table
+    code = source_table(now)
+    if isinstance(code, TabTable):
+        return replace(table, again=say("source.code"), at=0) if now.turn % 2 else code
+    return replace(table, note=GAP.join(part for part in (code, table.note) if part))
+
+
+def _lost_lines(now: Context) -> Content:
     """The lines of all devices."""
     if not now.profile.dispatch:
         return say("lines.no_dispatch")

@@ -144,7 +144,8 @@ class TabTable(Struct, frozen=True):
     A note of several lines is broken at its ``GAP`` where the screen is narrow; a panel too low shows its first lines.
     ``again``, what the key of the tab shows next, ends its first line whatever the room. ``named`` is the heading of
     the column that names the rows: no picture beside the table cuts it. ``spare`` are the headings that a narrow
-    terminal leaves out, as another column needs the room more.
+    terminal leaves out, as another column needs the room more. ``walked`` are the rows that the key of the next hit
+    goes through, in that order.
 
     The user can sort a table whose rows have values.
     """
@@ -157,6 +158,7 @@ class TabTable(Struct, frozen=True):
     again: str = ""
     named: str = ""
     spare: tuple[str, ...] = ()
+    walked: tuple[int, ...] = ()
 
 
 def known_columns(table: TabTable) -> TabTable:

@@ -26,6 +26,8 @@ def _hex(ink: int, palette: Palette = DARK) -> str:
 
 ALERT = _hex(Ink.ALERT)
 """Red: a launch starved. Nothing else is red. Other palettes have another red in its place."""
+ACCENT = _hex(Ink.ACCENT)
+"""What stands out without being wrong."""
 
 _DARK_SURFACES = {"surface": "#1b1d26", "panel": "#262a36", "primary": "#6f8fc0", "mark": "#3a4260", "bar": "#4a5478"}
 _LIGHT_SURFACES = {"surface": "#eceef3", "panel": "#dfe3ec", "primary": "#3c5f9e", "mark": "#b3c4ea", "bar": "#9db0d8"}
