@@ -26,7 +26,8 @@ from npu_tui.trace.message import Message, Said, message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
-_DRIFT = 1e-5  # 10 us per second: a clock that drifts by less is not told of
+_DRIFT = 1e-5
+"""Drift of a clock from which it is a finding: ten times what simulated clocks are estimated wrong by at most."""
 _LINK = "COMM.LINK"
 """What one rank tells of a slow link."""
 
@@ -488,7 +489,9 @@ def _clocks(job: Job) -> list[Finding]:
     if job.untied:
         args = {"count": len(job.untied), "ranks": list(job.untied[:8])}
         findings.append(noted("RANK.CLOCK", ("job.clock.title", "job.clock.detail"), job.untied, "info", **args))
-    drifting = sorted((clock for clock in job.clocks if abs(clock.drift) > _DRIFT), key=lambda clock: -abs(clock.drift))
+    drifting = sorted(
+        (clock for clock in job.clocks if abs(clock.drift) >= _DRIFT), key=lambda clock: -abs(clock.drift)
+    )
     if drifting:
         ranks = tuple(clock.rank for clock in drifting)
         args = {"count": len(ranks), "ranks": list(ranks[:8]), "drift": drifting[0].drift * 1e6}
@@ -497,15 +500,20 @@ def _clocks(job: Job) -> list[Finding]:
 
 
 def _sizes(job: Job) -> list[Finding]:
-    """Collectives that the ranks of a group made not equally often, by group and type."""
+    """Calls that belong to no call of another rank, by group and type."""
     same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
     for unpaired in job.unpaired:
         same[unpaired.group, unpaired.type].append(unpaired)
-    findings = []
-    for (group, kind), rows in list(same.items())[:5]:
+    findings: list[Finding] = []
+    for (group, kind), rows in list(same.items())[:PLACES]:
         counts = max((row.counts for row in rows), key=lambda each: max(each.values()) - min(each.values()))
+        least, most, paired = min(counts.values()), max(counts.values()), sum(row.paired for row in rows)
         args: dict[str, object] = {"type": kind, "group": group, "steps": len(rows), "step": rows[0].step}
-        args |= {"least": min(counts.values()), "most": max(counts.values()), "paired": sum(r.paired for r in rows)}
-        codes = "job.sizes.title", "job.sizes.paired" if args["paired"] else "job.sizes.detail"
-        findings.append(noted("GROUP.SIZES", codes, tuple(sorted(counts)), "low", **args))
+        args |= {"left_out": sum(row.left_out for row in rows), "all": sum(sum(row.counts.values()) for row in rows)}
+        why = [message("job.sizes.uneven", least=least, most=most) if least < most else message("job.sizes.apart")]
+        why += [message("job.sizes.paired", paired=paired)] if paired else []
+        if len(findings) == PLACES - 1 and len(same) > PLACES:
+            why.append(message("job.sizes.more", count=len(same) - PLACES))
+        codes = "job.sizes.title", "job.sizes.detail"
+        findings.append(noted("GROUP.SIZES", codes, tuple(sorted(counts)), "low", why=why, **args))
     return findings

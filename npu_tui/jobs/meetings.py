@@ -37,9 +37,10 @@ class Meeting(Struct, frozen=True):
 
 
 class Unpaired(Struct, frozen=True):
-    """Calls of one type, group and step that the ranks did not make equally often.
+    """Calls of one type, group and step of which some belong to no call of another rank.
 
-    ``paired`` of them could be put together by the ordinals of the profiler, the others are left out.
+    ``counts`` are the calls of each rank. ``left_out`` of them are in no collective; the others are in ``paired``
+    collectives, which the ordinals of the profiler put together.
     """
 
     group: str
@@ -47,6 +48,7 @@ class Unpaired(Struct, frozen=True):
     step: str
     counts: dict[int, int]
     paired: int
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,25 +115,22 @@ def meetings(table: CallTable) -> tuple[RankMeetings, list[Unpaired]]:
     # the profiler counted can say so, such as where a rank was stopped in the middle of a step.
     even = fits & (members.least == members.most)
     slot, paired_calls = number.copy(), even[kind] if len(kind) else np.zeros(0, np.bool_)
-    for exact in np.flatnonzero(even).tolist() if table.exact else ():
-        low, high = np.searchsorted(kind, [exact, exact + 1])
+    unpaired = []
+    for one in np.flatnonzero(fits & (~even | table.exact)).tolist():
+        low, high = np.searchsorted(kind, [one, one + 1])
         ordinals = table.ordinal[call[low:high]]
         paired = _by_ordinal(ordinals, rank[low:high])
-        if paired.any() and not paired.all():  # as many calls, but a rank was recorded a moment later than another
-            paired_calls[low:high], slot[low:high] = paired, ordinals
-    unpaired = []
-    for uneven in np.flatnonzero(fits & ~even).tolist():
-        low, high = np.searchsorted(kind, [uneven, uneven + 1])
-        paired = _by_ordinal(table.ordinal[call[low:high]], rank[low:high])
-        if apart[uneven]:
+        if apart[one]:
             # A rank counts its messages to all others together: ordinal 3 of two ranks need not be one message.
             paired[:] = False
-        ordinals = table.ordinal[call[low:high]]
+        if even[one] and (paired.all() or not paired.any()):
+            continue  # else as many calls, but a rank was recorded a moment later than another
         paired_calls[low:high], slot[low:high] = paired, ordinals
         places, counts = np.unique(rank[low:high], return_counts=True)
         by_rank = {table.ranks[place]: int(count) for place, count in zip(places.tolist(), counts, strict=True)}
-        group, name, step, *_ = names[uneven]
-        unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired]))))
+        left_out = int(np.count_nonzero(~paired))
+        group, name, step, *_ = names[one]
+        unpaired.append(Unpaired(group, name, step, by_rank, len(np.unique(ordinals[paired])), left_out))
     kind, rank, call, slot = kind[paired_calls], rank[paired_calls], call[paired_calls], slot[paired_calls]
     order = np.lexsort((rank, slot, kind))
     kind, call, slot = kind[order], call[order], slot[order]

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from npu_tui.jobs.blame import before_calls
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import Layout, RankProfile, RecordedCall, StepTime
+from npu_tui.jobs.model import KINETO, Layout, RankProfile, RecordedCall, StepTime
+from npu_tui.strings import words
 
 HOUR = 3_600 * 1_000_000_000
 
@@ -195,6 +196,22 @@ def test_calls_that_ranks_did_not_make_equally_often_are_told_and_left_out():
     short = replace(job.ranks[1], calls=tuple(replace(call, ordinal=None) for call in job.ranks[1].calls[:-1]))
     odd = type(job)(job.path, [job.ranks[0], short, job.ranks[2]])
     assert [finding.id for finding in job_findings(odd)] == ["GROUP.SIZES"]
+    assert [each.left_out for each in odd.unpaired] == [sum(each.counts.values()) for each in odd.unpaired]
+
+
+def test_as_many_calls_of_which_some_have_no_counterpart_are_counted_and_told():
+    """A rank that was recorded a moment later: the number of its last collective is one that no other rank recorded."""
+    job = simulated(3, worked(1, lambda *_: 0))
+    *others, last = job.ranks[1].calls
+    later = replace(job.ranks[1], calls=(*others, replace(last, ordinal=1_000)))
+    ranks = [replace(profile, kind=KINETO) for profile in (job.ranks[0], later, job.ranks[2])]  # numbers of the job
+    apart = type(job)(job.path, ranks)
+    [unpaired] = apart.unpaired
+    assert len({*unpaired.counts.values()}) == 1
+    assert unpaired.left_out == 1
+    assert unpaired.paired == unpaired.counts[0]
+    [finding] = [each for each in job_findings(apart) if each.id == "GROUP.SIZES"]
+    assert words(finding.detail).startswith("They belong to no call of another rank. The ranks made equally many calls")
 
 
 def piped(work, calls, links) -> Job:

@@ -53,6 +53,14 @@ def test_drift_comes_out_within_one_part_in_a_million_over_a_minute():
     assert sorted(apart)[len(apart) // 2] < 50_000
 
 
+@pytest.mark.parametrize(("drift", "told"), [(-35e-6, True), (12e-6, True), (8e-6, False)])
+def test_a_clock_that_drifts_is_told_from_ten_parts_in_a_million_on(drift: float, told: bool) -> None:
+    drifts = [0.0, drift, 0.0, 0.0]
+    job = simulated(4, even(random.Random(3)), steps=30, drift=drifts.__getitem__, pause=2_000_000_000)
+    found = [each for each in job_findings(job) if each.title.code == "job.drift.title"]
+    assert [each.ranks for each in found] == ([(1,)] if told else [])
+
+
 def bent(time: int) -> int:
     """What a clock has gained that runs 20 ppm too fast for half a minute, then 15 ppm too slow."""
     turn = 30_000_000_000
