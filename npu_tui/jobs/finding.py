@@ -16,6 +16,7 @@ JOB_FINDINGS = (
     Kind("RANK.SLOW", "communication", "job", pages=(pages.SLOW_RANK, pages.SLOW_RANK_CASE, pages.ANALYZE),
          words=("slow", "late_rank", "job_waits", "own_excess")),
     Kind("RANK.STAGE", "compute", "job", words=("own_excess",)),
+    Kind("PIPELINE.BUBBLE", "communication", "job"),
     Kind("PIPELINE.TRANSFER", "communication", "job", pages=(pages.ANALYZE,)),
     Kind("RANK.HOST", "dispatch", "job", pages=(pages.BINDING,)),
     Kind("RANK.WANDER", "dispatch", "job", pages=(pages.GC,)),

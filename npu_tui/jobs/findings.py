@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median, median_low
 
 import numpy as np
@@ -17,7 +17,7 @@ from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
-from npu_tui.jobs.pipeline_cases import PipelineRun, pairs_in_time, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
@@ -44,8 +44,8 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     experts = _experts(job)
     # The ranks of a stage without profiles come late as the pipeline drains too. What a stage of one rank takes longer
     # than others is a matter of how the work is divided.
-    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages} | _alone_in_stage(job)
-    findings = [*experts, *_stages(job), *_transfers(job), *_slow_ranks(job, hot)]
+    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages} | alone_in_stage(job)
+    findings = [*experts, *pipeline_findings(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings = findings or _alike(job)
@@ -244,87 +244,6 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
     return findings
 
 
-def _stages(job: Job) -> list[Finding]:
-    """Stages of the pipeline that take longer than the others, by their passes where those are known."""
-    if job.pipelines.runs:
-        return list(_slow_passes(job))
-    slow = job.slow_stage
-    if slow is None:
-        return []
-    gain = round(slow.even)
-    args: dict[str, object] = {
-        "stage": slow.stage,
-        "ranks": list(slow.ranks[:8]),
-        "count": len(slow.ranks),
-        "time": round(slow.time),
-        "other": slow.fastest,
-        "less": round(slow.less),
-        "even": gain,
-    }
-    return [priced("RANK.STAGE", ("job.stage.title", "job.stage.detail"), slow.ranks, gain, _step_time(job), **args)]
-
-
-def _alone_in_stage(job: Job) -> frozenset[int]:
-    """The ranks of pipelines that are the only one of their stage: no other does the same work."""
-    runs, of_stage = job.pipelines.runs, defaultdict[int | None, set[int]](set)
-    for profile in job.ranks if runs else ():
-        of_stage[job.stage(profile.rank)].add(profile.rank)
-    for run in runs:
-        for stage, rank in enumerate(run.ranks):
-            of_stage[stage].add(rank)
-    return frozenset(min(ranks) for stage, ranks in of_stage.items() if stage is not None and len(ranks) == 1)
-
-
-_UNEVEN = 1.05
-"""How much longer than on the other stages the passes of a slow one take, in every pipeline."""
-_LATE = 2.0
-"""How much longer than between other ranks messages take that are late."""
-
-
-def _slow_passes(job: Job) -> Iterator[Finding]:
-    """The stage whose passes hold up the other stages the most."""
-    runs = job.pipelines
-    total, length = runs.total(), job.length or runs.total()
-    gains: dict[int, int] = {}
-    for stage in range(min(run.plan.stages for run in runs.runs)):
-        if min(_against_others(run, stage) for run in runs.runs) >= _UNEVEN:
-            gains[stage] = total - runs.total(runs.gains(stage_as_others(stage)))
-    stage = max(gains, key=gains.__getitem__, default=-1)
-    if stage < 0 or gains[stage] < LEAST * length:
-        return
-    ranks = tuple(profile.rank for profile in job.ranks if job.stage(profile.rank) == stage)
-    ranks = ranks or tuple(sorted({run.ranks[stage] for run in runs.runs}))
-    micro = sum(run.plan.micro for run in runs.runs)
-    work = sum(int(run.time[run.plan.stage == stage].sum()) for run in runs.runs)
-    others = sum(int(run.time[run.plan.stage != stage].sum()) / (run.plan.stages - 1) for run in runs.runs)
-    held = Held.of_steps(length, job.steps)
-    named = message("job.passes.ranks" if len(ranks) > 1 else "job.passes.rank", rank=ranks[0], ranks=list(ranks[:8]))
-    args = {
-        "stage": stage, "ranks": named, "time": work / micro, "less": others / micro,
-        "even": held.each(total - runs.total(runs.gains(stages_even))), "count": runs.count,
-    }  # fmt: skip
-    places = sorted(
-        ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
-        key=lambda place: -place[0],
-    )
-    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
-    codes = "job.passes.title", "job.passes.detail"
-    yield priced("RANK.STAGE", codes, ranks, gains[stage], held, evidence, **args)
-
-
-def _against_others(run: PipelineRun, stage: int) -> float:
-    """How much longer the passes of a stage take than those of the others, up to their last kernels."""
-    own, time = run.plan.stage == stage, run.time - run.tail
-    return float(time[own].sum() * (run.plan.stages - 1) / max(time[~own].sum(), 1))
-
-
-def _on_device(run: PipelineRun, at: int, since: int) -> Evidence:
-    """From ``since`` to the end of pass ``at``, or to its start where that is later; on the clock of its device."""
-    stage = int(run.plan.stage[at])
-    until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])
-    return Evidence(since + int(run.apart[stage]), until + int(run.apart[stage]), rank=run.ranks[stage])
-
-
 _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 """What a rank tells of others: the job sees those itself."""
 
@@ -354,37 +273,6 @@ def _alike(job: Job) -> list[Finding]:
     ranks = tuple(profile.rank for profile in examined)
     return [Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain, unit="run",
                     ranks=ranks)]  # fmt: skip
-
-
-def _transfers(job: Job) -> list[Finding]:
-    """Stages between which messages take far longer than between others, and are waited for."""
-    runs, findings = job.pipelines, []
-    usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
-    stage_of = {rank: stage for run in runs.runs for stage, rank in enumerate(run.ranks)}
-    between: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for pair in sorted(usual_of):
-        low, high = sorted(stage_of[rank] for rank in pair)
-        between[low, high].append(pair)
-    total, length = runs.total(), job.length or runs.total()
-    held = Held.of_steps(length, job.steps)
-    for pairs in between.values():
-        others = [time for pair, time in usual_of.items() if pair not in pairs]
-        usual = median(others or [usual_of[pair] for pair in pairs])
-        late = [pair for pair in pairs if usual_of[pair] >= _LATE * usual]
-        gain = total - runs.total(runs.gains(pairs_in_time(late, usual))) if late else 0
-        if not late or gain < LEAST * length:
-            continue
-        ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
-        args = {
-            "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:LISTED]],
-            "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual,
-        }  # fmt: skip
-        places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
-        places.sort(key=lambda place: -place[0])
-        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
-        codes = "job.transfer.title", "job.transfer.detail"
-        findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, held, evidence, **args))
-    return findings
 
 
 def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:

@@ -313,13 +313,14 @@ class RankPasses(Struct, frozen=True, eq=False):
     """The passes of a rank by start, ns since 1970 by the clock of its device; (n,) each.
 
     The last kernel of each was ``done`` before the end, which is when its message is sent; ``backward`` ones go the
-    other way.
+    other way. Each is one of ``layers`` layers, as far as kernels repeat themselves.
     """
 
     start: I64
     end: I64
     done: I64
     backward: Bools
+    layers: I64
 
 
 class RankFinding(Struct, frozen=True):

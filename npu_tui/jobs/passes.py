@@ -66,7 +66,9 @@ def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -
             first = run_begins(stretch[some], marks[some])
             begin, last = some[first], np.append(some[first[1:] - 1], some[-1])
             back = marks[begin] == _BACKWARD
-            found.append(_between(start[begin], end[last], back, come, calls.start, asked_at))
+            forward = int(np.argmin(back))
+            layers = _layers(table.type.code[begin[forward] : last[forward] + 1])
+            found.append(_between(start[begin], end[last], back, layers, come, calls.start, asked_at))
             if 2 * back.sum() == len(back):
                 return found[-1]
     return found[0] if found else None
@@ -147,7 +149,17 @@ def _without_again(kinds: I64, sizes: I64) -> I64:
     return again
 
 
-def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, asked: I64) -> RankPasses:
+def _layers(kinds: I64) -> int:
+    """How many layers a pass of kernels of such ``kinds`` has: how often what it runs is repeated in its order."""
+    best, layers = 0, 1
+    for period in range(1, len(kinds) // 2 + 1):
+        same = int(np.count_nonzero(kinds[period:] == kinds[:-period]))
+        if (score := 2 * same - (len(kinds) - period)) > best:  # those that are repeated less those that are not
+            best, layers = score, round(same / period) + 1
+    return layers
+
+
+def _between(start: I64, end: I64, backward: Bools, layers: int, come: I64, called: I64, asked: I64) -> RankPasses:
     """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
 
     A gap of the host before a message that was ``asked`` for late is part of the pass; one without any, of the forward
@@ -162,4 +174,4 @@ def _between(start: I64, end: I64, backward: Bools, come: I64, called: I64, aske
     calls_next = (called[at] >= end) & (called[at] <= after)
     follows = ~calls_next & ~backward & np.append(backward[1:], False)
     until = np.where(calls_next & (asked[at] >= end), called[at], np.where(follows, after, end))
-    return RankPasses(begin, until, end, backward)
+    return RankPasses(begin, until, end, backward, np.full(len(end), layers))

@@ -265,6 +265,7 @@ class _Recorded(Struct, frozen=True, eq=False):
     end: I64
     tail: I64
     apart: I64
+    layers: I64
 
 
 def _common(job: Staged, place: int, time: I64) -> I64:
@@ -277,15 +278,17 @@ def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
     passes = job.ranks[place].passes
     assert passes is not None
     start, end, back = passes.start, passes.end, passes.backward
-    tail = end - passes.done
+    tail, layers = end - passes.done, passes.layers
     forward = int((~back).sum())
     if not last and forward == 2 * (len(back) - forward):
         again = ~back & np.append(back[1:], False) & (end == np.append(start[1:], -1))
         kept = ~again
         start = np.where(np.append(False, again[:-1]), np.append(0, start[:-1]), start)[kept]
-        end, back, tail = end[kept], back[kept], tail[kept]
+        end, back, tail, layers = end[kept], back[kept], tail[kept], layers[kept]
     common = _common(job, place, start)
-    return _Recorded("".join(np.where(back, "B", "F").tolist()), common, _common(job, place, end), tail, start - common)
+    return _Recorded(
+        "".join(np.where(back, "B", "F").tolist()), common, _common(job, place, end), tail, start - common, layers
+    )
 
 
 def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[PipelineRun], Message | None]:
@@ -318,7 +321,8 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Pipeli
         moved, fetched = _moved(plan, start, end, chain, wires)
         apart = np.array([stage.apart[low] for stage in stages], np.int64)
         step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
-        runs.append(PipelineRun(ranks, step, plan, start, end, moved, fetched, tail, apart))
+        layers = np.array([int(np.median(stage.layers[low:at])) for stage in stages], np.int64)
+        runs.append(PipelineRun(ranks, step, plan, start, end, moved, fetched, tail, apart, layers))
     if not odd:
         return runs, None
     return runs, message("job.pipeline.order", ranks=list(ranks), odd=odd, all=odd + len(runs))

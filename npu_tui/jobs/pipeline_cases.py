@@ -17,7 +17,7 @@ class PipelineRun(Struct, frozen=True, eq=False):
 
     ``transfer`` is how long what a pass needed took to come, from when both ranks were ready for it; it was ``fetched``
     where that was after the pass before. ``tail`` is how long after its last kernel a pass ended. ``apart`` is what the
-    clock of the rank of each stage is ahead, (stages,).
+    clock of the rank of each stage is ahead, (stages,), ``layers`` how many layers it has, as far as kernels tell.
     """
 
     ranks: tuple[int, ...]
@@ -29,6 +29,7 @@ class PipelineRun(Struct, frozen=True, eq=False):
     fetched: Bools
     tail: I64
     apart: I64
+    layers: I64
 
     @property
     def time(self) -> I64:
@@ -84,6 +85,39 @@ def stages_even(case: PipelineCases) -> PipelineCases:
     return replace(case, time=case.time * evened(case.plan, by_stage) / by_stage)
 
 
+def layers_even(case: PipelineCases) -> PipelineCases:
+    """All stages share their work as evenly as whole layers allow; where none are known evenly."""
+    layers = np.median([run.layers for run in case.runs], axis=0).astype(np.int64)
+    if layers.max() == 1:
+        return stages_even(case)
+    by_stage = np.maximum(case.plan.means(case.time), 1)
+    return replace(case, time=case.time * _spread(case.plan, by_stage, layers) / by_stage)
+
+
+def layers_of_even(plan: Plan, time: F64, layers: I64) -> I64:
+    """How many of all ``layers`` (stages,) each stage has where the slowest one is as fast as can be.
+
+    Passes take ``time`` (n,). A layer takes what it takes on the stage that has nothing else.
+    """
+    of_stage = np.bincount(plan.stage, time, plan.stages) / np.bincount(plan.stage)
+    layer = float((of_stage / layers).min())
+    rest, even = of_stage - layers * layer, np.zeros(plan.stages, np.int64)
+    for _ in range(int(layers.sum())):
+        even[np.argmin(rest + even * layer)] += 1
+    return even
+
+
+def _spread(plan: Plan, time: F64, layers: I64) -> F64:
+    """The ``time`` of passes (cases, n) with ``layers`` (stages,) spread by ``layers_of_even``."""
+    more = layers_of_even(plan, time.mean(axis=0), layers) - layers
+    spread = time.copy()
+    for kind in np.unique(plan.kind).tolist():
+        mine = plan.kind == kind
+        layer = (time[:, mine] / layers[plan.stage[mine]]).min(axis=1, keepdims=True)
+        spread[:, mine] += more[plan.stage[mine]] * layer
+    return spread
+
+
 def stage_as_others(stage: int) -> Change:
     """The passes of ``stage`` take as long as those of the other stages."""
 
@@ -125,6 +159,17 @@ def micro_batches(micro: int) -> Change:
         time, moved = plan.means(case.time), _mean_transfers(plan, case.moved)
         beside = case.length - plan.length(time, moved)
         return PipelineCases(case.runs, other, time[:, at], moved[..., at], beside)
+
+    return change
+
+
+def smaller_batches(micro: int) -> Change:
+    """The same work in another number of micro batches, whose passes are as much shorter as there are more of them."""
+
+    def change(case: PipelineCases) -> PipelineCases:
+        size = case.plan.micro / micro
+        other = micro_batches(micro)(case)
+        return replace(other, time=other.time * size)
 
     return change
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline_cases import micro_batches, stage_as_others, stages_even
+from npu_tui.jobs.pipeline_cases import layers_even, micro_batches, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
@@ -28,6 +28,9 @@ _MICRO = re.compile(r"([1-9]\d{0,3}) micro[- ]?batch(?:es)?", re.IGNORECASE)
 _TAIL = re.compile(r"(?:tails?(?: of (?P<role>\S+))? as the median|fix ROLE\.TAIL)", re.IGNORECASE)
 _RANK = re.compile(r"rank (?P<rank>\d{1,7}) as (?:its )?peers", re.IGNORECASE)
 _ROLE = re.compile(r"role (?P<role>\S+) ?[x×*] ?(?P<factor>\d{1,6}(?:\.\d{1,6})?)", re.IGNORECASE)
+
+
+_EVEN = {"stages even": stages_even, "layers even": layers_even}
 
 
 class _JobChange(Struct, frozen=True):
@@ -51,7 +54,7 @@ class _Pipelines:
         self.recorded = sum(run.length for run in self._runs.runs)
         self.replayed = round(sum(self._runs.replayed().tolist()))
         stages = max(run.plan.stages for run in self._runs.runs)
-        self.remedies = ["stages even", *(f"stage {stage} as others" for stage in range(stages))]
+        self.remedies = [*_EVEN, *(f"stage {stage} as others" for stage in range(stages))]
         micro = {run.plan.micro for run in self._runs.runs}
         self.micro = micro.pop() if len(micro) == 1 else None
 
@@ -59,8 +62,8 @@ class _Pipelines:
         """What the change ``words`` is. Raises ``UnknownChangeError``."""
         runs = self._runs
         count = sum(len(run.start) for run in runs.runs)
-        if words.lower() == "stages even":
-            return _JobChange(stages_even, count)
+        if words.lower() in _EVEN:
+            return _JobChange(_EVEN[words.lower()], count)
         if match := _STAGE.fullmatch(words):
             stage = int(match[1])
             return _JobChange(stage_as_others(stage), sum(int((run.plan.stage == stage).sum()) for run in runs.runs))
@@ -174,7 +177,8 @@ def _replayed(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles | _Ran
 def job_changes(job: Job, finding: Finding) -> list[str]:
     """The run of ``job`` without ``finding``, as ``job_whatif`` is asked for it; empty where nothing replays that."""
     if finding.id == "RANK.STAGE" and job.pipelines.runs:
-        return [f"stage {job.stage(finding.ranks[0])} as others"]
+        slower = finding.title.code.endswith("_slower")
+        return [f"stage {job.stage(finding.ranks[0])} as others" if slower else "layers even"]
     known = {*job.blamed.ranks}
     if finding.gain_ns and finding.id in _OF_RANKS and known.issuperset(finding.ranks):
         return [f"rank {rank} as its peers" for rank in finding.ranks]
@@ -197,9 +201,10 @@ def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
 def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     """The steps of ``job`` with ``texts`` changed one after another.
 
-    Of pipelines ``stages even``, ``stage N as others``, ``N micro batches`` (of the same size); of roles ``tail as the
-    median``, ``tail of ROLE as the median``, ``role ROLE x0.8``; of any ranks ``rank N as its peers``. Raises
-    ``UnknownChangeError`` for a text that means nothing here, ``InputError`` where nothing can be replayed.
+    Of pipelines ``stages even``, ``layers even`` (whole ones), ``stage N as others``, ``N micro batches`` (of the same
+    size); of roles ``tail as the median``, ``tail of ROLE as the median``, ``role ROLE x0.8``; of any ranks ``rank N as
+    its peers``. Raises ``UnknownChangeError`` for a text that means nothing here, ``InputError`` where nothing can be
+    replayed.
     """
     replay = _replayed(job, texts)
     asked = [replay.asked(" ".join(text.split())) for text in texts]

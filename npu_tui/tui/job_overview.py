@@ -27,7 +27,7 @@ from npu_tui.tui.job_roles import RoleWalk
 if TYPE_CHECKING:  # a walk needs the replay
     from npu_tui.jobs.path import JobPath
 
-_OF_PIPELINES = ("RANK.STAGE", "PIPELINE.TRANSFER")
+_OF_PIPELINES = ("RANK.STAGE", "PIPELINE.BUBBLE", "PIPELINE.TRANSFER")
 """Findings that passes show."""
 
 

@@ -18,7 +18,9 @@ from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.passes import _layers
+from npu_tui.jobs.pipeline import PARTS, Pipelines
+from npu_tui.jobs.pipeline_cases import PipelineRun, layers_even, layers_of_even
 from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_document
@@ -98,8 +100,51 @@ def test_other_schedules(name: str, tmp_path: Path):
 
 
 def test_healthy_replicas_are_silent(tmp_path: Path):
-    job, _ = job_of(replace(SITUATIONS["even, replicas"][0], steps=2, micro=4), tmp_path)
+    job, _ = job_of(replace(SITUATIONS["even, replicas"][0], steps=2), tmp_path)
     assert [finding.id for finding in job_findings(job) if finding.severity != "info"] == []
+
+
+@pytest.mark.parametrize(("stages", "micro"), [(4, 4), (3, 5), (2, 2)])
+def test_few_micro_batches_have_the_price_of_smaller_ones(stages: int, micro: int, tmp_path: Path):
+    spec = Spec(stages=stages, micro=micro, steps=2)
+    job, step = job_of(spec, tmp_path)
+    found = [finding for finding in job_findings(job) if finding.severity != "info"]
+    assert [(finding.id, finding.ranks) for finding in found] == [("PIPELINE.BUBBLE", tuple(range(stages)))]
+    size = micro / (2 * stages)
+    forward, backward = round(spec.forward * size), round(spec.backward * size)
+    smaller = write(replace(spec, micro=2 * stages, forward=forward, backward=backward), None)
+    assert (found[0].gain_ns or 0) / spec.steps == pytest.approx(step - smaller, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "layers"),
+    [
+        ([*[1, 2, 3, 2, 1, 4] * 7, 9], 7),
+        ([8, 8, *[1, 2, 1, 2, 1, 3] * 3], 3),
+        ([5, *[1, 1, 2, 3, 1, 1, 2, 4] * 2, 6, 7], 2),
+        ([1, 2, 3, 4, 5, 6], 1),
+    ],
+)
+def test_layers_are_what_a_pass_repeats(kinds: list[int], layers: int):
+    assert _layers(np.array(kinds)) == layers
+
+
+def test_even_stages_have_whole_layers():
+    """The last stage has the head of the model besides its layers: nobody can move a part of a layer."""
+    plan = planned("1f1b", 4, 8, 1)
+    assert plan is not None
+    layers, head = np.array([3, 3, 7, 3]), np.array([0, 0, 0, 1.5])
+    time = (1_000_000 * (layers + head))[plan.stage].astype(np.int64)
+    rest = np.zeros_like(time)
+    end = plan.ends(time[None].astype(float))[0].astype(np.int64)
+    run = PipelineRun((0, 1, 2, 3), "1", plan, end - time, end, rest, rest > 0, rest, np.zeros(4, np.int64), layers)
+    assert sorted(layers_of_even(plan, time.astype(float), layers).tolist()) == [3, 4, 4, 5]
+    even = (1_000_000 * (np.array([5, 4, 4, 3]) + head))[plan.stage]
+    known, unknown = (
+        Pipelines([structs_replace(run, layers=told)]).gains(layers_even) for told in (layers, layers // layers)
+    )
+    assert known == pytest.approx(run.length - plan.length(even[None])[0], rel=0.05)
+    assert unknown > known
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def _rank(rank: int, table: pl.DataFrame) -> RankProfile:
             lower = stage - ((way == "forward") == (act == "recv"))
             calls.append(RecordedCall(f"{replica} {lower} {way}", act, kind, str(step), None, low, high))
     layout = Layout(tensor=4, pipeline=4, data=4, world=64)
-    passes = RankPasses(start[works], end[works], end[works], backward)
+    passes = RankPasses(start[works], end[works], end[works], backward, np.ones(len(backward), np.int64))
     return RankProfile(rank, Path(), "", calls=tuple(calls), layout=layout, passes=passes)
 
 
