@@ -110,7 +110,7 @@ def layers_of_even(plan: Plan, time: F64, layers: I64) -> I64:
 def _spread(plan: Plan, time: F64, layers: I64) -> F64:
     """The ``time`` of passes (cases, n) with ``layers`` (stages,) spread by ``layers_of_even``."""
     more = layers_of_even(plan, time.mean(axis=0), layers) - layers
-    spread = time.copy()
+    spread: F64 = time.copy()
     for kind in np.unique(plan.kind).tolist():
         mine = plan.kind == kind
         layer = (time[:, mine] / layers[plan.stage[mine]]).min(axis=1, keepdims=True)
