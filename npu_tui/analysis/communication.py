@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Timings, TrafficColumns
 from npu_tui.analysis.device import EVERYTHING, Window
+from npu_tui.analysis.lateness import TOGETHER_NS
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
@@ -177,8 +178,8 @@ def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
     """How long each waited after ``since`` without moving data meanwhile, ns; 0 where the transfers explain it.
 
     In a ring the notifies of a late rank arrive through all ranks between, in a later phase. Every rank of a ring moves
-    as much as this one, so that waits which take longer than its own transfers are not for those of others. Transfers
-    by RDMA do not show how long they take.
+    as much as this one, so that waits which take longer than its own transfers are not for those of others; ranks that
+    come together take as long to start. Transfers by RDMA do not show how long they take.
     """
     slices, count = trace.slices, len(since)
     waited = np.zeros(count, np.int64)
@@ -201,7 +202,7 @@ def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
         np.add.at(total, span[0] // apart, span[1] - span[0])
     by_rdma = np.zeros(count, np.bool_)
     by_rdma[tasks.owner[tasks.kind == _REMOTE]] = True
-    return np.where((waited > np.maximum(moved, SHORT_NS)) & ~by_rdma, waited, 0)
+    return np.where((waited > np.maximum(moved, TOGETHER_NS)) & ~by_rdma, waited, 0)
 
 
 def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:

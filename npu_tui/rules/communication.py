@@ -11,11 +11,12 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
-from npu_tui.analysis.limits import A_PART, NOTABLE
+from npu_tui.analysis.launches import dequeue_of, operation_of
+from npu_tui.analysis.limits import A_PART, MORE_THAN_ONE, NOTABLE
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, both, largest, length_of, without
 from npu_tui.rules.late_ranks import (
@@ -28,11 +29,22 @@ from npu_tui.rules.late_ranks import (
     waiting,
 )
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.parallelism import PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
-from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, Unexplained, advise, sentences, severity_of
-from npu_tui.trace.arrays import I64, in_groups
+from npu_tui.rules.parallelism import BUCKET, PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Unexplained,
+    about,
+    advise,
+    sentences,
+    severity_of,
+)
+from npu_tui.trace.arrays import F64, I64, in_groups
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.transfers import exchange_kernels
 
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
@@ -120,8 +132,6 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
     "other": ("asynchronous",),
 }
 """What hides or saves communication, by what it is for."""
-_MANY, _SHORT_NS = 20, 150_000
-"""Collectives in a step that may be merged, and how long one is shorter than its launch on the host and its start."""
 
 
 def _words(facts: Facts) -> list[str]:
@@ -130,14 +140,7 @@ def _words(facts: Facts) -> list[str]:
     times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
     notable = [purpose for purpose in order if times[purpose] >= A_PART * max(sum(times.values()), 1)]
-    small = "gradients" in notable and _are_small(facts, parts["gradients"])
-    words = {**_WORDS, "gradients": ("merge_buckets", "accumulate")} if small else _WORDS
-    return [word for purpose in notable or ["other"] for word in words[purpose]]
-
-
-def _are_small(facts: Facts, items: I64) -> bool:
-    """Whether collectives are so many and so short that starting them takes longer than what they move."""
-    return len(items) >= _MANY * facts.count and float(np.median(facts.length(items))) < _SHORT_NS
+    return [word for purpose in notable or ["other"] for word in _WORDS[purpose]]
 
 
 def _first_of_all(facts: Facts, lateness: LatePeers | None) -> str:
@@ -270,6 +273,69 @@ def _exposed_of(facts: Facts, item: int) -> int:
     return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
 
 
+@once_per_device
+def _sizes(facts: Facts) -> I64:
+    """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
+    every = facts.collectives
+    times = np.where(is_for(facts, "shards"), 1, 2)
+    return np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0] // times)
+
+
+@once_per_device
+def start_costs(facts: Facts) -> F64:
+    """What each collective takes beside what it moves, ns, by the others of its group and type; 0 where not known; (n,).
+
+    Lengths grow by size from what a collective of no size would take.
+    """
+    every, size = facts.collectives, _sizes(facts)
+    own, cost = every.elapsed - np.maximum(every.waited, 0), np.zeros(len(every))
+    kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
+    for equal in in_groups(np.where(size > 0, kind, -1)):
+        sizes = np.unique(size[equal])
+        if sizes[0] <= 0 or len(sizes) < MORE_THAN_ONE:
+            continue
+        usual = np.array([np.median(own[equal[size[equal] == one]]) for one in sizes.tolist()])
+        slope, start = np.polyfit(sizes, usual, 1)
+        cost[equal] = np.clip(start, 0, usual.min()) if slope >= 0 else 0
+    return cost
+
+
+def many_small(facts: Facts) -> Draft | None:
+    """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
+    every, items = facts.collectives, facts.collectives.item
+    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (start_costs(facts) > 0))
+    if not len(rows):
+        return None
+    size = _sizes(facts)[rows]
+    buckets = facts.count * np.ceil(size.sum() / facts.count / BUCKET)
+    if buckets >= len(rows):
+        return None
+    less, spared = 1 - buckets / len(rows), np.zeros(len(every), np.int64)
+    spared[rows] = np.rint(start_costs(facts)[rows] * less)
+    change = Change(tasks=shortened(facts, spared))
+    links = facts.trace.bound_links_of(HOST_TO_DEVICE)
+    links = links[np.isin(facts.trace.links.target_slice[links], items[rows])]
+    calls = np.concatenate((operation_of(facts.trace, items[rows]), dequeue_of(facts.trace, links)))
+    change |= facts.without_calls(np.unique(calls[calls >= 0]), 1 - less)
+    begin = facts.trace.slices.start[items[rows]]
+    removes = both(facts.exposed, union(begin, begin + spared[rows]))
+    share = facts.share(cost_of(facts, change, removes))
+    if share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {
+        "count": len(rows) / facts.count, "buckets": buckets / facts.count, "unit": facts.unit,
+        "start": float(np.median(start_costs(facts)[rows])), "size": float(np.median(size)),
+        "time": int(spared.sum()) / facts.count,
+    }  # fmt: skip
+    return Draft(
+        severity_of(facts.limits, share),
+        *about("buckets", **words),
+        facts.longest(items[rows], lambda item: message("finding.buckets.place")),
+        removes=removes,
+        change=change,
+    )
+
+
 LONG_OP_FACTOR = Threshold("long_op_factor", 2.0)
 
 
@@ -336,6 +402,23 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
         words=("exposed", "overlap"),
+    ),
+    Rule(
+        "COMM.SMALL",
+        cls="communication",
+        inputs=("device", "overlap"),
+        check=many_small,
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("merge_buckets",),
+        gpu=("merge_buckets",),
+        pages=(pages.DDP,),
+        change="""\
+-model = DistributedDataParallel(model, bucket_cap_mb=1)
++model = DistributedDataParallel(model, bucket_cap_mb=25)
+""",
+        sources=("msprof-analyze advisor: packet",),
+        reach="cause",
+        replayed=True,
     ),
     Rule(
         "COMM.LONGOP",

@@ -40,7 +40,7 @@ _KINDS: tuple[tuple[str, Purpose], ...] = (
 _MATMUL = re.compile(r"^(?:Batch)?MatMul|gemm|cutlass", re.IGNORECASE)
 _BACKWARD_KERNEL = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"^autograd::|Backward\d*$")
-_BUCKET = 25 * 2**20
+BUCKET = 25 * 2**20
 """Bytes of a bucket of gradients, as DistributedDataParallel makes them."""
 _MANY = 1_000_000  # where no gradient is recorded as accumulated: more than any model has
 _NOTABLE = 0.25
@@ -200,7 +200,7 @@ def unsplit(facts: Facts) -> list[Unsplit]:
         step = int(np.searchsorted(steps, begin[0], "right"))
         kernels = passes[np.searchsorted(steps, starts[passes], "right") == step]
         size = int(every.size[reductions].sum())
-        buckets = min(round(size / _BUCKET), parameters)
+        buckets = min(round(size / BUCKET), parameters)
         if buckets < 2 or not len(kernels) or starts[kernels[-1]] > begin.min():
             continue
         # Of several passes backward the last one counts: forward passes lie between them.
