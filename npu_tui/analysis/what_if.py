@@ -119,8 +119,8 @@ def _begun(trace: Trace, items: I64, thread: I64, start: I64, end: I64) -> I64:
     return items[begun]
 
 
-def _of_host(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> Change:
-    """The change that scales the host work in ``[start, end)`` and its work in the task queue.
+def host_without(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -> Change:
+    """The change that scales the work of the threads with such numbers in ``[start, end)``, and what the queue does.
 
     With ``keep`` 0 the waits for the device in these ranges go too.
     """
@@ -158,7 +158,7 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
         reach = np.maximum.accumulate(slices.end[operations[of_thread]])
         ends[of_thread] = np.minimum(np.append(0, reach[:-1]), slices.start[operations[of_thread]])
     start = np.where(ends[on_line] > 0, ends[on_line], slices.start[operations[on_line]])
-    return _of_host(trace, thread[on_line], start, slices.end[operations[on_line]], keep), int(on_line.sum())
+    return host_without(trace, thread[on_line], start, slices.end[operations[on_line]], keep), int(on_line.sum())
 
 
 def _peers(model: Model, place: int, group: str | None) -> frozenset[int]:
@@ -181,7 +181,7 @@ def _frames(trace: Trace, file: str, line: int, keep: float) -> tuple[Change, in
     items = named_on(trace, ("python", "other"), is_on_line)
     _, number = thread_numbers(trace)
     slices = trace.slices
-    return _of_host(trace, number[slices.lane[items]], slices.start[items], slices.end[items], keep), len(items)
+    return host_without(trace, number[slices.lane[items]], slices.start[items], slices.end[items], keep), len(items)
 
 
 def _is_file(path: str, wanted: str) -> bool:
@@ -212,7 +212,7 @@ def _operations(model: Model, name: str, keep: float) -> tuple[Change, int]:
     items = items[named[trace.slices.name[items]]]
     _, number = thread_numbers(trace)
     thread = number[trace.slices.lane[items]]
-    return _of_host(trace, thread, trace.slices.start[items], trace.slices.end[items], keep), len(items)
+    return host_without(trace, thread, trace.slices.start[items], trace.slices.end[items], keep), len(items)
 
 
 def _without(model: Model, name: str) -> tuple[Change, int]:

@@ -11,10 +11,12 @@ import numpy as np
 
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
-from npu_tui.analysis.launches import dequeue_of, operation_of
-from npu_tui.analysis.limits import A_PART, MORE_THAN_ONE, NOTABLE
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import A_PART, NOTABLE
 from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.analysis.what_if import host_without
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
@@ -44,7 +46,6 @@ from npu_tui.rules.rule import (
 from npu_tui.trace.arrays import F64, I64, in_groups
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
-from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.transfers import exchange_kernels
 
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
@@ -140,7 +141,8 @@ def _words(facts: Facts) -> list[str]:
     times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
     notable = [purpose for purpose in order if times[purpose] >= A_PART * max(sum(times.values()), 1)]
-    return [word for purpose in notable or ["other"] for word in _WORDS[purpose]]
+    words = _WORDS if many_small(facts) is None else {**_WORDS, "gradients": ("merge_buckets", "accumulate")}
+    return [word for purpose in notable or ["other"] for word in words[purpose]]
 
 
 def _first_of_all(facts: Facts, lateness: LatePeers | None) -> str:
@@ -273,7 +275,6 @@ def _exposed_of(facts: Facts, item: int) -> int:
     return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
 
 
-@once_per_device
 def _sizes(facts: Facts) -> I64:
     """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
     every = facts.collectives
@@ -281,50 +282,47 @@ def _sizes(facts: Facts) -> I64:
     return np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0] // times)
 
 
-@once_per_device
-def start_costs(facts: Facts) -> F64:
-    """What each collective takes beside what it moves, ns, by the others of its group and type; 0 where not known; (n,).
+def _start_costs(facts: Facts) -> F64:
+    """What each collective takes beside waiting for ranks and moving data, ns: the usual of its group and type; (n,).
 
-    Lengths grow by size from what a collective of no size would take.
+    0 where no tasks tell.
     """
-    every, size = facts.collectives, _sizes(facts)
-    own, cost = every.elapsed - np.maximum(every.waited, 0), np.zeros(len(every))
+    every, cost = facts.collectives, np.zeros(len(facts.collectives))
+    beside = every.elapsed - np.maximum(every.waited, 0) - every.timings.transit
     kind = facts.trace.slices.lane[every.item].astype(np.int64) * (len(every.types) + 1) + every.type
-    for equal in in_groups(np.where(size > 0, kind, -1)):
-        sizes = np.unique(size[equal])
-        if sizes[0] <= 0 or len(sizes) < MORE_THAN_ONE:
-            continue
-        usual = np.array([np.median(own[equal[size[equal] == one]]) for one in sizes.tolist()])
-        slope, start = np.polyfit(sizes, usual, 1)
-        cost[equal] = np.clip(start, 0, usual.min()) if slope >= 0 else 0
+    for equal in in_groups(np.where(every.timings.known, kind, -1)):
+        cost[equal] = max(float(np.median(beside[equal])), 0.0) if every.timings.known[equal[0]] else 0.0
     return cost
 
 
+@once_per_device
 def many_small(facts: Facts) -> Draft | None:
     """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
-    every, items = facts.collectives, facts.collectives.item
-    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (start_costs(facts) > 0))
+    trace, slices = facts.trace, facts.trace.slices
+    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), _sizes(facts)
+    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
     if not len(rows):
         return None
-    size = _sizes(facts)[rows]
+    size, start = size[rows], start[rows]
     buckets = facts.count * np.ceil(size.sum() / facts.count / BUCKET)
     if buckets >= len(rows):
         return None
     less, spared = 1 - buckets / len(rows), np.zeros(len(every), np.int64)
-    spared[rows] = np.rint(start_costs(facts)[rows] * less)
+    spared[rows] = np.rint(start * less)
     change = Change(tasks=shortened(facts, spared))
-    links = facts.trace.bound_links_of(HOST_TO_DEVICE)
-    links = links[np.isin(facts.trace.links.target_slice[links], items[rows])]
-    calls = np.concatenate((operation_of(facts.trace, items[rows]), dequeue_of(facts.trace, links)))
-    change |= facts.without_calls(np.unique(calls[calls >= 0]), 1 - less)
-    begin = facts.trace.slices.start[items[rows]]
+    calls = operation_of(trace, items[rows])
+    calls = calls[calls >= 0]
+    change |= host_without(
+        trace, thread_numbers(trace)[1][slices.lane[calls]], slices.start[calls], slices.end[calls], 1 - less
+    )
+    begin = slices.start[items[rows]]
     removes = both(facts.exposed, union(begin, begin + spared[rows]))
     share = facts.share(cost_of(facts, change, removes))
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     words = {
         "count": len(rows) / facts.count, "buckets": buckets / facts.count, "unit": facts.unit,
-        "start": float(np.median(start_costs(facts)[rows])), "size": float(np.median(size)),
+        "start": float(np.median(start)), "size": float(np.median(size)),
         "time": int(spared.sum()) / facts.count,
     }  # fmt: skip
     return Draft(
@@ -401,6 +399,7 @@ RULES: tuple[Rule, ...] = (
 +model = DistributedDataParallel(model, bucket_cap_mb=10, gradient_as_bucket_view=True)
 """,
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
+        replayed=True,
         words=("exposed", "overlap"),
     ),
     Rule(
