@@ -240,7 +240,7 @@ def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64
     order = np.argsort(slices.start[items], kind="stable")
     items = items[order]
     start, end, count = slices.start[items], slices.end[items], len(items)
-    nothing, unknown = Coded([], np.full(count, -1, np.int64)), np.full(count, np.nan)
+    nothing, unknown = Coded([], np.broadcast_to(np.int64(-1), count)), np.broadcast_to(np.nan, count)
     return KernelTable(
         items,
         start,
@@ -260,6 +260,8 @@ def from_trace(trace: Trace, items: I64, kinds: tuple[list[str], I64], wait: I64
     )
 
 
+_UNKNOWN = np.full(1, -1, np.int64)
+
 Cells = Callable[[str], Sequence[str | None] | None]
 """Returns the cells of a column by its name, None if the file has no such column."""
 
@@ -272,9 +274,10 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
     def text(column: str, clean: Callable[[str | None], str | None] = lambda value: value) -> Coded:
         if column not in coded:
             values = cells(column)
-            column_of_file = Coded.of(map(clean, values)) if values is not None else Coded([], np.full(1, -1, np.int64))
-            code = np.full(len(row), -1, np.int64)
-            if values is not None:
+            column_of_file = Coded.of(map(clean, values)) if values is not None else Coded([], _UNKNOWN)
+            code: I64 = np.broadcast_to(_UNKNOWN[0], len(row))
+            if column_of_file.values:
+                code = code.copy()
                 code[known] = column_of_file.code[row[known]]
             coded[column] = Coded(column_of_file.values, code)
         return coded[column]
@@ -288,7 +291,7 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
     for name, choices in RATIOS.items():
         choices_of_file = [number(column) for column in choices if column in columns]
         # A kernel on both core types has two ratios: the busier pipe counts.
-        ratios[name] = np.fmax.reduce(choices_of_file) if choices_of_file else np.full(len(row), np.nan)
+        ratios[name] = np.fmax.reduce(choices_of_file) if choices_of_file else np.broadcast_to(np.nan, len(row))
     core, types = text("core"), text("type")
     # A row without a type keeps the one from the kernel's name: codes of the file go after those of the names.
     type_code = np.where(types.code >= 0, types.code + len(kernels.type.values), kernels.type.code)
@@ -335,6 +338,8 @@ def _bytes(shapes: Coded, dtypes: Coded) -> F64:
 
 
 def _numbers(texts: Coded) -> F64:
+    if not texts.values:
+        return np.broadcast_to(np.nan, len(texts.code))
     values = np.array([_number(value) for value in texts.values] + [np.nan])
     return np.asarray(values[texts.code], np.float64)
 

@@ -154,7 +154,7 @@ class Roles:
     def length(self) -> float:
         """The mean length of a step, ns, from the first stint in it to the last; steps may run into each other."""
         lengths = [max(span.end for span in own) - own[0].start for own in self.by_step.values()]
-        return min(sum(lengths), max(span.end for span in self.spans) - self.spans[0].start) / len(lengths)
+        return min(sum(lengths), self.recorded) / len(lengths)
 
     @once
     def by_step(self) -> dict[str, list[RoleSpan]]:
@@ -193,9 +193,18 @@ class Roles:
 
     def gain(self, shorter: Mapping[RoleSpan, float]) -> int:
         """What the job would save if stints took so many ns less."""
+        return self.recorded - self.replayed(shorter)
+
+    @property
+    def recorded(self) -> int:
+        """How long all stints took together, ns."""
+        return max(span.end for span in self.spans) - self.spans[0].start
+
+    def replayed(self, shorter: Mapping[RoleSpan, float]) -> int:
+        """How long they take together if they take so many ns less, ns."""
         graph, own = self._graph
         less = np.array([round(shorter.get(span, 0)) for span in self.spans], np.int64)
-        return max(span.end for span in self.spans) - int(graph.times(graph.less(own, less)).max())
+        return int(graph.times(graph.less(own, less)).max()) - self.spans[0].start
 
     # --- the tail
 

@@ -76,6 +76,7 @@ class Prices:
         self._begun = np.full(int(island.max(initial=0)) + 1, np.iinfo(np.int64).max)
         inside = ~blame.outside
         np.minimum.at(self._begun, island[blame.rank[inside]], blame.start[inside])
+        begun = self._begun.copy()
         self._begun -= (since := int(self._begun.min()))
         order = np.argsort(blame.rank, kind="stable")
         again = np.diff(blame.rank[order]) == 0
@@ -97,6 +98,9 @@ class Prices:
         self._final = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # arrivals of each rank's last step
         self._ends = blame.row[last] + 1, left[last] + after[blame.rank[last]], island[blame.rank[last]]
         self._recorded = self._lengths(np.zeros(len(blame.row), np.int64))
+        ended = begun.copy()
+        np.maximum.at(ended, island[blame.rank[last]], blame.end[last] + after[blame.rank[last]])
+        self._measured = ended - begun
 
     def _lengths(self, less: I64) -> I64:
         """How long the job takes with so much ``less`` work before each arrival, (n,), ns; (islands,).
@@ -134,8 +138,13 @@ class Prices:
 
     @property
     def length(self) -> int:
-        """How long the collectives take together as recorded, ns."""
+        """How long the collectives take together when they are replayed as recorded, ns."""
         return int(self._recorded.max(initial=0))
+
+    @property
+    def measured(self) -> int:
+        """How long they took, from the first arrival to where the last rank ends, ns."""
+        return int(self._measured.max(initial=0))
 
     def gains(self, cases: Sequence[Bools]) -> list[int]:
         """What each case saves: the arrivals it names (n,) with as much work as that of the median rank, ns."""

@@ -127,11 +127,10 @@ def build_trace(
     if short > len(start) // 2 and int(end.max() - start.min()) < 2 * len(start):
         health.warnings.append(message("odd.below_ns", count=short, all=len(start)))
     counter_pids = {pid for pid, _, _, _ in whole.series}
-    categories_of = _categories_by_thread(whole, thread, category)
-    further = [*categories_of][_MOST_LANES:]
+    categories_of, further = _categories_by_thread(whole, thread, category)
     if further:
         health.warnings.append(message("odd.lanes", count=len(further), most=_MOST_LANES))
-        categories_of = {place: categories_of[place] for place in [*categories_of][:_MOST_LANES]} | {_FURTHER: set()}
+        categories_of[_FURTHER] = set()
     plans = plan_layers(whole.metadata, categories_of, counter_pids, link_pids)
     counting = Background(lambda: sorted_counters(whole, plans, start_ns), large)
     twins = twin_processes(plans, whole.threads.values_in_order, thread, start, end)
@@ -236,14 +235,20 @@ def _processes_of_links(whole: WholeColumns) -> set[int]:
     return {threads[code][0] for code in _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist()}
 
 
-def _categories_by_thread(whole: WholeColumns, thread: I32, category: I32) -> dict[tuple[int, int], set[str]]:
-    """The (pid, tid) of every thread with slices, and the categories of these."""
+def _categories_by_thread(
+    whole: WholeColumns, thread: I32, category: I32
+) -> tuple[dict[tuple[int, int], set[str]], list[tuple[int, int]]]:
+    """The (pid, tid) of threads with slices and the categories of these, and the threads beyond the most lanes."""
     threads, categories = whole.threads.values_in_order, whole.categories.values_in_order
     categories_of: dict[tuple[int, int], set[str]] = {}
+    codes = _distinct(thread, len(threads))
+    shown, further = codes[:_MOST_LANES], codes[_MOST_LANES:]
     key = thread.astype(np.int64) * len(categories) + category
-    for code in _distinct(key, len(threads) * len(categories)).tolist():
+    if len(further):
+        key = key[thread < further[0]]
+    for code in _distinct(key, (int(shown.max(initial=-1)) + 1) * len(categories)).tolist():
         categories_of.setdefault(threads[code // len(categories)], set()).add(categories[code % len(categories)])
-    return categories_of
+    return categories_of, [threads[code] for code in further.tolist()]
 
 
 def _lane_codes(
@@ -266,7 +271,9 @@ def _lane_codes(
 
 
 def _ordered(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
-    """The column ``name`` of slices in the order of ``kept``."""
+    """The column ``name`` of slices in the order of ``kept``; of one that is all alike there is one value."""
+    if (value := whole.alike(f"x_{name}")) is not None:
+        return np.broadcast_to(np.array(value, dtype), len(kept))
     return np.take(whole.column(f"x_{name}", dtype), kept)
 
 

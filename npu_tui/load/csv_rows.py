@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from npu_tui.native.columns import counted
+from npu_tui.trace.memory import RowRoom
 from npu_tui.trace.side_file import open_regular
 
 BLOCK = 4 << 20
@@ -38,7 +39,7 @@ class CsvBlocks:
     Afterwards ``cut_off`` says whether the file ends within a row: that row is left out if cells are missing, else its
     last cell is, as it may be shorter than it was. ``short`` counts rows left out of blocks with less than half a byte
     a cell, as each cell would take memory for nothing, and those longer than any writer makes. Raises ``OSError`` if
-    the file cannot be read or has no header.
+    the file cannot be read or has no header, ``MemoryError`` where there is no room for its rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,6 +49,7 @@ class CsvBlocks:
         self.short = 0
         self._stream = io.BufferedReader(open_regular(path))
         self._rest = b""
+        self._room = RowRoom()
         self._chinese = False
         first = next(self._whole_rows(), b"")
         if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -76,6 +78,7 @@ class CsvBlocks:
         Short ones are left out if there are very many of them, and those that no writer makes as long.
         """
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _END)
+        self._room.take(len(ends))
         are_long = len(data) > _LONGEST_ROW and np.diff(ends, prepend=-1, append=len(data)).max() > _LONGEST_ROW
         if len(ends) * len(self.header) <= 2 * len(data) and not are_long:
             return data

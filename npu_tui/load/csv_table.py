@@ -73,7 +73,7 @@ def read_table(folder: Path, schema: Schema, survey: Survey | None = None) -> Re
             return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
         for block in ahead(blocks):
             typed.add(block)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         return Reading(name, "unreadable", empty_frame(schema), why=reason(error))
     return typed.reading(name, blocks.cut_off, blocks.short)
 

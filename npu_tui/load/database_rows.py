@@ -23,6 +23,7 @@ from msgspec import Struct
 from npu_tui.load.database_file import UNREADABLE, Database, as_text, tables_of
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.memory import RowRoom
 
 ABSENT = -1
 """Stands for a cell that is empty, and for all of a column that is not there."""
@@ -30,8 +31,8 @@ ABSENT = -1
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 """The numbers that a row may have."""
 
-_STEP = 1 << 18
-"""Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite."""
+_STEP = 1 << 16
+"""Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite or memory."""
 
 _LATEST = 1 << 62
 _MOST_VARIABLES = 500  # SQLite before 3.32 takes 999 in one statement
@@ -167,7 +168,8 @@ class Tables:
     def read(self, table: DatabaseTable, whole: Sequence[str], real: Sequence[str] = ()) -> DatabaseRows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
 
-        A damaged table is read as far as SQLite comes, and noted in ``damaged``.
+        A damaged table is read as far as SQLite comes, and noted in ``damaged``. Raises ``MemoryError`` where there is
+        no room for so many rows.
         """
         names = {name: table.columns[plain(name)] for name in (*whole, *real) if plain(name) in table.columns}
         query = _Query(
@@ -177,7 +179,7 @@ class Tables:
             [quoted(names[name]) for name in real if name in names],
         )
         pieces = [query.nothing()]
-        lowest, step = LOWEST, min(_STEP, self._most)
+        lowest, step, room = LOWEST, min(_STEP, self._most), RowRoom()
         with self._lock, self._unchanged():
             while lowest <= HIGHEST and step:
                 try:
@@ -188,18 +190,21 @@ class Tables:
                     continue
                 if piece is None:
                     break
+                room.take(len(piece[0]))
                 pieces.append(piece)
                 self._advanced(len(piece[0]))
                 if self._most < HIGHEST:
                     break
                 lowest = int(piece[0][-1]) + 1
         self.odd_cells += query.odd
-        number, *known = (parts[-1] if len(parts) < 3 else np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        columns_of = [*map(list, zip(*pieces, strict=True))]
+        pieces.clear()
+        number, *known = map(_joined, columns_of)
         given = iter(known)
         columns: dict[str, npt.NDArray[Any]] = {}
         for name in (*whole, *real):
             absent = ABSENT if name in whole else np.nan
-            columns[name] = next(given) if name in names else np.full(len(number), absent)
+            columns[name] = next(given) if name in names else np.broadcast_to(absent, len(number))
         return DatabaseRows(table.name, number, columns)
 
     @contextlib.contextmanager
@@ -232,9 +237,17 @@ class Tables:
             self.advance(min(self._done / max(self._total, 1), 1.0))
 
     def cells(self, table: DatabaseTable | None, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """The cells row by row, as SQLite has them (texts as bytes, None where there is none); none without a table."""
-        if table is None:
-            return
+        """The cells row by row, as SQLite has them (texts as bytes, None where there is none); none without a table.
+
+        Raises ``MemoryError`` where there is no room for so many rows.
+        """
+        room = RowRoom()
+        for count, cells in enumerate(() if table is None else self._cells(table, columns)):
+            if not count % _STEP:
+                room.take(_STEP)
+            yield cells
+
+    def _cells(self, table: DatabaseTable, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         wanted = ", ".join(
             quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
         )
@@ -285,6 +298,13 @@ class Tables:
             order = np.argsort(rows[key], kind="stable")
             self._indexes[place] = rows[key][order], rows.number[order]
         return self._indexes[place]
+
+
+def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One column of ``pieces``, which are given away: those of all columns would take as much memory again."""
+    joined = pieces[-1] if len(pieces) < 3 else np.concatenate(pieces)
+    pieces.clear()
+    return joined
 
 
 _OF_NUMBERS = b"0123456789,-"

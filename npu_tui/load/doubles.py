@@ -65,25 +65,32 @@ def doubled_ends(key: I32, phase: I8, thread: I32, time: I64) -> Bools:
 
 def first_rows(frame: pl.DataFrame, moments: Sequence[str]) -> Bools | None:
     """The rows of ``frame`` that equal none before them; (n,), None if that are all. ``moments`` are its times."""
-    order, same = _side_by_side(frame.select(moments))
+    order, same = _side_by_side(frame.select(moments).hash_rows().to_numpy())
     if not same.any():
         return None
     rows = np.sort(order[np.append(same, False) | np.append(False, same)])
-    order, same = _side_by_side(alike := frame[rows])
-    for column in alike:
-        before, after = column.gather(order[:-1]), column.gather(order[1:])
-        same &= before.eq_missing(after).to_numpy()
+    pieces = [frame[rows[at : at + _TOGETHER]].hash_rows() for at in range(0, len(rows), _TOGETHER)]
+    order, same = _side_by_side(np.concatenate(pieces))
+    doubled, first = rows[order[1:][same]], rows[order[:-1][same]]
+    equal = np.ones(len(doubled), np.bool_)
+    for at in range(0, len(doubled), _TOGETHER):
+        part = slice(at, at + _TOGETHER)
+        for column in frame:
+            equal[part] &= column.gather(first[part]).eq_missing(column.gather(doubled[part])).to_numpy()
     kept = np.ones(len(frame), np.bool_)
-    kept[rows[order[1:][same]]] = False
+    kept[doubled[equal]] = False
     return None if kept.all() else kept
 
 
-def _side_by_side(frame: pl.DataFrame) -> tuple[I64, Bools]:
-    """The rows of ``frame`` in an order in which equal ones follow each other, (n,), and which are like the one before.
+_TOGETHER = 1 << 16
+"""Rows that are copied to be compared at a time: a file may hold all of its rows twice."""
 
-    They are like it by a hash, (n - 1,): compared as structs the rows take ten times as much memory.
+
+def _side_by_side(hashes: npt.NDArray[Any]) -> tuple[I64, Bools]:
+    """Rows in an order in which equal ones follow each other, (n,), and which are like the one before, (n - 1,).
+
+    They are like it by their ``hashes``: compared as structs the rows take ten times as much memory.
     """
-    hashes = frame.hash_rows().to_numpy()
     order = np.argsort(hashes, kind="stable")
     return order, hashes[order[1:]] == hashes[order[:-1]]
 

@@ -25,6 +25,7 @@ from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
 from npu_tui.load.open_file import open_file, stream_at
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.trace.arrays import F64, I32, I64
+from npu_tui.trace.memory import RowRoom
 from npu_tui.trace.model import UNFINISHED, Chunks
 
 Array = npt.NDArray[Any]
@@ -40,6 +41,8 @@ _DICTIONARY = {
     "l_thread": "threads",
 }
 """The columns that hold codes, each with the dictionary they are of; -1 stands for absent."""
+
+_NOTHING = np.array([-1], np.int32)
 
 Numbered = tuple[int, Event]
 """An event with its ordinal in the file."""
@@ -59,19 +62,31 @@ class WholeColumns(Dictionaries):
         self.skipped: Counter[str] = Counter()
         self.metadata = Metadata()
         self._columns: dict[str, list[Array]] = {}
-        self._tables: dict[tuple[str, str], list[int]] = {}  # by reader and dictionary: code here by code there
+        self._tables: dict[tuple[str, str], I32] = {}
+        """By reader and dictionary: code here by code there, -1 behind the last one, and room for more."""
         self._marks: list[Numbered] = []
         self._flows: list[Numbered] = []
         self._lock = threading.Lock()
+        self._room = RowRoom()
 
     def add(self, part: RangeColumns, reader: str = "", file: int = 0) -> None:
-        """Take in the next part, read by ``reader`` from file number ``file``, after all that it read before."""
-        tables = {name: self._tables.setdefault((reader, name), []) for name in part.news}
-        # Codes of a part build on the dictionaries of those before it: none may be left out.
-        assert all(len(table) == part.known[name] for name, table in tables.items())
+        """Take in the next part, read by ``reader`` from file number ``file``, after all that it read before.
+
+        Raises ``MemoryError`` where there is no room for so many events.
+        """
+        self._room.take(part.count)
+        codes: dict[str, I32] = {}
         for name, values in part.news.items():
-            tables[name] += map(self.dictionaries[name].__getitem__, values)
-        codes = {name: np.array([*table, -1], np.int32) for name, table in tables.items()}
+            table, known = self._tables.get((reader, name), _NOTHING), part.known[name]
+            # Codes of a part build on the dictionaries of those before it: none may be left out.
+            assert table[known] == -1
+            end = known + len(values)
+            if end >= len(table):
+                table = np.concatenate((table, np.empty(end + 1, np.int32)))
+                self._tables[reader, name] = table
+            table[known:end] = np.fromiter(map(self.dictionaries[name].__getitem__, values), np.int32, len(values))
+            table[end] = -1
+            codes[name] = table[: end + 1]
         for name, column in part.columns.items():
             self.put(name, self._adopted(name, column, codes))
         self.put("chunk_file", np.full(len(part.columns["chunk_first"]), file, np.int32))
@@ -223,6 +238,12 @@ class WholeColumns(Dictionaries):
             column[at : at + len(piece)] = piece
             at += len(piece)
         return column
+
+    def alike(self, name: str) -> int | None:
+        """The one value of the column ``name``, if that is all that was put into it, spread without memory."""
+        pieces = [piece for piece in self._columns.get(name, []) if len(piece)]
+        values = {int(piece[0]) for piece in pieces} if all(piece.strides == (0,) for piece in pieces) else set()
+        return values.pop() if len(values) == 1 else None
 
     def peek(self, name: str, dtype: npt.DTypeLike) -> Array:
         """A copy of the column ``name``, which stays."""

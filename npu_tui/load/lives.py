@@ -37,15 +37,15 @@ def lives_of(events: AllocatorEvents, segments: Segments, blocks: SegmentBlocks)
     taken = np.full(len(at), -1, np.int64)
     taken[open_[place[matched]]] = blocks.size[live[matched]]
     rest = live[~matched]
-    joined = Lives(
-        start=np.append(start, np.full(len(rest), BEFORE)),
-        end=np.append(end, np.where(blocks.state[rest] == State.active_pending_free, BEFORE, NEVER)),
-        gone=np.append(gone, np.full(len(rest), NEVER)),
-        address=np.append(events.address[at], blocks.address[rest]),
-        size=np.append(events.size[at], blocks.requested[rest]),
-        taken=np.append(taken, blocks.size[rest]),
-        stream=np.append(events.stream[at], segments.stream[blocks.segment[rest]]),
-        stack=np.append(events.stack[at], blocks.stack[rest]),
+    before = np.full(len(rest), BEFORE)
+    order = np.argsort(np.append(start, before), kind="stable")
+    return Lives(
+        start=np.append(start, before)[order],
+        end=np.append(end, np.where(blocks.state[rest] == State.active_pending_free, BEFORE, NEVER))[order],
+        gone=np.append(gone, np.full(len(rest), NEVER))[order],
+        address=np.append(events.address[at], blocks.address[rest])[order],
+        size=np.append(events.size[at], blocks.requested[rest])[order],
+        taken=np.append(taken, blocks.size[rest])[order],
+        stream=np.append(events.stream[at], segments.stream[blocks.segment[rest]])[order],
+        stack=np.append(events.stack[at], blocks.stack[rest])[order],
     )
-    order = np.argsort(joined.start, kind="stable")
-    return Lives(*(getattr(joined, name)[order] for name in Lives.__struct_fields__))

@@ -264,7 +264,7 @@ class _Codes(Struct):
                 elif form != "id" and name not in _MAY_BE_NEGATIVE:
                     self.leave_out(values, (values < 0) & (values != UNKNOWN), (table.FILE, name))
                 if name in _ZERO_IS_UNKNOWN:
-                    values[values == 0] = UNKNOWN
+                    _erase(values, values == 0)
         if "end" in columns:
             reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
             self.leave_out(columns["end"], reversed_, (table.FILE, "end"))
@@ -282,7 +282,7 @@ class _Codes(Struct):
         times = columns[table.BY]
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
-            columns = {name: column[order] for name, column in columns.items()}
+            columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
         for name in CHANGES if table is Statuses else ():
             changes = _numbers(frame[f"{name}_change"])[order]
             if (there := changes != UNKNOWN).any():
@@ -292,13 +292,15 @@ class _Codes(Struct):
 
     def leave_out(self, values: npt.NDArray[Any], impossible: npt.NDArray[np.bool_], place: tuple[str, str]) -> None:
         """Make ``impossible`` values unknown, and count them: ``place`` is the table and the column."""
-        values[impossible] = np.nan if values.dtype.kind == "f" else UNKNOWN
+        _erase(values, impossible)
         if count := int(np.count_nonzero(impossible)):
             self.impossible[place] = self.impossible.get(place, 0) + count
 
     def _moments(self, frame: pl.DataFrame, name: str) -> I64:
         """Moments from ms since 1970, from dates where these are finer or the only ones."""
         moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
+        if frame[f"{name}_date"].null_count() == len(frame):
+            return moments
         dates = _numbers(frame[f"{name}_date"])
         dates = np.where(dates == UNKNOWN, UNKNOWN, dates - self.shift)
         finer = (moments % WHOLE_MS == 0) & (dates // WHOLE_MS == moments // WHOLE_MS)
@@ -319,14 +321,20 @@ def _leave_out_filled(columns: dict[str, Any]) -> None:
     if "total_blocks" in columns:
         none = columns["total_blocks"] == 0
         for name in _BLOCKS:
-            columns[name][none] = np.nan if name == "usage" else UNKNOWN
+            _erase(columns[name], none)
     if "decode_tokens" in columns:
         for names in (("tokens",), ("prefill_size", "decode_size"), ("prefill_tokens", "decode_tokens")):
             filled = (columns["size"] > 0) & np.logical_and.reduce([columns[name] == 0 for name in names])
             for name in names:
-                columns[name][filled] = UNKNOWN
+                _erase(columns[name], filled)
     if "output_tokens" in columns:
-        columns["output_tokens"][(columns["output_tokens"] == 0) & (columns["first_token"] != UNKNOWN)] = UNKNOWN
+        _erase(columns["output_tokens"], (columns["output_tokens"] == 0) & (columns["first_token"] != UNKNOWN))
+
+
+def _erase(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> None:
+    """Make ``values`` unknown ``where``; a column of which nothing is known has one value for all rows already."""
+    if values.flags.writeable:
+        values[where] = np.nan if values.dtype.kind == "f" else UNKNOWN
 
 
 _BLOCKS = "total_blocks", "used_blocks", "free_blocks", "allocated_blocks", "freed_blocks", "usage"
@@ -345,7 +353,9 @@ def _kind_of(type_: str) -> Kind:
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[Any]:
-    """The numbers of a column, unknown where they are null."""
+    """The numbers of a column, unknown where they are null; one value for all, not to be written to, if all are."""
+    if values.null_count() == len(values):
+        return np.broadcast_to(np.nan if values.dtype.is_float() else np.int64(UNKNOWN), len(values))
     if values.dtype.is_float():
         return values.fill_null(float("nan")).to_numpy(writable=True)
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
@@ -377,14 +387,6 @@ def _members(
         count = count[order]
     rid = _coded(requests["rid"], codes)[place]
     service.rids[:] = codes.values_in_order
-    numbers = (_told(requests[name])[place] for name in requests.columns[1:])
+    numbers = (_numbers(requests[name].cast(int))[place] for name in requests.columns[1:])
     offset = np.append(0, np.cumsum(count))
     return Members(offset, np.repeat(np.arange(len(order), dtype=np.int32), count), rid, *numbers)
-
-
-def _told(values: pl.Series) -> I64:
-    """The whole numbers of a column; where none is told, one unknown that stands for all and takes no memory."""
-    if values.null_count() == len(values):
-        return np.broadcast_to(np.int64(UNKNOWN), len(values))
-    numbers: I64 = _numbers(values.cast(int))
-    return numbers

@@ -95,7 +95,7 @@ class _Ranks:
         self._job, self._blamed = job, job.blamed
         self.count = max(len(job.steps), 1)
         self.step = job.length / self.count
-        self.recorded = self.replayed = job.prices.length
+        self.recorded, self.replayed = job.prices.measured, job.prices.length
         slow = [row for row in job.sums if row.gain]
         self.remedies = [f"rank {row.rank} as its peers" for row in slow]
 
@@ -129,7 +129,7 @@ class _Roles:
             raise InputError(message("whatif.no_roles", path=str(job.path)))
         self._roles = job.roles
         self.count, self.step = len(job.roles.steps), job.roles.length
-        self.recorded = self.replayed = max(span.end for span in job.roles.spans) - job.roles.spans[0].start
+        self.recorded, self.replayed = job.roles.recorded, job.roles.replayed({})
         tails = [replica_of(row.role)[0] for row in role_findings(job.roles) if row.id == "ROLE.TAIL" and row.role]
         self.remedies = [f"tail of {role} as the median" for role in tails]
 

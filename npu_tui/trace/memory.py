@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -44,6 +46,26 @@ def free_memory() -> int:
     """Bytes of memory that the machine and the container still have for this process."""
     machine = _figures(Path("/proc/meminfo"), ("MemAvailable:",)).get("MemAvailable:", UNLIMITED)
     return min([machine, *_left_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+A_ROW = 192
+"""Bytes that a row or an event takes at least until it is put in order, whatever its file spends on it.
+
+Measured: 206 for events of a trace of 4 GB, 270 to 460 for rows of 20 to 40 bytes in tables and databases.
+"""
+
+
+class RowRoom:
+    """The rows of a file for which there was memory when it was opened."""
+
+    def __init__(self) -> None:
+        self._left = min(free_memory(), free_addresses()) // A_ROW
+
+    def take(self, rows: int) -> None:
+        """Take ``rows`` more in. Raises ``MemoryError`` where there is no room for them: before they are laid out."""
+        self._left -= rows
+        if self._left < 0:
+            raise MemoryError(os.strerror(errno.ENOMEM))
 
 
 def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:

@@ -9,6 +9,8 @@ Where its rows are shorter than any writer's, 512 bytes a row count instead: 64 
 from __future__ import annotations
 
 import argparse
+import gzip
+import io
 import json
 import os
 import pickle
@@ -266,9 +268,12 @@ def _lanes(size: int) -> bytes:
 
 
 def _gzip(size: int) -> bytes:
-    import gzip
-
-    return gzip.compress(b"[" + b" " * (size * 200), 9)
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb") as stream:
+        stream.write(b"[")
+        for _ in range(200):
+            stream.write(b" " * size)
+    return packed.getvalue()
 
 
 BOMBS = [

@@ -14,10 +14,15 @@ from bombs import BOMBS, is_held, tried
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npu_tui.load.companion_schema import FileColumn, Schema
+from npu_tui.load.csv_table import read_table
 from npu_tui.load.errors import InputError
+from npu_tui.load.load import load
+from npu_tui.load.memscope import load_memscope
 from npu_tui.load.open_file import open_file
 from npu_tui.load.snapshot import load_snapshot
-from npu_tui.trace import side_file
+from npu_tui.trace import memory, side_file
+from npu_tui.trace.memory import A_ROW, UNLIMITED
 from npu_tui.trace.side_file import head_of, held_bytes, open_regular, read_regular
 
 KINDS = [
@@ -89,3 +94,51 @@ def test_blocks_with_a_history_are_read_as_far_as_the_file_holds_them(tmp_path_f
     path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[]]}, 4)[:2_100_000])
     with pytest.raises(InputError):
         load_snapshot(path)
+
+
+ROWS = 3000
+TABLE = Schema("table", (FileColumn("at", "whole", ("At",)),), ("at",))
+
+
+def rows_of(kind: str, count: int, folder: Path) -> int:
+    """How many rows are read of a file of a ``kind`` with ``count`` rows."""
+    if kind == "table":
+        (folder / "table.csv").write_text("At\n" + "".join(f"{n}\n" for n in range(count)))
+        reading = read_table(folder, TABLE)
+        if reading.state == "unreadable":
+            raise MemoryError(reading.why)
+        return len(reading.frame)
+    bomb = next(bomb for bomb in BOMBS if (bomb.format, bomb.name) == tuple(kind.split(": ")))
+    path = bomb.make(
+        folder, count * {"MemScope CSV": 36, "MemScope database": 120, "database": 40}.get(bomb.format, 60)
+    )
+    if path.name.startswith("memscope"):
+        return len(load_memscope(path).devices[0].events)
+    return len(load(path).slices)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["table", "trace: names of their own", "MemScope CSV: short rows", "MemScope database: short rows",
+     "database: short tasks"],
+)  # fmt: skip
+def test_rows_without_room_are_refused_before_they_are_laid_out(kind, tmp_path, monkeypatch):
+    """However few bytes a row has: what all of them take is reckoned by their number."""
+    monkeypatch.setattr(memory, "free_addresses", lambda: UNLIMITED)
+    monkeypatch.setattr(memory, "free_memory", lambda: 100_000 * A_ROW)
+    assert rows_of(kind, ROWS, tmp_path) >= ROWS - 1
+    folder = tmp_path / "larger"
+    folder.mkdir()
+    with pytest.raises((InputError, MemoryError)) as refused:
+        rows_of(kind, 110_000, folder)
+    assert "memory" in str(refused.value)
+
+
+def test_a_column_of_one_value_takes_no_memory(tmp_path):
+    """MemScope tells no stream of a block: the slices share one."""
+    path = tmp_path / "memscope_dump_1.csv"
+    path.write_bytes(next(bomb for bomb in BOMBS if bomb.name == "short rows").make(tmp_path, 20_000).read_bytes())
+    slices = load(path).slices
+    assert slices.stream.strides == slices.correlation.strides == (0,)
+    assert len(slices.stream) == len(slices) > 500
+    assert set(slices.stream.tolist()) == {-1}

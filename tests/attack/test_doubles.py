@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
+from npu_tui.load import doubles
 from npu_tui.load.companion_schema import KERNELS
 from npu_tui.load.csv_table import read_table
 from npu_tui.load.doubles import first_rows
@@ -206,11 +207,14 @@ CELLS = st.tuples(
 )
 
 
-@given(st.lists(CELLS, max_size=40))
-def test_rows_count_once_by_all_their_cells(cells):
+@given(st.lists(CELLS, max_size=40), st.integers(1, 50))
+def test_rows_count_once_by_all_their_cells(cells, together):
+    """However many are compared together."""
     frame = pl.DataFrame(cells, {"time": pl.Int64, "name": pl.Categorical, "value": pl.Float64}, orient="row")
     first = [repr(cell) not in map(repr, cells[:at]) for at, cell in enumerate(cells)]
-    found = first_rows(frame, ("time",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(doubles, "_TOGETHER", together)
+        found = first_rows(frame, ("time",))
     assert (found is None and all(first)) or found.tolist() == first
 
 
