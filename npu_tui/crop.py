@@ -78,6 +78,8 @@ def crop(
     if not isinstance(trace.args, JsonArgs) or not len(trace.slices):
         otherwise = "crop.database" if part.kind == "database" else "crop.no_text"
         raise NoCropError(message(subject_of(trace).refusals.get("crop", otherwise), path=part.path))
+    if any(warning.code in ("odd.in_ns", "odd.far_times") for warning in trace.health.warnings):
+        raise NoCropError(message("crop.unit", path=part.path))
     on = lanes_named(trace, lanes) if lanes else None
     if on is not None and not on:
         layers = ", ".join(dict.fromkeys(layer.name for layer in trace.layers if layer.lanes))

@@ -45,6 +45,9 @@ STEPS_LANE = "Steps"
 _SHOWN = frozenset("XCstfMBEbe")
 _INSTANTS = frozenset("iInRP")
 
+_DATED_NS = 10**17
+"""Times after this moment of 1973 are of a calendar: among them 0 is no time."""
+
 _SIDE_BY_SIDE = 1 << 16
 """Fewer slices than this are put in order before another thread would have begun with the counters."""
 
@@ -123,9 +126,6 @@ def build_trace(
     start_ns = int(start.min()) if len(start) else _first_sample(whole)
     start -= start_ns
     end -= start_ns
-    short = int(np.count_nonzero(end - start <= 1))
-    if short > len(start) // 2 and int(end.max() - start.min()) < 2 * len(start):
-        health.warnings.append(message("odd.below_ns", count=short, all=len(start)))
     counter_pids = {pid for pid, _, _, _ in whole.series}
     categories_of, further = _categories_by_thread(whole, thread, category)
     if further:
@@ -209,6 +209,8 @@ def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     """
     start, duration = whole.column("x_time", np.int64), whole.column("x_duration", np.int64)
     timed, lasting = start != INVALID, duration >= 0
+    if len(start) and float(np.median(start)) > _DATED_NS:
+        timed &= start != 0  # Kineto of 2021 writes 0 for kernels whose time it has lost
     whole.skipped["skip.slice_time"] += int(np.count_nonzero(~timed))
     whole.skipped["skip.slice_duration"] += int(np.count_nonzero(timed & ~lasting))
     duration += start

@@ -220,6 +220,7 @@ class _StoredTrace(msgspec.Struct):
     chunks: Chunks
     events: dict[str, int]
     health: Health
+    is_fine: bool
     roles: list[RoleKind]
     folded: dict[int, Rows]
     communication: CommunicationArgs | None

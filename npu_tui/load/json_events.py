@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from npu_tui.load.times import TimeUnit
 from npu_tui.trace.text import BOUND, whole_number
 
 _LONGEST = 300
@@ -214,18 +215,22 @@ _any = msgspec.json.decode
 _named: dict[int, str] = {}
 
 
-def decode_events(data: bytes) -> list[Event]:
-    """The events of a JSON array; an element that is no event becomes one with an empty ``ph``.
+def decode_events(data: bytes, unit: TimeUnit | None = None) -> list[Event]:
+    """The events of a JSON array, with times of ``unit`` in us; an element that is no event has an empty ``ph``.
 
     Raises ``ValueError`` (``msgspec.DecodeError``) if ``data`` is not well-formed.
     """
     try:
         try:
-            return _strict_events(data)
+            events = _strict_events(data)
         except msgspec.ValidationError:
-            return [_tolerated(raw) for raw in _raws(data)]
+            events = [_tolerated(raw) for raw in _raws(data)]
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if unit is not None:
+        for event in events:
+            event.ts, event.dur = unit.of(event.ts, event.dur)
+    return events
 
 
 def _tolerated(raw: msgspec.Raw) -> Event:

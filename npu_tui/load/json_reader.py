@@ -12,6 +12,7 @@ import threading
 from binascii import crc32
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError,
 from npu_tui.load.json_columns import PHASES, Dictionaries, EventColumns, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
 from npu_tui.load.open_file import open_file, stream_at
-from npu_tui.load.times import INVALID, parse_times
+from npu_tui.load.times import INVALID, TimeUnit, parse_times
 from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.memory import RowRoom
 from npu_tui.trace.model import UNFINISHED, Chunks
@@ -405,12 +406,22 @@ class ReadingOutcome(Struct):
 
 
 def read_tolerantly(
-    path: str, start: int, whole: WholeColumns, file: int, chunk_size: int, advance: Advance, part_bytes: int = 0
+    path: str,
+    start: int,
+    whole: WholeColumns,
+    file: int,
+    chunk_size: int,
+    advance: Advance,
+    part_bytes: int = 0,
+    unit: TimeUnit | None = None,
 ) -> ReadingOutcome:
-    """Take the events of ``path`` from ``start``, where one begins, into ``whole``, ``part_bytes`` at a time."""
+    """Take the events of ``path`` from ``start``, where one begins, into ``whole``, ``part_bytes`` at a time.
+
+    Their times are in ``unit``, if it is not microseconds.
+    """
     columns, outcome = EventColumns(), ReadingOutcome()
     with open_file(path).stream() as stream:
-        reader = ChunkReader(stream, start, decode_events, strict_json, chunk_size)
+        reader = ChunkReader(stream, start, partial(decode_events, unit=unit), strict_json, chunk_size)
         reported = taken = start
         try:
             for chunk in reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +20,7 @@ from npu_tui.load.json_chunks import BOM, CHUNK, LONGEST, array_start
 from npu_tui.load.json_reader import WholeColumns, read_tolerantly
 from npu_tui.load.kineto import add_stacks, distributed, link_launches, link_operations
 from npu_tui.load.open_file import OpenFile, open_file
-from npu_tui.load.times import beyond_reach
+from npu_tui.load.times import TimeUnit, time_unit
 from npu_tui.load.unpack import open_plain
 from npu_tui.native.library import library
 from npu_tui.trace.kineto import DEVICE_CATEGORIES
@@ -62,7 +63,7 @@ class TextReading(Struct):
     """One reading of the files of ``source``, which are text.
 
     ``shown_at`` is when what has been read was last shown, ``shown_events`` how much that was. ``held`` are the files
-    that stay open.
+    that stay open, ``unit`` is that of their times where it is no microsecond that fits.
     """
 
     source: Source
@@ -73,6 +74,7 @@ class TextReading(Struct):
     whole: WholeColumns = field(default_factory=WholeColumns)
     health: Health = field(default_factory=Health)
     held: list[OpenFile | None] = field(default_factory=list)
+    unit: TimeUnit | None = None
 
     def trace(self) -> Trace:
         """Read all files and put the trace together."""
@@ -98,17 +100,20 @@ class TextReading(Struct):
         if on_gpu and rank is None:
             rank = distributed(files[0].path).rank
         trace = build_trace(self.whole, str(source.path), tuple(files), rank, health)
-        trace.held = self.held
+        trace.held, trace.is_fine = self.held, self.is_fine
         if not (health.truncated or len(trace.slices) or len(trace.counters) or len(trace.links)):
-            beyond = beyond_reach(source.survey.head(source.path))
-            code = "input.no_time" if beyond is None else "input.beyond"
-            raise InputError(message(code, path=str(source.path), count=self.whole.count, time=beyond or ""))
+            raise InputError(message("input.no_time", path=str(source.path), count=self.whole.count))
         if on_gpu:
             link_launches(trace)
             link_operations(trace)
             add_stacks(trace)
         link_events(trace)
         return trace
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether times are read as picoseconds."""
+        return self.unit is not None and self.unit.told == "below_ns"
 
     def read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file ``number`` at ``path`` in; returns the offset reached as well."""
@@ -117,17 +122,22 @@ class TextReading(Struct):
         plain = open_plain(path, lambda done: self.watcher.report(done, packed, whole.count))
         start = _array_start(path, plain.stream)
         file = EventFile(plain.path, plain.size, plain.stream if plain.unpacked else None)
-        self.held.append(open_file(plain.path).kept())
+        opened = open_file(plain.path)
+        self.held.append(opened.kept())
 
         def advance(done: int, events: int) -> None:
             self.watcher.report(done, file.size, events)
             if not number:  # those of later files are not in sight yet
                 self._show(file, done)
 
+        if not number:  # the slices of one export count alike
+            self.unit = time_unit(os.pread(opened.descriptor, CHUNK, start))
+            if self.unit is not None:
+                health.warnings.append(message(f"odd.{self.unit.told}", origin=f"{self.unit.origin:f}"))
         compiled = library()
         how = (whole, number, self.pace.chunk_size, advance, self.pace.range_bytes)
-        if compiled is None:
-            outcome = read_tolerantly(file.path, start, *how)
+        if compiled is None or self.unit is not None:
+            outcome = read_tolerantly(file.path, start, *how, self.unit)
         else:
             outcome = read_scanned(compiled, file.path, start, file.size, *how)
         if outcome.too_long is not None:
@@ -147,6 +157,7 @@ class TextReading(Struct):
         if time.monotonic() - self.shown_at < (_EARLY_SECONDS if self.shown_events else _FIRST_SECONDS):
             return
         trace = build_trace(self.whole.so_far(), str(self.source.path), (file,), self.source.rank, Health())
+        trace.is_fine = self.is_fine
         if len(trace.slices):
             early(trace)
         self.shown_at, self.shown_events = time.monotonic(), count

@@ -8,10 +8,12 @@ through a float, which has a grid of 0.25 us at epoch microseconds.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_tui.trace.arrays import I64, U64
 
@@ -40,13 +42,62 @@ def parse_time(text: str) -> int:
     return time if _EARLIEST <= time <= _LATEST else INVALID
 
 
-_TS = re.compile(rb'"ts"\s*:\s*"?(\d+)')
+class TimeUnit(Struct, frozen=True):
+    """How the times of a file count that are no microseconds which fit: ``scale`` us each, after ``origin``.
+
+    Times below a nanosecond are scaled so that each us stands for a ns: the trace is fine. They are rounded where they
+    begin and where they end, so that none reaches into the next.
+    """
+
+    origin: Decimal = Decimal(0)
+    scale: Decimal = Decimal(1)
+
+    @property
+    def told(self) -> str:
+        """What is said of it: that times are nanoseconds, counted from an origin, or below a nanosecond."""
+        return "in_ns" if self.scale < 1 else "far_times" if self.origin else "below_ns"
+
+    def of(self, ts: str, duration: float) -> tuple[str, float]:
+        """``ts`` and a duration of the file in us; as they are where they are no numbers."""
+        try:
+            time = (Decimal(ts) - self.origin) * self.scale
+            begin = time.quantize(_NANOSECOND, ROUND_HALF_UP)
+            if duration > 0:
+                end = (time + Decimal(repr(duration)) * self.scale).quantize(_NANOSECOND, ROUND_HALF_UP)
+                duration = float(end - begin)
+        except (ArithmeticError, ValueError):
+            return ts, duration
+        return format(begin, "f"), duration
 
 
-def beyond_reach(head: bytes) -> str | None:
-    """The first ``ts`` in the beginning of a text trace, if it does not fit into int64 nanoseconds; else None."""
-    first = next((match[1].decode() for match in _TS.finditer(head) if int(match[1])), "")
-    return first if len(first) > len(str(_LATEST)) or int(first or 0) * 1000 > _LATEST else None
+_TIMES = re.compile(rb'"(ts|dur)"\s*:\s*"?([-+.\deE]{1,40})')
+_EPOCH = Decimal(10**18)
+"""Nanoseconds from 1970 to 2001; as microseconds they are in the year 33,000."""
+_ONLY_NS = Decimal("0.02")
+"""How far a duration in ns lies off a whole one at most where a float wrote it."""
+_TINY_NS = 100
+"""Slices as short as this lose a notable part by rounding."""
+
+
+def time_unit(sample: bytes) -> TimeUnit | None:
+    """The unit of the times in the beginning of a text trace; None for microseconds that fit, as nearly all are."""
+    found: dict[bytes, list[Decimal]] = {b"ts": [], b"dur": []}
+    for match in _TIMES.finditer(sample):
+        with suppress(ArithmeticError):
+            value = Decimal(match[2].decode())
+            if value.is_finite() and value:
+                found[match[1]].append(value)
+    times, durations = found.values()
+    if not times:
+        return None
+    if abs(times[0]) * 1000 > _LATEST:
+        whole = all(value == value.to_integral_value() for value in (*times, *durations))
+        in_ns = whole and _EPOCH <= times[0] < 4 * _EPOCH
+        return TimeUnit(scale=_NANOSECOND) if in_ns else TimeUnit(origin=times[0])
+    lengths = sorted(abs(value) * 1000 for value in durations)
+    parts = [value for value in lengths if abs(value - value.to_integral_value()) > _ONLY_NS]
+    is_fine = 2 * len(parts) > len(lengths) and lengths[len(lengths) // 2] < _TINY_NS
+    return TimeUnit(scale=Decimal(1000)) if is_fine else None
 
 
 class TimeTexts:

@@ -18,7 +18,7 @@ from npu_tui.profile.table import Record, ViewField
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say
-from npu_tui.trace.text import time_text
+from npu_tui.trace.text import ticks_per_us, time_text
 
 Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
@@ -49,7 +49,7 @@ def rendered(
 def _written(table: DataTable, field: ViewField, blank: bool) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
-    scale = 1000 if column.unit == "ns" else 1  # JSON has microseconds
+    scale = ticks_per_us() if column.unit == "ns" else 1  # JSON has microseconds
     is_blank = field.optional or (blank and column.is_number)
 
     def write(row: Record) -> Cell:
@@ -116,7 +116,7 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
-    return Cell(say("report.unknown")) if us is None else Cell(time_text(us * 1000), us)
+    return Cell(say("report.unknown")) if us is None else Cell(time_text(us * ticks_per_us()), us)
 
 
 def comparison_document(

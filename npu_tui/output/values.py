@@ -29,12 +29,12 @@ Number = TypeVar("Number", int, float)
 
 def time_text(us: float | None) -> str:
     """A time in µs in the unit that suits it."""
-    return _or_unknown(us, lambda time: units.duration_text(time * 1000) if time else "0")
+    return _or_unknown(us, lambda time: units.duration_text(time * units.ticks_per_us()) if time else "0")
 
 
 def moment(us: float | None) -> str:
     """A time in µs since the start of the trace."""
-    return _or_unknown(us, lambda time: units.moment_text(time * 1000))
+    return _or_unknown(us, lambda time: units.moment_text(time * units.ticks_per_us()))
 
 
 def share_text(value: float | None) -> str:

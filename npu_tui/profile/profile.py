@@ -41,6 +41,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
+from npu_tui.trace.text import read_fine
 from npu_tui.trace.transfers import communication_args, copies_of, exchange_kernels
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Profile(Parted):
     ) -> None:
         super().__init__()
         self.trace = trace
+        read_fine(trace.is_fine)  # whoever asks for times of it asks for texts of them
         if (cropped := trace.health.cropped) is not None:
             self.usual = Selection(Window(*cropped))  # what lies outside of it is not silence: it is not there
         self.source = source

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from npu_tui.strings import KINDS, say
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.text import printable
+from npu_tui.trace.text import printable, ticks_per_us
 
 if TYPE_CHECKING:  # the tables of a job have no code lines
     from npu_tui.analysis.code_lines import CodeLine
@@ -77,7 +77,7 @@ class Column(Struct, frozen=True):
             return str(value)
         if self.form == "time" and not value:
             return "0"
-        return KINDS[self.form](value * 1000 if self.unit == "µs" else value)
+        return KINDS[self.form](value * ticks_per_us() if self.unit == "µs" else value)
 
 
 def columns(kind: Kind, unit: str, form: str, ids: str, words: str = "") -> dict[str, Column]:
@@ -360,10 +360,11 @@ def us(ns: float) -> float: ...
 @overload
 def us(ns: float | None) -> float | None: ...
 def us(ns: float | None) -> float | None:
-    """Nanoseconds as microseconds with three decimals; None stays None."""
+    """Nanoseconds as microseconds with three decimals, picoseconds with six; None stays None."""
+    ticks = ticks_per_us()
     if type(ns) is int and -_EXACT < ns < _EXACT:
-        return ns / 1000  # the float nearest to it has no more decimals
-    return None if ns is None else round(float(ns) / 1000, 3)
+        return ns / ticks  # the float nearest to it has no more decimals
+    return None if ns is None else round(float(ns) / ticks, len(str(ticks)) - 1)
 
 
 Part = Callable[[int, int], Array]

@@ -117,6 +117,19 @@ def filled(sheets: Sequence[TableSheet], kinds: dict[str, Kind]) -> list[TableSh
             for sheet in sheets]  # fmt: skip
 
 
+def _in_ns(table: Table, sheet: TableSheet) -> TableSheet:
+    """``sheet`` of a trace that counts picoseconds, with parts of nanoseconds."""
+
+    def scaled(numbers: Numbers, first: int, last: int) -> Array:
+        values = np.asarray(numbers.part(first, last))
+        exact = values / 1000
+        return exact if numbers.missing is None else np.where(values == numbers.missing, np.nan, exact)
+
+    times = {column.id: sheet.data.get(column.id) for column in table.sql if column.unit == "ns"}
+    data = {name: Numbers(partial(scaled, column)) for name, column in times.items() if isinstance(column, Numbers)}
+    return replace(sheet, data=sheet.data | data)
+
+
 def _ranked(sheet: TableSheet, profile: Profile) -> TableSheet:
     """``sheet`` with the rank of its ``profile`` in every row, unless rows have ranks of their own."""
     return replace(sheet, data={"rank": constant(profile.trace.rank), **sheet.data})
@@ -315,6 +328,9 @@ class ProfileTables:
             if name not in self._scans:
                 sheets = self._sheets(name)
                 kinds = kinds_of(TABLES[name], sheets)
+                if any(profile.trace.is_fine for profile in self.profiles):
+                    sheets = [_in_ns(TABLES[name], sheet) for sheet in sheets]
+                    kinds |= {column.id: "real" for column in TABLES[name].sql if column.unit == "ns"}
                 if any("role" in sheet.data for sheet in sheets):
                     kinds["role"] = "label"
                 self._scans[name] = Scan(name, filled(sheets, kinds), kinds)

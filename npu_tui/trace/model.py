@@ -241,6 +241,8 @@ class Trace:
     chunks: Chunks
     health: Health
     args: ArgReader
+    is_fine: bool = False
+    """Whether all times are ps instead of ns, as those of a simulator are."""
     folded: dict[int, Rows] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The folded row of each lane that needed one so far, by the lane's first row."""
     known: ValueCache = field(default_factory=ValueCache, init=False, repr=False, compare=False)

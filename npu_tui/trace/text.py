@@ -200,6 +200,7 @@ _TIME = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*(ns|us|µs|μs|ms|s|)\
 _EVENT = re.compile(r"\s*(?:event|事件)?\s*(\d[\d,]{,20})\s*(?:ev|events?|个?事件)?\s*", re.IGNORECASE)
 _UNITS_LONGEST = 100
 _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+_UNIT_NAMES = ("ps", "ns", "µs", "ms", "s")
 
 
 def parse_duration(text: str) -> int | None:
@@ -217,7 +218,8 @@ def parse_duration(text: str) -> int | None:
     # A float would round 9007199.254740993s to another nanosecond. Imported here: few runs parse a time.
     from decimal import ROUND_HALF_UP, Decimal
 
-    return whole_number((Decimal(match[1]) * _UNITS[match[2].lower()]).to_integral_value(ROUND_HALF_UP))
+    ticks = Decimal(match[1]) * _UNITS[match[2].lower()] * ticks_per_us() / 1000
+    return whole_number(ticks.to_integral_value(ROUND_HALF_UP))
 
 
 class EventAxis(NamedTuple):
@@ -235,6 +237,22 @@ class EventAxis(NamedTuple):
 
 class _Axis:
     events: EventAxis | None = None
+    fine: bool = False
+
+
+def read_fine(fine: bool) -> None:
+    """Read times from now on as picoseconds, as those of a trace that ``is_fine``, or as nanoseconds."""
+    _Axis.fine = fine
+
+
+def ticks_per_us() -> int:
+    """How many of the times that are read now make a microsecond."""
+    return 1_000_000 if _Axis.fine else 1_000
+
+
+def unit_text(power: int) -> str:
+    """The unit of 10^``power`` (0, 3, 6, 9) of the times that are read now."""
+    return _UNIT_NAMES[power // 3 + (0 if _Axis.fine else 1)]
 
 
 def event_axis() -> EventAxis | None:
@@ -256,12 +274,13 @@ def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
         return "−" + duration_text(-ns, digits, gap)
     if _Axis.events is not None:
         return (_Axis.events.length if gap else _Axis.events.short)(round(ns / _Axis.events.event_ns))
-    for scale, unit in _SCALES:
+    for power in (9, 6, 3):
+        scale = 10**power
         if ns >= scale * 0.99995:  # 999.96 µs would round to "1000 µs": that is 1.000 ms
             value = ns / scale
             digits_before = len(str(int(value + 0.5)))
-            return f"{value:.{max(digits - digits_before, 0)}f}{gap}{unit}"
-    return f"{ns:.0f}{gap}ns"
+            return f"{value:.{max(digits - digits_before, 0)}f}{gap}{unit_text(power)}"
+    return f"{ns:.0f}{gap}{unit_text(0)}"
 
 
 def wait_text(ns: float) -> str:
@@ -298,14 +317,14 @@ def exact_text(ns: int) -> str:
         return _Axis.events.moment(round(ns / _Axis.events.event_ns))
     sign = "-" if ns < 0 else ""
     milliseconds, rest = divmod(abs(ns), 1_000_000)
-    return f"{sign}{milliseconds}.{rest:06d} ms"
+    return f"{sign}{milliseconds}.{rest:06d} {unit_text(6)}"
 
 
 def moment_text(ns: float) -> str:
     """A time since the start of the trace, to the microsecond: ``54.905 ms``."""
     if _Axis.events is not None:
         return _Axis.events.moment(round(ns / _Axis.events.event_ns))
-    return f"{ns / 1e6:.3f} ms"
+    return f"{ns / 1e6:.3f} {unit_text(6)}"
 
 
 def share_text(share: float) -> str:

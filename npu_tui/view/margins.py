@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.native.cells import I64
-from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis, signed_text
+from npu_tui.trace.text import cell_count, drawable, duration_text, event_axis, signed_text, unit_text
 from npu_tui.view.bars import cut_middle, points
 from npu_tui.view.grid import SPACE, Attr, Grid
 from npu_tui.view.palette import Ink
@@ -95,7 +95,6 @@ def _fitted(name: str, room: int, shorter: str) -> str:
     return cut_middle(text, room)
 
 
-_UNITS = ((0, "ns"), (3, "µs"), (6, "ms"), (9, "s"))
 _WIDE_GAP, _NARROW_GAP, _RULER_WIDE = 14, 11, 100
 _LONGEST_STEP = 1 << 62
 _TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
@@ -140,7 +139,7 @@ def _ticks_at(viewport: Viewport, step: int, exponent: int) -> Ticks:
     if anchor is None:
         labels = [_time_text(time, viewport.end, exponent) for time in times.tolist()]
     else:
-        labels = [f"{time - anchor:+d}ns" for time in times.tolist()]
+        labels = [f"{time - anchor:+d}{unit_text(0)}" for time in times.tolist()]
     return Ticks(times, viewport.columns(times), labels, anchor)
 
 
@@ -149,7 +148,8 @@ def _time_text(time: int, end: int, exponent: int) -> str:
     axis = event_axis()
     if axis is not None:
         return f"{round(time / axis.event_ns):,}"
-    power, unit = _UNITS[3] if exponent >= 9 or end >= 10**10 else _UNITS[2] if end >= 10**6 else _UNITS[1]
+    power = 9 if exponent >= 9 or end >= 10**10 else 6 if end >= 10**6 else 3
+    unit = unit_text(power)
     decimals = max(power - exponent, 0)
     digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")
     sign = "-" if time < 0 else ""
