@@ -20,13 +20,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "rules"), s
 
 from npu_tui.analysis.device import Window  # noqa: E402 - its folder is no package
 from npu_tui.output.report import report  # noqa: E402
-from npu_tui.output.report_document import finding_block, report_document, worth_work  # noqa: E402
+from npu_tui.output.report_document import finding_block, report_document  # noqa: E402
 from npu_tui.output.report_schema import Report  # noqa: E402
 from npu_tui.output.statement import written  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
 from npu_tui.output.whatif import whatif  # noqa: E402
 from npu_tui.profile.parts import WHOLE_TRACE, Selection  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
+from npu_tui.rules.ladder import is_work  # noqa: E402
 from npu_tui.rules.model import MUCH_LOST  # noqa: E402
 from npu_tui.strings import say  # noqa: E402
 
@@ -134,7 +135,7 @@ def _surfaces(said: Report) -> Iterator[str]:
                 yield f"{form} lacks {line}"
         for number, finding in enumerate(said.findings, 1):
             block = finding_block(number, finding)
-            words = [block.id, block.head, block.detail, block.gain] if worth_work(finding) else [block.id, block.head]
+            words = [block.id, block.head, block.detail, block.gain] if is_work(finding) else [block.id, block.head]
             yield from (f"{form}: {finding.id} lacks {word}" for word in words if _plain(word) not in page)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.values import severity_word
-from npu_tui.profile.table import Record, ViewField
+from npu_tui.profile.table import Base, Record, ViewField, heading
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say
@@ -25,20 +25,28 @@ Write = Callable[[Record], Cell]
 
 
 def rendered(
-    table: DataTable, rows: Sequence[Record], id: str = "", blank: bool = False, title: str = "", /, **cells: Write
+    table: DataTable,
+    rows: Sequence[Record],
+    id: str = "",
+    blank: bool = False,
+    title: str = "",
+    base: Base | None = None,
+    /,
+    **cells: Write,
 ) -> Table:
     """``rows`` of the JSON of ``table`` as a page shows them; ``cells`` writes those of the columns that it names.
 
     The table is called ``id``, by default as ``table`` is, and has the ``title`` of that name. What is null is unknown;
     in a column with a question mark, and with ``blank`` in those of numbers, it is not there. A column without a word
-    in any row is left out. Where not all rows fit, those stay that are ``longest``.
+    in any row is left out. Where not all rows fit, those stay that are ``longest``. What is saved or lost is told of
+    one of what ``base`` names.
     """
-    columns = [(field, cells.get(field.name) or _written(table, field, blank)) for field in table.page]
+    columns = [(field, cells.get(field.name) or _written(table, field, blank, base)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
         title or say(f"table.{id or table.id}"),
-        tuple(field.heading for field, _ in columns),
+        tuple(field.heading(base) for field, _ in columns),
         tuple(field.column.is_number for field, _ in columns),
         rows,
         tuple(getattr(row, table.field(table.longest).name) or 0.0 for row in rows) if table.longest else (),
@@ -46,14 +54,14 @@ def rendered(
     )
 
 
-def _written(table: DataTable, field: ViewField, blank: bool) -> Write:
+def _written(table: DataTable, field: ViewField, blank: bool, base: Base | None) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = ticks_per_us() if column.unit == "ns" else 1  # JSON has microseconds
     is_blank = field.optional or (blank and column.is_number)
 
     def write(row: Record) -> Cell:
-        value = getattr(row, name)
+        value = field.of_one(getattr(row, name), base)
         if value is None and is_blank:
             return Cell("", None)
         if not column.is_number:
@@ -63,17 +71,18 @@ def _written(table: DataTable, field: ViewField, blank: bool) -> Write:
     return write
 
 
-def made_table(id: str, columns: str, rows: list[list[Cell]], title: str = "") -> Table:
+def made_table(id: str, columns: str, rows: list[list[Cell]], title: str = "", base: Base | None = None) -> Table:
     """A table of ``rows`` that is declared nowhere.
 
     ``columns`` are the names of their headings, ``gain#`` that of numbers. A column without a word is left out.
+    What is saved or lost is that of one of what ``base`` names.
     """
     names = columns.split()
     shown = [at for at in range(len(names)) if not rows or any(row[at].text for row in rows)]
     return Table(
         id,
         title or say(f"table.{id}"),
-        tuple(say(f"column.{names[at].rstrip('#')}") for at in shown),
+        tuple(heading(names[at].rstrip("#"), base) for at in shown),
         tuple(names[at].endswith("#") for at in shown),
         [[row[at] for at in shown] for row in rows],
     )

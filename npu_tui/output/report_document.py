@@ -32,6 +32,7 @@ from npu_tui.output.report_schema import (
     StepTimes,
 )
 from npu_tui.output.report_tables import (
+    base_of,
     class_word,
     data_tables,
     findings_table,
@@ -48,9 +49,9 @@ from npu_tui.output.values import count_text, moment, or_unknown, share_text, si
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Record
+from npu_tui.profile.table import Base, Record
 from npu_tui.rules.find import RULES
-from npu_tui.rules.ladder import SUMMING_UP
+from npu_tui.rules.ladder import is_work
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
@@ -81,7 +82,7 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         blocks.append(_findings(report))
     if report.overlap.total_us is not None:
         blocks += _paths(report.critical_paths)
-    blocks += _dispatches(report.dispatches)
+    blocks += _dispatches(report.dispatches, base_of(report))
     for table in data_tables(report):
         blocks += [table] if table.rows else []
         if table.id == "steps":
@@ -113,7 +114,7 @@ def finding_block(number: int, finding: Record) -> Finding:
     if finding.gain_us:
         words = gain_words(time_text(finding.gain_us), finding.gain_after)
         gain = say("page.gain", gain=words, unit=say(f"finding.unit.{finding.per}"))
-    part = [say("page.part", id=finding.part_of)] if _is_contained(finding) else []
+    part = [say("page.part", id=finding.part_of)] if finding.part_of is not None and not is_work(finding) else []
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))
@@ -142,19 +143,6 @@ def finding_text(profile: Profile, finding: FoundByRule, number: int) -> str:
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
 
 
-def worth_work(finding: Record) -> bool:
-    """Whether to write ``finding`` in full: not what informs, what computing hides, what another one contains or
-    what sums others up.
-    """
-    written = finding.severity != "info" and not finding.hidden and not _is_contained(finding)
-    return written and finding.id not in SUMMING_UP
-
-
-def _is_contained(finding: Record) -> bool:
-    """Whether all there is to do about ``finding`` is to fix the one that contains it."""
-    return finding.part_of is not None and len(finding.advice) == 1 and finding.part_of in finding.advice[0]
-
-
 def _findings(report: Report) -> Findings:
     table = findings_table(report)
     numbered = list(enumerate(report.findings, 1))
@@ -162,7 +150,7 @@ def _findings(report: Report) -> Findings:
         table.title,
         table,
         tuple(finding_block(number, finding) for number, finding in numbered),
-        frozenset(number for number, finding in numbered if worth_work(finding)),
+        frozenset(number for number, finding in numbered if is_work(finding)),
         say("page.brief"),
     )
 
@@ -244,7 +232,7 @@ def _paths(paths: Sequence[CriticalPathPart]) -> Iterator[Block]:
             yield replace(owners_table(path), title="")
 
 
-def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:
+def _dispatches(dispatches: list[DispatchPart], base: Base) -> Iterator[Block]:
     for dispatch in dispatches:
         if dispatch.lost_us is None:
             continue
@@ -252,18 +240,17 @@ def _dispatches(dispatches: list[DispatchPart]) -> Iterator[Block]:
         if len(dispatches) > 1:
             title = say("report.dispatch.device", device=or_unknown(dispatch.device))
         yield Heading(title)
-        yield Items(tuple(_dispatch(dispatch)))
+        yield Items(tuple(_dispatch(dispatch, base)))
         if dispatch.ranges:
             ranges = ranges_table(dispatch.ranges)
             yield replace(ranges, title=f"{title}: {ranges.title}") if len(dispatches) > 1 else ranges
 
 
-def _dispatch(dispatch: DispatchPart) -> Iterator[str]:
-    lost, starved, unasked = time_text(dispatch.lost_us), dispatch.starved, dispatch.lost_unasked_us
+def _dispatch(dispatch: DispatchPart, base: Base) -> Iterator[str]:
+    lost, starved, unasked = base.of_one(1000 * (dispatch.lost_us or 0)), dispatch.starved, dispatch.lost_unasked_us
     if isinstance(unasked, float):
-        yield say(
-            "report.dispatch.lost_unasked", lost=lost, starved=starved, links=dispatch.links, unasked=unasked * 1000
-        )
+        told = base.of_one(1000 * unasked)
+        yield say("report.dispatch.lost_unasked", lost=lost, starved=starved, links=dispatch.links, unasked=told)
     else:
         yield say("report.dispatch.lost", lost=lost, starved=starved, links=dispatch.links)
     yield say(

@@ -18,7 +18,7 @@ from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Record, declared_tables
+from npu_tui.profile.table import Base, Record, declared_tables
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
@@ -178,14 +178,20 @@ _SOME = 0.005
 """The share from which on a part of a latency stands on a page; all are in JSON."""
 
 
+def base_of(report: Report) -> Base:
+    """What the times are told of that are saved or lost."""
+    return next((Base(row.per, row.count) for row in report.findings if row.count is not None), Base("run"))
+
+
 def _section_table(table: DataTable, report: Report) -> Table:
     """All rows of the section of ``table``."""
-    return rendered(table, getattr(report, table.section))
+    return rendered(table, getattr(report, table.section), "", False, "", base_of(report))
 
 
 def _code_lines(table: DataTable, report: Report) -> Table:
     lines = [line for dispatch in report.dispatches for line in dispatch.code_lines]
-    return rendered(table, lines, "lines", place=lambda line: Cell(line_place(line), name=line.file is not None))
+    cells = {"place": lambda line: Cell(line_place(line), name=line.file is not None)}
+    return rendered(table, lines, "lines", False, "", base_of(report), **cells)
 
 
 def _steps(table: DataTable, report: Report) -> Table:
@@ -215,7 +221,7 @@ def _kernel_groups(table: DataTable, report: Report) -> Table:
 
 def _modules(table: DataTable, report: Report) -> Table:
     return replace(
-        rendered(table, report.modules, module=_module_cell),
+        rendered(table, report.modules, "", False, "", base_of(report), module=_module_cell),
         weights=tuple(row.total_us for row in report.modules),
         sortable=False,
     )
@@ -225,6 +231,10 @@ def _borrowed_code(table: DataTable, report: Report) -> Table:
     borrowed = rendered(
         table,
         [] if report.borrowed is None else report.borrowed.code,
+        "",
+        False,
+        "",
+        base_of(report),
         operation=lambda row: name_cell(row.operation, "borrow.unplaced"),
         place=lambda line: name_cell(None if line.file is None else line_place(line), "borrow.unplaced"),
     )
@@ -309,6 +319,8 @@ def owners_table(path: CriticalPathPart) -> Table:
         rows,
         "path_owners",
         True,
+        "",
+        Base(path.per or "run", path.count or 1),
         number=lambda row: Cell("" if row.number is None else str(row.number), row.number),
         owner=lambda row: Cell(row.title, name=True),
         each=lambda row: time_cell(row.on_path_us / several) if several else Cell(""),
@@ -327,4 +339,4 @@ def findings_table(report: Report) -> Table:
         ]
         for number, row in enumerate(report.findings, 1)
     ]
-    return made_table("findings", "number# severity class gain# finding", rows)
+    return made_table("findings", "number# severity class gain# finding", rows, base=base_of(report))

@@ -16,7 +16,7 @@ from npu_tui.analysis.modules import Module, lost_of
 from npu_tui.load.errors import InputError
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import RankedSlices, TableSheet, columns, listed, table
+from npu_tui.profile.table import RankedSlices, TableSheet, base_of, columns, listed, table
 from npu_tui.trace.arrays import I64, in_groups
 
 
@@ -180,6 +180,7 @@ def borrowed_code(profile: Profile) -> TableSheet:
         place=lambda row: RankedSlices(len(rows[row].items), partial(getattr, rows[row], "items")),
         lengths=lengths,
         code=lambda row: rows[row].code,
+        base=base_of(profile.facts),
     )
 
 

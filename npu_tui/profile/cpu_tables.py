@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import names_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Span, TableSheet, columns, listed, numbers, table
+from npu_tui.profile.table import MISSING, Array, Column, Span, TableSheet, base_of, columns, listed, numbers, table
 from npu_tui.trace.text import runs
 
 _OWN = {
@@ -17,7 +17,8 @@ _OWN = {
     **columns("label", "", "word", "cpus"),
     **columns("whole", "", "id", "task process"),
     **columns("whole", "", "count", "late"),
-    **columns("whole", "ns", "time", " ".join(("lost_time", *PARTS))),
+    **columns("whole", "ns", "time", " ".join(PARTS)),
+    "lost_time": Column("lost_time", "whole", "ns", "time", summed=True),
 }
 
 
@@ -53,7 +54,8 @@ def cpu_time(profile: Profile) -> TableSheet:
         cpus=lambda row: cpu_list(row) or None,
         share=lambda row: row.total / total if total else None,
     )
-    return replace(sheet, place=place, lengths=lambda row: known.parts.time[rows[row].rows])
+    base = base_of(profile.facts)
+    return replace(sheet, place=place, lengths=lambda row: known.parts.time[rows[row].rows], base=base)
 
 
 def cpu_list(culprit: Culprit) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.engine_steps import EngineKind, EngineStep
 from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, columns, listed, numbers, table, us
+from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, base_of, columns, listed, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 
@@ -60,7 +60,7 @@ def engine_kinds(profile: Profile) -> TableSheet:
         eager_steps=lambda row: row.count("eager"),
         **{f"{name}_share": phase(name) for name in PHASES},
     )
-    return replace(sheet, place=place, lengths=lambda row: rows[row].spans)
+    return replace(sheet, place=place, lengths=lambda row: rows[row].spans, base=base_of(profile.facts))
 
 
 _SHARES = " ".join(f"{name}_share" for name in PHASES)

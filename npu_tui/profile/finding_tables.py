@@ -9,6 +9,7 @@ import numpy as np
 
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
+    Base,
     Data,
     NestedRows,
     Span,
@@ -97,6 +98,7 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> TableS
             for place in known[row].evidence
         ],
         code=lambda row: next(iter(known[row].code_lines), None),
+        base=Base(known[0].unit, known[0].count) if known else None,
     )
 
 

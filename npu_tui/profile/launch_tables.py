@@ -22,6 +22,7 @@ from npu_tui.profile.table import (
     Span,
     TableSheet,
     attributes,
+    base_of,
     coded,
     columns,
     listed,
@@ -202,6 +203,7 @@ def code_lines(profile: Profile, devices: Sequence[Facts] | None = None) -> Tabl
         },
         place,
         code=lambda row: losses[row].code,
+        base=base_of(facts),
     )
 
 

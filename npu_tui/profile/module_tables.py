@@ -8,7 +8,7 @@ from npu_tui.analysis.modules import Module
 from npu_tui.profile.borrowed_tables import borrowed_modules
 from npu_tui.profile.columns import slowest
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, TableSheet, columns, listed, table
+from npu_tui.profile.table import Array, TableSheet, base_of, columns, listed, table
 
 _OWN = {
     **columns("whole", "", "count", "operations kernels"),
@@ -45,7 +45,7 @@ def modules(profile: Profile) -> TableSheet:
         share=lambda row: row.total / total if total else None,
         mfu=mfu,
     )
-    return replace(sheet, **slowest(profile, calls))
+    return replace(sheet, base=base_of(facts), **slowest(profile, calls))
 
 
 MODULES = table(

@@ -18,6 +18,7 @@ from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
+    Base,
     CodedLabels,
     Column,
     Data,
@@ -171,6 +172,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Ta
         },
         lambda row: _longest(rows[row][0], rows[row][1] - 1),
         code=lambda row: owners[row].where,
+        base=Base(told[0].unit, told[0].count) if told else None,
     )
 
 

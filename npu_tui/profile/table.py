@@ -18,12 +18,13 @@ import numpy.typing as npt
 from msgspec import Struct, defstruct
 from msgspec.structs import replace
 
-from npu_tui.strings import KINDS, say
+from npu_tui.strings import KINDS, knows, say
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable, ticks_per_us
 
 if TYPE_CHECKING:  # the tables of a job have no code lines
     from npu_tui.analysis.code_lines import CodeLine
+    from npu_tui.rules.facts import Facts
 
 Array = npt.NDArray[Any]
 Value = int | float | str | bool | None
@@ -49,7 +50,8 @@ class Column(Struct, frozen=True):
 
     ``form`` says how a cell reads: a kind of ``strings.KINDS``, ``id`` for numbers that name something, ``name`` for
     texts of the trace and ``word`` for ours; a value ``high`` reads as the text ``<words>.high`` where there are
-    ``words``. ``about`` is the key of the text that says what the column means.
+    ``words``. ``about`` is the key of the text that says what the column means. What is ``summed`` over all that
+    repeats (lost time) views for people tell of one of it.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Column(Struct, frozen=True):
     form: str
     words: str = ""
     about: str = ""
+    summed: bool = False
 
     @property
     def type(self) -> str:
@@ -120,8 +123,9 @@ COLUMNS: dict[str, Column] = {
     **columns("whole", "bytes", "memory", "peak held largest at_end"),
     **columns(
         "real", "ns", "time",
-        "drain_start drain_end mean lost relative lead host_late device_side unlinked p50 p90 deviation",
+        "drain_start drain_end mean relative lead host_late device_side unlinked p50 p90 deviation",
     ),
+    "lost": Column("lost", "real", "ns", "time", summed=True),
     **columns("real", "", "mean_count", "block_dim value"),
     **columns("real", "bytes", "size", "bytes"),
     **columns("real", "GB/s", "speed", "gb_s"),
@@ -147,6 +151,34 @@ COLUMNS: dict[str, Column] = {
 """Every column by id."""
 
 
+class Base(Struct, frozen=True):
+    """What a time that is saved or lost is told of: one ``unit`` (``step``, ``token``, …) of ``count``."""
+
+    unit: str
+    count: int = 1
+
+    @property
+    def words(self) -> str:
+        """The name of the unit; empty for a run or a range, which do not repeat."""
+        return "" if self.unit in ("run", "range") else say(f"finding.unit.{self.unit}")
+
+    def of_one(self, time: float) -> str:
+        """``time`` of all (ns) as that of one, in words."""
+        return say(f"finding.each.{self.unit}", time=time / self.count)
+
+
+def base_of(facts: Sequence[Facts]) -> Base:
+    """What the losses of devices are told of."""
+    return next((Base(device.unit_name, device.count) for device in facts), Base("run"))
+
+
+def heading(name: str, base: Base | None = None) -> str:
+    """The heading of the column ``name``; of a time that is saved or lost with the unit of its ``base``."""
+    if base is not None and base.words and knows(f"column.{name}.per"):
+        return say(f"column.{name}.per", unit=base.words)
+    return say(f"column.{name}")
+
+
 class ViewField(Struct, frozen=True):
     """A column as a view of a table names it; ``optional`` if its value may be null."""
 
@@ -154,10 +186,13 @@ class ViewField(Struct, frozen=True):
     column: Column
     optional: bool = False
 
-    @property
-    def heading(self) -> str:
-        """The name for people."""
-        return say(f"column.{self.name}")
+    def heading(self, base: Base | None = None) -> str:
+        """The name for people; of a time that is saved or lost with its ``base``."""
+        return heading(self.name, base)
+
+    def of_one(self, value: Any, base: Base | None) -> Any:
+        """``value`` as people are told it: what is summed over all steps as that of one."""
+        return value if base is None or value is None or not self.column.summed else value / base.count
 
 
 Subject = Literal["profile", "job", "part"]
@@ -438,7 +473,7 @@ class TableSheet(Struct, frozen=True):
     """``rows`` rows of the columns ``data``, by id.
 
     ``place`` says where on the timeline a row is, ``lengths`` how long (ns) each thing took that it adds up, ``code``
-    which line of code it is about.
+    which line of code it is about. What is summed in it is told of one of what its ``base`` names.
     """
 
     rows: int
@@ -446,6 +481,7 @@ class TableSheet(Struct, frozen=True):
     place: Callable[[int], Place] | None = None
     lengths: Callable[[int], I64] | None = None
     code: Callable[[int], CodeLine | None] | None = None
+    base: Base | None = None
 
     def values(self, column: str, most: int | None = None) -> Sequence[Any]:
         """The values of a column in its first ``most`` rows, None for null; a column that is not there is null."""
@@ -460,7 +496,7 @@ class TableSheet(Struct, frozen=True):
             return None if ask is None else lambda row: ask(rows[row])
 
         data = {name: _rows_of_column(column, self.rows, index) for name, column in self.data.items()}
-        return TableSheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code))
+        return TableSheet(len(rows), data, moved(self.place), moved(self.lengths), moved(self.code), self.base)
 
 
 def _rows_of_column(column: Data, rows: int, index: I64) -> Data:

@@ -19,7 +19,7 @@ from npu_tui.rules import FAMILIES
 from npu_tui.rules.compute import computing_is
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
-from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, FiredRule, climb
+from npu_tui.rules.ladder import COMPUTE_HIDDEN, SUMMING_UP, FiredRule, climb, is_work
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
@@ -53,7 +53,7 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
         (only,) = judged
         leaders = tuple(finding for finding in only.findings if finding.verdict is not None)[:2]
         lines = _in_order(leaders) or only.otherwise
-        return Findings(only.findings, only.not_checked, _without(devices[0], lines), leaders)
+        return Findings(_work_first(only.findings), only.not_checked, _without(devices[0], lines), leaders)
     replayed = next((facts for facts in devices if facts.replay is not None), None)
     named = [_named(one_device, facts, facts is replayed) for one_device, facts in zip(judged, devices, strict=True)]
     best: dict[object, Finding] = {}
@@ -65,7 +65,12 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     # The first two that a device works on.
     leaders = tuple(finding for finding in order if finding.verdict is not None)[:2]
     verdict = _in_order(leaders) or named[0].otherwise
-    return Findings(tuple(order), tuple(skipped.items()), _without(devices[0], verdict), leaders)
+    return Findings(_work_first(order), tuple(skipped.items()), _without(devices[0], verdict), leaders)
+
+
+def _work_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """``findings`` in their order, those to be worked on first: numbered from 1 they are the same everywhere."""
+    return tuple(sorted(findings, key=lambda finding: not is_work(finding)))
 
 
 def _without(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:

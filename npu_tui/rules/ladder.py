@@ -26,6 +26,7 @@ from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains, lines_under
 from npu_tui.rules.unended import UNENDED
+from npu_tui.strings import words
 from npu_tui.trace.intervals import covered_before, union
 from npu_tui.trace.message import Message, message
 
@@ -188,6 +189,15 @@ def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[F
         for above, rung in enumerate((*steps, *parts, *rest))
     ]
     return _numbered(findings, len(steps))
+
+
+def is_work(finding: Finding) -> bool:
+    """Whether to work on ``finding``, or its row: it does more than inform, computing does not hide it, there is more
+    to do than what contains it asks for, and it sums no others up.
+    """
+    part, advice = finding.part_of, finding.advice
+    contained = part is not None and len(advice) == 1 and part in words(advice[0])
+    return finding.severity != "info" and not finding.hidden and not contained and finding.id not in SUMMING_UP
 
 
 def _numbered(findings: list[Finding], leading: int) -> list[Finding]:

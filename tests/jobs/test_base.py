@@ -59,7 +59,7 @@ def test_the_table_of_ranks_has_the_base_of_its_steps(several: bool) -> None:
         for one, every in zip(sheet.values(each), sheet.values(total), strict=True):
             assert one == pytest.approx(every / steps)
     assert max(sheet.values("own_each")) < max(sheet.values("step")), "no rank works longer than a step takes"
-    headings = [field.heading for field in RANKS.panel]
+    headings = [field.heading() for field in RANKS.panel]
     assert say("column.saves") in headings
     assert "/" in say("column.saves")
 

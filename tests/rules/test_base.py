@@ -6,13 +6,20 @@ import re
 
 import pytest
 from jobs import measured
+from measured import session_of
 from troubled import TROUBLED
 
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written
+from npu_tui.profile.scene import finding_marks
+from npu_tui.profile.table import base_of, declared_tables
+from npu_tui.rules.ladder import is_work
 from npu_tui.strings import LANGUAGES, speaking, texts_of, words
 from npu_tui.trace.message import Message
+from npu_tui.tui.session import NO_HITS
+from npu_tui.tui.tabs.findings import findings
+from npu_tui.tui.tabs.table import Context, TabTable
 
 TOLD = re.compile(r"finding\.\w+\.(?:\w+_)?(?:title|verdict)\b")
 PLACES = re.compile(r"\{\w+:time\}")
@@ -68,3 +75,49 @@ def test_every_page_has_the_titles_and_the_unit_of_gains(name: str) -> None:
                     assert words(finding.title) in re.sub(r"&#x27;|&#39;", "'", page).replace("&quot;", '"')
                     if finding.gain_ns:
                         assert unit in page
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", TROUBLED)
+def test_tables_tell_what_a_step_loses_and_their_headings_say_so(name: str) -> None:
+    profile = measured(TROUBLED[name])
+    base = base_of(profile.facts)
+    told = 0
+    for table in declared_tables("npu_tui.profile"):
+        for field in (*table.page, *table.panel):
+            if field.name not in ("lost", "gain") or table.id in OF_A_ROW:
+                continue
+            sheet = table.make(profile)
+            told += sheet.rows
+            if sheet.rows:
+                assert sheet.base == base, table.id
+            assert base.words in field.heading(base)
+            for every in sheet.values(field.column.id):
+                share = base.count if field.column.summed else 1
+                assert every is None or field.of_one(every, base) == pytest.approx(every / share)
+    assert told
+
+
+OF_A_ROW = ("ranges", "engine_steps")
+"""Tables whose rows are times of the run themselves: what is lost there is that of the row."""
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("name", TROUBLED)
+def test_findings_to_work_on_have_the_same_numbers_everywhere(name: str) -> None:
+    profile = measured(TROUBLED[name])
+    work = [finding for finding in profile.findings.findings if is_work(finding)]
+    numbered = list(enumerate(work, 1))
+    assert list(profile.findings.findings[: len(work)]) == work
+    page = written(report_document(report(profile)), "text", 1_000)
+    assert re.findall(r"^(\d+)\. ", page, re.MULTILINE) == [str(number) for number, _ in numbered]
+    session = session_of(profile.trace)
+    session.learn(0, profile.findings)
+    content = findings(Context(session, None, None, None, "HostToDevice", NO_HITS, 0))
+    rows = content.rows if isinstance(content, TabTable) else []
+    walked = [(int(str(row.cells[0]).strip()), str(row.cells[-1])) for row in rows if not row.minor]
+    for (number, finding), (shown, title) in zip(numbered, walked, strict=True):
+        assert number == shown
+        assert words(finding.title) in title
+    marked = {int(mark.label) for mark in finding_marks(profile.findings.findings)}
+    assert marked <= {number for number, finding in numbered if finding.step_after_ns is not None}

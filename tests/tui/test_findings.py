@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from npu_tui.output.report_document import finding_text
 from npu_tui.output.report_tables import gain_words
+from npu_tui.rules.ladder import is_work
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.tui.app import NpuTui
@@ -26,7 +27,7 @@ def found(driver) -> Findings:
 
 def worth(driver: Driver) -> list[Finding]:
     """The findings to work on."""
-    return [each for each in listed(found(driver)) if each.severity != "info" and not each.hidden]
+    return [each for each in listed(found(driver)) if is_work(each)]
 
 
 async def test_the_opening_screen_is_the_verdict(session):

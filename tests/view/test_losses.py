@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from builders import all_rows, bars, make_trace
+from measured import session_of
 
+from npu_tui.analysis.ranges import launch_count
+from npu_tui.load.load import load
+from npu_tui.profile.scene import make_scene
 from npu_tui.view.caches import Frame
 from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
@@ -13,6 +19,8 @@ from npu_tui.view.painter import compose
 from npu_tui.view.palette import Ink
 from npu_tui.view.scene import FindingMark, LinkClasses, Losses, Scene, ViewState
 from npu_tui.view.viewport import Viewport
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def losses(*waits: tuple[int, int, bool]) -> Losses:
@@ -35,6 +43,22 @@ def test_cells_sum_what_was_lost_in_them(seed: int) -> None:
             part = np.clip(end, left, right) - np.clip(start, left, right)
             assert lost[column] == part.sum()
             assert red[column] == part[starved].sum()
+
+
+@pytest.mark.parametrize("name", ["dispatch_bound", "two_ranks/rank0_ascend_pt"])
+def test_the_lost_time_of_a_window_is_one_figure_at_any_width(name: str) -> None:
+    profile = session_of(load(FIXTURES / name)).profiles[0]
+    scene = make_scene([profile])
+    (launches,) = profile.dispatch
+    for window in [step.window for step in profile.steps if step.window is not None]:
+        lost = set()
+        for width in (60, 80, 117, 200):
+            grid = Grid.blank(1, width, Ink.TEXT, Ink.LANE)
+            view = Viewport.around(window.start, window.end, width)
+            lost.add(draw_losses(grid, LossIndex(scene.losses[0]), view)[0])
+        assert len(lost) == 1
+        told = launch_count(launches, profile.trace, window.start, window.end).lost
+        assert lost.pop() == pytest.approx(told, abs=len(launches.link))  # each in whole ns
 
 
 def test_a_column_is_as_high_as_its_lost_share_and_red_where_a_launch_starved() -> None:

@@ -55,6 +55,7 @@ def shown(
     """
     fields = of.panel if columns is None else columns
     rows = min(sheet.rows, most)
+    headings = tuple(field.heading(sheet.base) for field in fields)
     values = [_values(sheet, field, rows) for field in fields]
     written = [
         [_cell(sheet, field, cells or {}, row, value) for row, value in enumerate(column)]
@@ -66,14 +67,14 @@ def shown(
             places_of(trace, sheet, row),
             tuple(value[row] if value[row] != "" else None for value in values),
             None if sheet.code is None else sheet.code(row),
-            partial(_told, fields, [column[row] for column in written], [value[row] for value in values]),
+            partial(_told, headings, [column[row] for column in written], [value[row] for value in values]),
             aside=_aside(sheet, fields, values, row),
         )
         for row in range(rows)
     ]
-    named = next((field.heading for field in fields if field.column.id in _NAMING), "")
-    spared = tuple(field.heading for field in fields if field.column.id in spare)
-    table = TabTable(tuple(field.heading for field in fields), found, note, again=again, named=named, spare=spared)
+    named = next((field.heading() for field in fields if field.column.id in _NAMING), "")
+    spared = tuple(name for name, field in zip(headings, fields, strict=True) if field.column.id in spare)
+    table = TabTable(headings, found, note, again=again, named=named, spare=spared)
     return table if every else known_columns(table)
 
 
@@ -91,7 +92,7 @@ def code_places(codes: Sequence[CodeLine | None]) -> list[str]:
 def _values(sheet: TableSheet, field: ViewField, rows: int) -> Sequence[Value]:
     if field.column.id == "place" and sheet.code is not None:
         return code_places([sheet.code(row) for row in range(rows)])
-    return sheet.values(field.column.id, rows)
+    return [field.of_one(value, sheet.base) for value in sheet.values(field.column.id, rows)]
 
 
 def _cell(sheet: TableSheet, field: ViewField, cells: Mapping[str, Cell], row: int, value: Value) -> Text | str:
@@ -131,13 +132,13 @@ def _aside(
     return picture
 
 
-def _told(fields: Sequence[ViewField], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
+def _told(headings: Sequence[str], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
     """A line for each column with a word, names in full."""
     lines = []
-    for field, cell, value in zip(fields, cells, values, strict=True):
+    for heading, cell, value in zip(headings, cells, values, strict=True):
         text = printable(value) if isinstance(value, str) and str(cell).endswith("…") else str(cell)
         if text.strip():
-            lines.append(say("panel.told", name=field.heading, value=text))
+            lines.append(say("panel.told", name=heading, value=text))
     return "\n".join(lines)
 
 

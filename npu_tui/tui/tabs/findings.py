@@ -13,7 +13,7 @@ from npu_tui.output.report_document import finding_text
 from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
-from npu_tui.rules.ladder import SUMMING_UP
+from npu_tui.rules.ladder import SUMMING_UP, is_work
 from npu_tui.rules.model import SEVERITIES, Finding, Findings
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
@@ -43,7 +43,7 @@ def findings(now: Context) -> Content:
     sheet = FINDINGS.make(now.profile.whole, rows)
 
     def quiet(row: int) -> str:
-        return "dim" if _is_minor(rows[row]) or rows[row].part_of is not None else ""
+        return "" if is_work(rows[row]) else "dim"
 
     def mark(row: int) -> str:
         return quiet(row) or _STYLES.get(rows[row].severity, "")
@@ -75,15 +75,12 @@ def findings(now: Context) -> Content:
             row,
             values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
             told=partial(finding_text, now.profile, finding, number),
-            minor=_is_minor(finding),
+            minor=not is_work(finding),
             cause=finding.whatif or "",
         )
         for number, (row, finding) in enumerate(zip(table.rows, rows, strict=True), 1)
     ]
-    # A time that is saved is one of a step, a token or whatever the run repeats.
-    per = say("column.gain.per", unit=say(f"finding.unit.{rows[0].unit}"))
-    headings = tuple(per if heading == say("column.gain") else heading for heading in table.headings)
-    return replace(table, headings=headings, rows=shown_rows)
+    return replace(table, rows=shown_rows)
 
 
 def listed(found: Findings) -> list[Finding]:
@@ -93,12 +90,7 @@ def listed(found: Findings) -> list[Finding]:
 
 def findings_worth_a_look(now: Context) -> int:
     """How many findings are to be worked on."""
-    return 0 if now.findings is None else sum(not _is_minor(finding) for finding in listed(now.findings))
-
-
-def _is_minor(finding: Finding) -> bool:
-    """Whether it is not to be worked on now."""
-    return finding.hidden or finding.severity == "info"
+    return 0 if now.findings is None else sum(map(is_work, now.findings.findings))
 
 
 def _gain(after: int, gain: str) -> str:

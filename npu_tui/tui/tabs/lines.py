@@ -15,7 +15,7 @@ from npu_tui.profile.cpu_tables import CPU_TIME
 from npu_tui.profile.launch_tables import CODE_LINES, SYNCS
 from npu_tui.profile.module_tables import MODULES
 from npu_tui.profile.table import Table as DataTable
-from npu_tui.profile.table import Value, declared_tables
+from npu_tui.profile.table import Value, base_of, declared_tables
 from npu_tui.profile.trace_tables import OPERATIONS
 from npu_tui.profile.work_tables import APIS
 from npu_tui.query.bounds import QueryError
@@ -154,7 +154,9 @@ def _lost_lines(now: Context) -> Content:
         return nothing(now, say("lines.none"))
     lost = np.array(sheet.values("lost"))
     sheet = sheet.taken(np.argsort(-lost, kind="stable"))
-    note = GAP.join([say("lines.total", lost=duration_text(lost.sum())), scope_note(now), say("lines.views")])
+    note = GAP.join(
+        [say("lines.total", lost=base_of(now.part.facts).of_one(lost.sum())), scope_note(now), say("lines.views")]
+    )
     place = {"place": lambda row, value: str(value) or say("lines.unknown")}
     return shown(now.trace, CODE_LINES, sheet, note, cells=place, most=sheet.rows)
 
@@ -187,7 +189,7 @@ def cpu(now: Context) -> Content:
     if not sheet.rows:
         return nothing(now, say("cpu.none" if known is None else "cpu.silent"))
     unknown = [] if known is None else [words(reason) for reason in known.unknown]
-    note = say("cpu.note", lost=sum(sheet.values("lost_time")))
+    note = say("cpu.note", lost=base_of(now.part.facts).of_one(sum(sheet.values("lost_time"))))
     return shown(now.trace, CPU_TIME, sheet, GAP.join([note, scope_note(now), *unknown]), most=sheet.rows)
 
 

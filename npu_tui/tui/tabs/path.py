@@ -139,4 +139,4 @@ def path_table(now: Context, title: str, again: str) -> Content:
     every = [owner for path in told if path.owners is not None for owner in path.owners.owners]
     trace = now.profile.trace
     rows = [replace(row, cause=owner_question(trace, owner)) for row, owner in zip(table.rows, every, strict=False)]
-    return replace(table, rows=rows, named=columns[-1].heading)
+    return replace(table, rows=rows, named=columns[-1].heading())
