@@ -143,6 +143,13 @@ def finding_text(profile: Profile, finding: FoundByRule, number: int) -> str:
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
 
 
+def what_to_do(profile: Profile, finding: FoundByRule) -> str:
+    """What one finding of ``profile`` means, and what to do about it."""
+    block = finding_block(0, FINDINGS.records(profile, known=[finding])[0])
+    steps = (say("page.step", number=number, advice=advice) for number, advice in enumerate(block.advice, 1))
+    return "\n".join(map(printable, (block.detail, *steps)))
+
+
 def _findings(report: Report) -> Findings:
     table = findings_table(report)
     numbered = list(enumerate(report.findings, 1))

@@ -265,6 +265,9 @@ def read_in(axis: EventAxis | None) -> None:
     _Axis.events = axis
 
 
+_SECOND = 1_000_000_000
+
+
 def duration_text(ns: float, digits: int = 4, gap: str = " ") -> str:
     """A duration in a fitting unit with about ``digits`` significant digits: ``16.80 µs``, ``173.5 ms``.
 
@@ -312,19 +315,19 @@ def signed_text(ns: float, digits: int = 4, gap: str = " ") -> str:
 
 
 def exact_text(ns: int) -> str:
-    """A time in milliseconds with all its digits: ``54.904512 ms``."""
+    """A time in milliseconds, from a second on in seconds, with all its digits: ``54.904512 ms``."""
     if _Axis.events is not None:
         return _Axis.events.moment(round(ns / _Axis.events.event_ns))
-    sign = "-" if ns < 0 else ""
-    milliseconds, rest = divmod(abs(ns), 1_000_000)
-    return f"{sign}{milliseconds}.{rest:06d} {unit_text(6)}"
+    sign, digits = "-" if ns < 0 else "", 6 if abs(ns) < _SECOND else 9
+    whole, rest = divmod(abs(ns), 10**digits)
+    return f"{sign}{whole}.{rest:0{digits}d} {unit_text(digits)}"
 
 
 def moment_text(ns: float) -> str:
-    """A time since the start of the trace, to the microsecond: ``54.905 ms``."""
+    """A time since the start of the trace, to the microsecond: ``54.905 ms``, ``54.904512 s``."""
     if _Axis.events is not None:
         return _Axis.events.moment(round(ns / _Axis.events.event_ns))
-    return f"{ns / 1e6:.3f} {unit_text(6)}"
+    return f"{ns / 1e6:.3f} {unit_text(6)}" if abs(ns) < _SECOND else f"{ns / 1e9:.6f} {unit_text(9)}"
 
 
 def share_text(share: float) -> str:

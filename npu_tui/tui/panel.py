@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Static
 
 from npu_tui.strings import say
-from npu_tui.trace.text import brief, printable
+from npu_tui.trace.text import brief, printable, wrapped
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, keys_label
 from npu_tui.tui.first_picture import PANEL_FROM, panel_rows
 from npu_tui.tui.prompt import Prompt
@@ -25,6 +25,8 @@ _LOW = 7
 """Up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge."""
 _TALL = 14
 """From so many rows on the panel has more than one line above its table."""
+_LEAST_BELOW = 3
+"""Blank rows below a table from which what its row is about is worth them."""
 _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
@@ -64,6 +66,7 @@ class Panel(Vertical):
     Panel #scroll { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
     Panel #text { height: auto; width: 100%; }
     Panel #aside { width: 30; height: 1fr; padding: 0 0 0 2; }
+    Panel #below { height: 3; padding: 1 1 0 1; color: $text-muted; display: none; }
     Panel #note { height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
@@ -87,6 +90,7 @@ class Panel(Vertical):
         self._note = Static(id="note")
         self._aside = Static(id="aside")
         self._beside = Horizontal(self.table, self._aside)
+        self._below = Static(id="below")
         self._wanted: bool | None = None
         self._shown = ""
         self._counts: dict[str, int] = {}
@@ -106,6 +110,7 @@ class Panel(Vertical):
         yield self._scroll
         yield self._note
         yield self._beside
+        yield self._below
 
     def on_mount(self) -> None:
         """Begin with the text; count the columns beyond the edge whenever the table knows its width."""
@@ -299,7 +304,7 @@ class Panel(Vertical):
         self._told = table.note
         self.table.fill(table.headings, [row.cells for row in table.rows], table.at, table.at_top, numeric(content))
         self._show_note()
-        self._show_aside()
+        self._show_beside()
         # The widths of columns come a turn later.
         self.call_after_refresh(lambda: self.call_after_refresh(self._show_note))
 
@@ -336,13 +341,24 @@ class Panel(Vertical):
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Show what stands beside the row that the cursor has come to."""
         event.stop()
-        self._show_aside()
+        self._show_beside()
 
     def on_resize(self) -> None:
         """What stands in and beside the table has another size."""
         self._show_note()
-        self._show_aside()
+        self._show_beside()
         self.post_message(self.Fitted())
+
+    def _show_beside(self) -> None:
+        """Show what stands beside and below the row under the cursor."""
+        self._show_aside()
+        row, width = self.row_at_cursor(), self.app.size.width - 2
+        blank = self.size.height - 1 - self._lines - self.table.rows_taken
+        self._below.display = row is not None and row.explained is not None and blank >= _LEAST_BELOW
+        if self._below.display and row is not None and row.explained is not None:
+            lines = [part for line in row.explained().split("\n") for part in wrapped(line, width, "", "  ")]
+            self._below.styles.height = blank
+            self._below.update(Text("\n".join(lines[: blank - 1]), no_wrap=True), layout=False)
 
     def _show_aside(self) -> None:
         columns = self.app.size.width

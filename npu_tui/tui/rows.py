@@ -185,6 +185,11 @@ class Rows(PlainTable):
             self.move_cursor(row=row, animate=False)
             self.action_select_cursor()
 
+    @property
+    def rows_taken(self) -> int:
+        """The lines that the headings and all rows need."""
+        return self.header_height + sum(self._heights)
+
     def fill(
         self,
         headings: tuple[str, ...],

@@ -26,12 +26,13 @@ from npu_tui.output.compare_report import compared
 from npu_tui.output.job_report import job_report
 from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import overlap_part, report
-from npu_tui.output.report_document import report_document, worth_work
+from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report
 from npu_tui.output.statement import profile_statement, written
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
-from npu_tui.rules.ladder import SUMMING_UP
+from npu_tui.profile.table import base_of
+from npu_tui.rules.ladder import SUMMING_UP, is_work
 from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
@@ -227,12 +228,13 @@ def test_code_lines_add_up_to_the_lost_time(shown: Shown) -> None:
     if not isinstance(content, TabTable):
         assert lost < 0.001
         return
-    assert any(say("lines.total", lost=time) in content.note for time in times(lost))
+    base = base_of(shown.profile.facts)
+    assert say("lines.total", lost=base.of_one(1000 * lost)) in content.note
     told = sorted(
         (each for device in shown.devices for each in device["code_lines"]), key=lambda each: -each["lost_us"]
     )
     for row, each in zip(content.rows, told, strict=True):
-        assert str(row.cells[0]) in times(each["lost_us"])
+        assert str(row.cells[0]) in times(each["lost_us"] / base.count)
         assert row.values[2] == each["launches"]
 
 
@@ -297,13 +299,14 @@ def test_findings_stand_in_one_order_under_one_number(shown: Shown) -> None:
         if each["part_of"] is not None:
             whole = 1 + [other["id"] for other in told].index(each["part_of"])
             assert cells[-1] == "  " + say("findings.part", title=each["title"], number=whole)
-            assert {cell.style for cell in row.cells if isinstance(cell, Text)} == {"dim"}
+            if row.minor:
+                assert {cell.style for cell in row.cells if isinstance(cell, Text)} == {"dim"}
     # What is only noted stands last, so that a finding has the same number in a report, which tells it apart.
     minor = [row.minor for row in content.rows]
     assert minor == sorted(minor)
     assert findings_worth_a_look(shown.looked_at()) == minor.count(False)
-    full = [each.id for each in msgspec.convert(told, list[FINDINGS.row]) if worth_work(each)]
-    assert [each["id"] for each, noted in zip(told, minor, strict=True) if not noted and each["id"] in full] == full
+    full = [each.id for each in msgspec.convert(told, list[FINDINGS.row]) if is_work(each)]
+    assert [each["id"] for each, noted in zip(told, minor, strict=True) if not noted] == full
 
 
 def test_no_format_contradicts_another_and_no_sentence_its_figures(shown: Shown) -> None:
@@ -356,7 +359,7 @@ def _screen_and_report_agree(view: Overview) -> None:
     assert said["verdict"][0] in " ".join(line.plain for line in JobHead.verdict_lines(view, 120, False))
     ranks, rows = job_table(view, "job_ranks"), {row["rank"]: row for row in said["rank_table"]}
     assert isinstance(ranks, TabTable)
-    headings = {field.column.id: field.heading for field in RANKS.panel}
+    headings = {field.column.id: field.heading() for field in RANKS.panel}
     for row in ranks.rows:
         told = dict(zip(ranks.headings, row.values, strict=True))
         reported = rows.get(told["rank"], {})

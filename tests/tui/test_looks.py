@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import driving
 import numpy as np
@@ -20,6 +21,7 @@ from textual.strip import Strip
 from npu_tui.load.load import load
 from npu_tui.output.svg import svg
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
@@ -30,12 +32,13 @@ from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.glyphs import plain_text, redraw
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, draw_strip
-from npu_tui.view.palette import DARK, LIGHT, Ink
+from npu_tui.view.palette import DARK, LIGHT, PALETTES, SHADES, Ink, Palette, bar
 from npu_tui.view.scene import LinkClasses, LinkShape
 from npu_tui.view.viewport import Viewport
 
 WALK = ["", "x", "W", "t", "v", "d", "v", "c", "4", "5", ":", "\x1b", "?", "\x1b", "/gelu\r", "\x10", "\x1b"]
 SIZES = [(120, 40), (60, 15)]
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def opened(session: Session, terminal: Terminal, size: tuple[int, int] = SIZE) -> AbstractAsyncContextManager[Driver]:
@@ -225,3 +228,31 @@ async def test_the_legend_of_lines_shows_what_the_link_strip_draws(session, glyp
 
 def test_dark_is_the_default():
     assert Terminal() == Terminal("truecolor", DARK, "blocks", b"")
+
+
+IN_BAR = {"compute": (OpClass.CUBE, "█"), "exposed": (OpClass.COMMUNICATION, "▒")}
+LANES = {"compute": "Computing", "exposed": "Exposed comm"}
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+async def test_a_part_of_the_step_is_drawn_in_the_colour_of_its_lane(palette: Palette, depth: str) -> None:
+    known = {"truecolor": palette.rgb, "256": palette.xterm, "16": palette.ansi}[depth]
+
+    def colours(strip: Strip, chosen: str = "") -> set[object]:
+        styles = [segment.style for segment in strip if segment.style is not None and set(chosen) <= set(segment.text)]
+        both = [colour for style in styles for colour in (style.color, style.bgcolor) if colour is not None]
+        return {(*colour.triplet,) if depth == "truecolor" and colour.triplet else colour.number for colour in both}
+
+    profiled = session_of(load(FIXTURES / "communication_bound"))
+    async with opened(profiled, Terminal(depth, palette)) as driver:
+        await driver.settle()
+        strips = list(strips_of(driver.app.screen))
+        (bar_of_step,) = [strip for strip in strips[:6] if "ProfilerStep#" in strip.text and "%" in strip.text]
+        for part, (op_class, fill) in IN_BAR.items():
+            shades = [known[bar(op_class, shade)] for shade in range(SHADES)]
+            looks = {(*shade.tolist(),) if depth == "truecolor" else int(shade) for shade in shades}
+            (lane,) = [strip for strip in strips if strip.text[1:].strip().startswith(LANES[part])]
+            assert colours(bar_of_step, fill) & looks, part
+            assert colours(lane) & looks, part

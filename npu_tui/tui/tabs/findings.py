@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from npu_tui.compare.picture import BothPlaces, ComparisonPicture
-from npu_tui.output.report_document import finding_text
+from npu_tui.output.report_document import finding_text, what_to_do
 from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
@@ -75,6 +75,7 @@ def findings(now: Context) -> Content:
             row,
             values=(row.values[0], SEVERITIES.index(finding.severity), *row.values[2:]),
             told=partial(finding_text, now.profile, finding, number),
+            explained=partial(what_to_do, now.profile, finding),
             minor=not is_work(finding),
             cause=finding.whatif or "",
         )

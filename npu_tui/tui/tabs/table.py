@@ -123,7 +123,8 @@ class TabRow(Struct, frozen=True):
     """One row of a table. Enter leads to the first of its ``places``, Enter again to the next one.
 
     A table is sorted by ``values``, one per cell (None: unknown, always last). ``code`` is what ``o`` opens, ``told``
-    gives all there is to say about the row, for Space. ``minor`` rows are passed over when walking from row to row.
+    gives all there is to say about the row, for Space, and ``explained`` what stands below the table where it leaves
+    room: what it means and what to do. ``minor`` rows are passed over when walking from row to row.
     ``aside`` draws what stands beside the table while the cursor is on the row, in so many columns and lines.
     ``cause`` is what ``npu-tui whatif`` does without, of a row that names such.
     """
@@ -133,6 +134,7 @@ class TabRow(Struct, frozen=True):
     values: tuple[float | str | None, ...] = ()
     code: CodeLine | None = None
     told: Callable[[], str] | None = None
+    explained: Callable[[], str] | None = None
     minor: bool = False
     aside: Callable[[int, int], Text] | None = None
     cause: str = ""
