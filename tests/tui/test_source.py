@@ -34,7 +34,7 @@ def away(tmp_path: Path):
 
 
 def of_report(trace) -> dict[tuple[str, int], tuple[float, float]]:
-    """What the JSON report says of each line, by file and line: ns on the path of a step, ns lost."""
+    """What the JSON report says of each line, by file and line: ns on the path of a step, ns that it loses."""
     report = answers(trace)
     path, found = report["critical_path"], {}
     for owner in path["owners"]:
@@ -44,7 +44,7 @@ def of_report(trace) -> dict[tuple[str, int], tuple[float, float]]:
             found[place] = each + 1000 * owner["on_path_us"] / path["count"], lost
     for row in report["dispatch"]["code_lines"]:
         place = row["file"].rpartition("/")[2], row["line"]
-        found[place] = found.get(place, (0.0, 0.0))[0], 1000 * row["lost_us"]
+        found[place] = found.get(place, (0.0, 0.0))[0], 1000 * row["lost_us"] / path["count"]
     return found
 
 

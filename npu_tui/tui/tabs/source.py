@@ -17,7 +17,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.source import Source, source_of
 from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.profile.path_tables import PATH_OWNERS
-from npu_tui.profile.table import TableSheet
+from npu_tui.profile.table import TableSheet, base_of, heading
 from npu_tui.rules.rule import line_of
 from npu_tui.rules.told_path import ToldPath
 from npu_tui.strings import say, words
@@ -40,7 +40,7 @@ _HEAT = 4
 
 
 class _Heat:
-    """What is known of one line: ns on the path of one unit, ns lost by its launches, and what tells so."""
+    """What is known of one line: ns on the path of one unit, ns that its launches lose of it, and what tells so."""
 
     def __init__(self, code: CodeLine) -> None:
         self.code = code
@@ -92,12 +92,13 @@ def source_table(now: Context) -> TabTable | str:
     refused = GAP.join(words(file.source) for file in files if isinstance(file.source, Message))
     if not any(isinstance(file.source, Source) for file in files):
         return refused
+    base = base_of(now.part.facts)
     unit = say(f"finding.unit.{'run' if path is None else path.unit}")
-    drawn = _Drawn(files, ("", say("source.path", unit=unit), say("column.lost"), say("source.code")))
+    drawn = _Drawn(files, ("", say("source.path", unit=unit), heading("lost", base), say("source.code")))
     note = [refused, say("source.keys")]
     if path is not None and path.owners is not None:
         note.append(say("source.length", unit=unit, time=path.owners.path.length / path.count))
-    note += [say("lines.total", lost=duration_text(sum(losses.values("lost")))), scope_note(now)]
+    note += [say("lines.total", lost=base.of_one(sum(losses.values("lost")))), scope_note(now)]
     return known_columns(
         TabTable(
             drawn.headings,
@@ -121,7 +122,7 @@ def _path_of(now: Context) -> ToldPath | None:
 
 def _heats(now: Context, path: ToldPath | None, losses: TableSheet) -> list[_Heat]:
     """The lines that have a time, each once: some frames call a file by its name alone, others by its path."""
-    owners = PATH_OWNERS.make(now.part, paths=[] if path is None else [path])
+    owners, base = PATH_OWNERS.make(now.part, paths=[] if path is None else [path]), base_of(now.part.facts)
     heats: dict[tuple[str, int], _Heat] = {}
 
     def heat_of(code: CodeLine) -> _Heat:
@@ -141,7 +142,7 @@ def _heats(now: Context, path: ToldPath | None, losses: TableSheet) -> list[_Hea
     ):
         if code is not None:
             heat = heat_of(code)
-            heat.lost += lost
+            heat.lost += lost / base.count
             heat.told.append(say("source.lost", time=lost, count=count))
             heat.places = heat.places or places_of(now.trace, losses, row)
     return list(heats.values())
