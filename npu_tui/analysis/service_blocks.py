@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, NEARLY_ALL
+from npu_tui.analysis.limits import A_PART, ENOUGH, EVEN, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_timeline import Latencies, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.service import UNKNOWN
@@ -32,6 +32,7 @@ def room_of(found: ServiceTimeline) -> Room:
     whole &= np.bincount(found.pair_step, retaken, len(steps)) == 0  # what these hold, engines count in several ways
     context, of_engine = contexts(found), [np.flatnonzero(whole & (steps.engine == number)) for number in engines]
     fits: list[tuple[float, int, int, tuple[int, ...]]] = []
+    losing: list[tuple[float, int, int, list[I64]]] = []
     for block in _SIZES if whole.any() else ():
         held = steps.free + np.bincount(found.pair_step, -(-context // block), len(steps))
         for spare in range(_MOST_SPARE + 1):
@@ -39,14 +40,30 @@ def room_of(found: ServiceTimeline) -> Room:
             middle = [float(np.median(total)) if len(total) else float(known) for total in totals]
             off = np.concatenate([np.abs(total - usual) for total, usual in zip(totals, middle, strict=True)])
             fits.append((float(off.mean()), block, spare, tuple(map(round, middle))))
+            least = [np.minimum.accumulate(total) for total in totals]
+            rises = np.concatenate([total - low for total, low in zip(totals, least, strict=True)])
+            losing.append((float(rises.mean()), block, spare, least))
     away, block, spare, total = min(fits, default=(np.inf, 0, 0, ()))
+    rise, *sizes, least = min(losing, key=lambda one: one[0], default=(np.inf, 0, 0, []))
+    lost: tuple[tuple[tuple[int, int], ...], ...] = ()
+    # Steps round and requests hold a block more for a while: what is lost is far more than that, and stays so.
+    falls = any(low[0] - low[-1] > NOTABLE * low[0] for low in least if len(low))
+    if away > max(_EXACT, EVEN * known) and rise <= LITTLE * away and falls:
+        away, (block, spare), total = rise, sizes, tuple(int(low[0]) if len(low) else known for low in least)
+        lost = tuple(_falls(steps.opened[mine], low) for mine, low in zip(of_engine, least, strict=True))
     if away > _EXACT or (known and any(count != known for count in total)):
         near = known and max((away, *(abs(count - known) for count in total))) <= EVEN * known
         block, spare, total = *((block, spare) if near else (_block(found), 0)), tuple(known for _ in engines)
     free = np.where(steps.free == UNKNOWN, MANY, steps.free)
-    least = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
-    room = Room(block, spare, total, tuple(least))
+    fewest = [int(free[begun[steps.engine[begun] == number]].min(initial=MANY)) for number in engines]
+    room = Room(block, spare, total, tuple(fewest), lost)
     return replace(room, margin=tuple(_margin(found, number, room) for number in engines))
+
+
+def _falls(moment: I64, low: I64) -> tuple[tuple[int, int], ...]:
+    """The moments at which ``low`` is lower than before, and by how much."""
+    at = np.flatnonzero(np.diff(low)) + 1
+    return tuple(zip(moment[at].tolist(), (low[at - 1] - low[at]).astype(np.int64).tolist(), strict=True))
 
 
 def _margin(found: ServiceTimeline, number: int, room: Room) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, LONG_NS, NEARLY_ALL
 from npu_tui.analysis.service_blocks import contexts
@@ -101,6 +102,8 @@ def slower_since(found: ServiceTimeline) -> Slower | None:
     grown = _growth(work, time, start, of)
     if grown[0] < ALMOST_ALL * rest:
         return Slower(int(start[0]), grown[1], grown[2], int(start[-1]))
+    if factor < 1 and 2 * cut < len(time):  # the longer part tells the cost better
+        cost = Cost(*(value / factor for value in astuple(fitted(work[cut:], time[cut:]))))
     return Slower(int(start[cut]), factor, cost)
 
 
@@ -140,6 +143,7 @@ def stuck_in(found: ServiceTimeline) -> I64:
             if usual.sum() < FEWEST:
                 break
             cost = fitted(work[mine[usual]], time[usual]).of(work[mine])
+            cost *= np.maximum(_speed(time / np.maximum(cost, 1)), 1)  # where all are slow none is stuck
             away = float(np.quantile(np.abs(time / np.maximum(cost, 1) - 1)[usual], NEARLY_ALL))
             far = time - cost > FAR_LONGER * np.maximum(np.median(time[usual]), away * cost)
             found_in = np.where(far, time - cost, 0).astype(np.int64)
@@ -147,6 +151,12 @@ def stuck_in(found: ServiceTimeline) -> I64:
                 break
         stuck[mine] = found_in
     return stuck
+
+
+def _speed(ratio: F64) -> F64:
+    """The median of ``ratio`` (n,) among some hundred steps around each: less than half of these are ever stuck."""
+    parts = np.array_split(ratio, max(len(ratio) // (4 * FEWEST), 1))
+    return np.repeat([float(np.median(part)) for part in parts], [len(part) for part in parts])
 
 
 def in_lockstep(found: ServiceTimeline) -> bool:

@@ -131,7 +131,7 @@ def timeline(service: Service) -> ServiceTimeline:
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
-    found.paused[:] = pauses(steps, np.bincount(step[~admitted], minlength=len(steps)) > 0)
+    found.paused[:] = pauses(steps, np.bincount(step[~entered], minlength=len(steps)) > 0)
     found.stuck[:] = stuck_in(found)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
@@ -187,7 +187,7 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
     rids = np.flatnonzero(known & seen)
     pulled, pull_end = found.pulls
     closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)
-    after = steps.cycle[:, Cycle.sampling] + steps.cycle[:, Cycle.draft]
+    after = steps.cycle[:, Cycle.sampling]
     cursor, stop = lat.start.copy(), plus(lat.start, lat.ttft)
     turn = 0
     while len(rids):

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, LITTLE, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
 from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
@@ -35,7 +35,7 @@ class EngineModel(Struct, frozen=True):
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
     order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
-    it takes out.
+    it takes out. ``lost`` are the moments from which so many blocks more are nobody's.
     """
 
     cost: Cost
@@ -57,6 +57,7 @@ class EngineModel(Struct, frozen=True):
     stalls: tuple[tuple[int, int], ...] = ()
     stuck: tuple[tuple[int, int], ...] = ()
     swaps: bool = False
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 class ServiceModel(Struct, frozen=True):
@@ -65,7 +66,8 @@ class ServiceModel(Struct, frozen=True):
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
     lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
-    between a step and its tokens. ``first`` and ``last`` are engines.
+    between a step and its tokens. Of those that wait the lowest ``rank`` is taken first, without it who came first.
+    ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -83,6 +85,7 @@ class ServiceModel(Struct, frozen=True):
     held: I64
     early: Bools
     cached: int = 0
+    rank: I64 | None = None
 
 
 class Served(Struct, frozen=True):
@@ -181,10 +184,12 @@ def model_of(found: ServiceTimeline, slower: Slower | None, holds: bool = False)
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
     tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
+    ordered = found.overtaken[rids].sum() < LITTLE * np.maximum(lat.ttft[rids], 0).sum()
     return ServiceModel(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail, np.full(len(rids), least, np.int64),
         (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last),
+        rank=None if ordered else opened[lat.first[rids]],
     )  # fmt: skip
 
 
@@ -232,6 +237,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps(found, number), stalls=lost[0], stuck=lost[1],
+        lost=found.room.lost[number] if found.room.lost else (),
     )  # fmt: skip
 
 
@@ -292,13 +298,19 @@ def _run(
     running: list[_QueuedRequest] = []
     cost, room = engine.cost, engine.room
     free, time = engine.blocks, 0.0
-    stalls, stuck = deque(engine.stalls), deque(engine.stuck)
+    stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
+    rank = None if model.rank is None else model.rank.tolist()
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
             time = max(time, coming[0][0])
         while stalls and stalls[0][0] <= time:
             time += stalls.popleft()[1]
+        while lost and lost[0][0] <= time:
+            free -= lost.popleft()[1]
+        if rank is not None and coming and coming[0][0] <= time:
+            came = [coming.popleft()[1] for _ in range(sum(moment <= time for moment, _ in coming))]
+            waiting = deque(sorted((*waiting, *came), key=lambda row: rank[row.request]))
         while coming and coming[0][0] <= time:
             waiting.append(coming.popleft()[1])
         budget, evicted = engine.budget, False
@@ -414,6 +426,12 @@ def undrafted(model: ServiceModel) -> ServiceModel:
     turns = np.rint(model.turns * model.growth).astype(np.int64)
     alone = replace(model, turns=turns, growth=np.ones(len(turns)))
     return with_engines(alone, width=1, draft=0.0)
+
+
+def accepted(growth: float, model: ServiceModel) -> ServiceModel:
+    """``model`` with ``growth`` tokens a step, of all requests that decode."""
+    turns = np.ceil(model.turns * model.growth / growth).astype(np.int64)
+    return replace(model, turns=turns, growth=model.turns * model.growth / np.maximum(turns, 1))
 
 
 def twice(model: ServiceModel, chosen: Bools | None = None) -> ServiceModel:

@@ -104,17 +104,20 @@ def inner_rows(service: Service, keys: U64) -> I64:
     outer = np.full(len(batches), -1)
     rows = np.flatnonzero((batches.passes == Pass.execute) & (batches.start != UNKNOWN) & (batches.end != UNKNOWN))
     rows = rows[(np.diff(members.offset) > 0)[rows]]
-    names = np.unique(batches.name[rows])
+    names, counts = np.unique(batches.name[rows], return_counts=True)
     if len(names) < 2:
         return outer
     total = np.append(np.uint64(0), np.cumsum((members.rid.astype(np.uint64) + np.uint64(1)) * _MIXING))
     of_rids = total[members.offset[1:]] - total[members.offset[:-1]]
     silent = summed(members.batch, (members.iter != UNKNOWN).astype(np.int64), len(batches)) == 0
-    for name in names.tolist():
-        mine, others = (rows[chosen] for chosen in (batches.name[rows] == name, batches.name[rows] != name))
+    for name in names[np.argsort(-counts, kind="stable")].tolist():  # there are several workers, and one engine
+        free = rows[outer[rows] < 0]
+        mine, others = (free[(batches.name[free] == name) == own] for own in (True, False))
+        if not len(others):
+            break
         both = np.append(others, mine)
         # Of several that began at a time the longest one lies around the others, or that which tells the turns.
-        order = np.lexsort((both, silent[both], -batches.end[both], batches.start[both]))
+        order = np.lexsort((np.arange(len(both)), silent[both], -batches.end[both], batches.start[both]))
         found = _last_before(of_rids[both], order, len(others))
         found, same = others[found], found >= 0
         same &= np.maximum(batches.end[mine] - batches.end[found], 0) <= HALF * (batches.end - batches.start)[mine]

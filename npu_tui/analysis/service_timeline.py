@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.service_steps import Engine, Steps
 from npu_tui.trace.arrays import F64, I64, U64, Bools
+from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN, Service
 
 Tokens = TypeVar("Tokens", I64, F64, float)
@@ -45,13 +46,15 @@ request where no table has batches.
 
 class Room(Struct, frozen=True):
     """Blocks hold ``block`` tokens; a request holds ``spare`` more than it needs. Of the ``total`` of each engine,
-    0 where it is unknown, ``margin`` stay free when a request is admitted.
+    0 where it is unknown, ``margin`` stay free when a request is admitted. ``lost`` are the moments of each at which
+    blocks turned out to be neither free nor of a request, and how many more.
     """
 
     block: int
     spare: int
     total: tuple[int, ...]
     margin: tuple[int, ...]
+    lost: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def blocks(self, tokens: Tokens) -> Tokens:
         """How many a request with a context of ``tokens`` holds."""
@@ -166,7 +169,7 @@ class Stalls(Struct, frozen=True):
         return end
 
 
-class ServiceTimeline(Struct, eq=False):
+class ServiceTimeline(Struct, dict=True, eq=False):
     """A service as engines, their steps and the requests; ``pairs`` say which request was in which step, by request.
 
     ``keys`` (batches,) are the same for the same requests at the same turn, ``outer`` (batches,) is the execution that
@@ -219,6 +222,18 @@ class ServiceTimeline(Struct, eq=False):
         # A pause is before a step, be it before or after its schedule.
         before = np.where(steps.start - steps.opened > self.paused, steps.start, steps.opened) - self.paused
         return Stalls(step, np.where(self.paused >= self.stuck, before, steps.start)[step], lasting[step])
+
+    @once
+    def overtaken(self) -> I64:
+        """How long each request (requests,) still waited for its engine after one that came later was taken, ns."""
+        waited, entries = np.zeros(len(self.latencies.start), np.int64), self.entries
+        taken, rids = self.steps.opened[self.pair_step[entries]], self.pair_rid[entries]
+        for number in range(len(self.engines)):
+            mine = np.flatnonzero(self.steps.engine[self.pair_step[entries]] == number)
+            mine = mine[np.argsort(self.came[mine], kind="stable")]
+            earliest = np.minimum.accumulate(taken[mine][::-1])[::-1]
+            waited[rids[mine]] += taken[mine] - earliest
+        return waited
 
     @property
     def serving(self) -> I64:

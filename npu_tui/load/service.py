@@ -328,7 +328,8 @@ def _leave_out_filled(columns: dict[str, Any]) -> None:
             for name in names:
                 _erase(columns[name], filled)
     if "output_tokens" in columns:
-        _erase(columns["output_tokens"], (columns["output_tokens"] == 0) & (columns["first_token"] != UNKNOWN))
+        for name in ("output_tokens", "execution"):  # there was a first token
+            _erase(columns[name], (columns[name] == 0) & (columns["first_token"] != UNKNOWN))
 
 
 def _erase(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> None:

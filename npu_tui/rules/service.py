@@ -6,13 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE
 from npu_tui.analysis.service_blocks import MANY
+from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_replay import (
     ServiceModel,
+    accepted,
     line_of,
     twice,
     undrafted,
@@ -36,7 +38,7 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
@@ -71,6 +73,14 @@ def _queue(facts: ServiceFacts) -> Cause | None:
         "count": int((waits > 0).sum()), "all": len(waits),
         "mean": float(waits.mean()), "tokens": int((steps.prompts + steps.decoded).max()), "empty": empty,
     }  # fmt: skip
+    overtaken = facts.ttft.shares(facts.found.overtaken[facts.ttft.rids])
+    if facts.model is not None and facts.model.rank is not None and facts.notable(overtaken):
+        words |= {"share": max(overtaken), "over": int(np.count_nonzero(facts.found.overtaken[facts.ttft.rids]))}
+        draft = draft_of(
+            max(overtaken), "queue_overtaken", "queue_overtaken_detail", words, facts.found.overtaken,
+            facts.held(TTFT.queue_full), _in_turn, "service_order",
+        )  # fmt: skip
+        return replace(draft, instead=("room", _more_room) if helps else ("second", more))
     kind = "room" if helps else "burst" if empty >= HALF else "load"
     title = f"queue_at_{side}" if side else "queue" if kind != "burst" else "queue_in_bursts"
     draft = draft_of(
@@ -82,7 +92,12 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     said = message(f"finding.service.queue_{side}", **words) if side else ""
     aborts = any("abort" in text.lower() for text in facts.found.service.texts)
     gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
-    return replace(draft, detail=sentences(draft.detail, said, gone))
+    faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
+    return replace(draft, detail=sentences(draft.detail, said, gone), instead=faster)
+
+
+def _in_turn(model: ServiceModel) -> ServiceModel:
+    return replace(model, rank=None)
 
 
 _MORE = 1.5
@@ -110,6 +125,14 @@ def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
         return "", twice
     serves = bool(waits[found.serves].sum() > waits[~found.serves].sum())
     return "decode" if serves else "prefill", lambda model: twice(model, found.serves == serves)
+
+
+def _faster(serves: Bools, model: ServiceModel) -> ServiceModel:
+    """``model`` with forward passes of half the time on engines that do not serve."""
+    engines = list(model.engines)
+    for number in np.flatnonzero(~serves).tolist():
+        engines[number] = replace(engines[number], cost=Cost(*(value / 2 for value in astuple(engines[number].cost))))
+    return replace(model, engines=tuple(engines))
 
 
 def _without_queue(facts: ServiceFacts) -> float:
@@ -181,21 +204,35 @@ def _kv(facts: ServiceFacts) -> Cause | None:
     tokens = facts.tpot.share(TPOT.preempted) if taken else (0.0, 0.0)
     if not (facts.notable(first) or facts.notable(tokens)):
         return None
+    lost = [sum(count for _, count in one) for one in facts.found.room.lost]
     words = {
         "share": max(*first, *tokens), "first": max(first), "metric": facts.called(metric), "tokens": max(tokens),
+        "lost": max(lost, default=0),
         **taken, "total": total if total > 0 else None, "free": int(np.median(short)) if len(short) else None,
         "steps": len(short),
     }  # fmt: skip
+    then = facts.after(_unlost) if any(lost) else None
+    leaks = then is not None and facts.most(facts.figures, then) >= HALF * facts.most(
+        facts.figures, facts.after(_more_blocks)
+    )
+    kind = "lost" if leaks else "first" if max(first) >= max(tokens) else "tokens"
     return Cause(
-        max(*first, *tokens),
-        message(f"finding.service.kv_{'first' if max(first) >= max(tokens) else 'tokens'}", **words),
+        max(*first, *tokens), message(f"finding.service.kv_{kind}", **words),
         sentences(
             message(f"finding.service.kv_{'blocks' if total > 0 else 'left'}", **words) if len(short) else "",
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
-        lambda model: with_engines(model, blocks=MANY),
+        _unlost if leaks else _more_blocks, ("service_lost",) if leaks else (),
     )  # fmt: skip
+
+
+def _more_blocks(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, blocks=MANY)
+
+
+def _unlost(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, lost=())
 
 
 def _wait(facts: ServiceFacts) -> Cause | None:
@@ -247,11 +284,13 @@ def _mix(facts: ServiceFacts) -> Cause | None:
         "longest_step": int(forward.max()), "chunk": _CHUNK,
         "step": int(np.median(decode)) if len(decode) else None,
     }  # fmt: skip
-    return draft_of(
+    draft = draft_of(
         max(shares), "mix_few" if few else "mix_all", "mix_elsewhere" if few and chunked else "mix_detail", words, cost,
         np.where(steps.prompts > 0, forward, 0), remedy,
         *(("service_apart",) if chunked else ("service_chunks", "service_apart")),
     )  # fmt: skip
+    apart = ("apart", partial(_elsewhere, long, round(usual))) if few and not chunked else None
+    return replace(draft, instead=apart)
 
 
 def _in_chunks(model: ServiceModel) -> ServiceModel:
@@ -264,27 +303,34 @@ def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
 
 
 def _part(
-    name: str, remedy: Remedy, first: TTFT, tokens: TPOT | None = None, shown: Cycle | None = None
+    name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None
 ) -> Callable[[ServiceFacts], Cause | None]:
     """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
-    others = () if tokens is None else (tokens,)
+    firsts, others = (() if part is None else (part,) for part in (first, tokens))
 
     def check(facts: ServiceFacts) -> Cause | None:
-        of_first, of_tokens = facts.ttft.share(first)[0], facts.tpot.share(*others)[0]
-        share = max(of_first, of_tokens)
-        if share < facts.limits[SHARE]:
+        shares = facts.ttft.share(*firsts), facts.tpot.share(*others)
+        if not any(facts.worth(one, remedy) for one in shares):
             return None
+        (of_first, _), (of_tokens, _) = shares
+        share = max(of_first, of_tokens)
         turns = np.maximum(facts.latencies.turns[facts.tpot.rids], 0)
         words = {
             "share": share, "first": of_first, "tokens": of_tokens,
-            "mean": float(facts.ttft.part(first).mean()) if len(facts.ttft.rids) else None,
+            "mean": float(facts.ttft.part(*firsts).mean()) if len(facts.ttft.rids) else None,
             "each": float(facts.tpot.part(*others).sum() / max(turns.sum(), 1)),
         }  # fmt: skip
         kind = "tokens" if of_tokens >= of_first else "first"
         cycle = facts.found.steps.cycle
         blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
         words |= {"usual": int(np.median(blame)), "longest": int(blame.max())} if shown is not None else {}
-        return draft_of(share, f"{name}_{kind}", f"{name}_detail", words, facts.cost(first, *others), blame, remedy)
+        cost = facts.cost(*firsts, *others)
+        draft = draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
+        rare = blame > FAR_LONGER * np.median(blame)
+        of = float(blame[rare].sum() / max(blame.sum(), 1))
+        seldom = of >= ALMOST_ALL and rare.mean() <= HALF
+        more = message("finding.service.rare", count=int(rare.sum()), all=len(rare), of=of) if seldom else ""
+        return replace(draft, detail=sentences(draft.detail, more))
 
     return check
 
@@ -294,7 +340,38 @@ _every_bubble = _part(
 )
 
 
+def _frontend(facts: ServiceFacts) -> Cause | None:
+    """Requests are long on their way to the queue: in the tokenizer, or before it."""
+    found = _every_frontend(facts)
+    own = facts.tokenizing
+    if found is None or not own.any():
+        return found
+    rids = facts.ttft.rids
+    waits = np.maximum(facts.latencies.ttft_parts[:, TTFT.frontend] - own, 0)[rids]
+    words = {"own": float(own[rids].mean()), "waits": float(waits.mean())}
+    detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
+    if not LITTLE <= own[rids].mean() / max((waits + own[rids]).mean(), 1) <= HALF:
+        return replace(found, detail=detail)
+
+    def at_once(model: ServiceModel) -> ServiceModel:
+        return replace(model, front=np.minimum(model.front, own[model.rids]))
+
+    return replace(found, detail=detail, instead=("tokenizers", at_once))
+
+
+_every_frontend = _part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)
+_handover = _part(
+    "handover", lambda model: replace(model, handover=np.zeros_like(model.handover)), None, TPOT.handover
+)  # fmt: skip
+
+
 def _transfer(facts: ServiceFacts) -> Cause | None:
+    """Keys and values come to decode late: their transfer takes long, or begins long after the prompt is computed."""
+    pulls, waits = _pulls(facts), _handover(facts)
+    return pulls if waits is None or (pulls is not None and pulls.share >= waits.share) else waits
+
+
+def _pulls(facts: ServiceFacts) -> Cause | None:
     """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
     both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
     kind, shares = max(both, key=lambda one: one[1])
@@ -373,24 +450,27 @@ def _prefix(facts: ServiceFacts) -> Cause | None:
     words = {"rate": float(rates.mean()), "share": share, "tokens": tokens, "count": len(rates)}
     told, explained = (message(f"finding.service.{key}", **words) for key in ("prefix_none", "prefix_none_detail"))
     none = np.zeros(len(lat.prompt), np.int64)
-    return Cause(max(share, tokens), told, explained, none, facts.found.steps.prompts, hint=_if_shared(facts))
+    return Cause(max(share, tokens), told, explained, none, facts.found.steps.prompts, *_if_shared(facts))
 
 
-def _if_shared(facts: ServiceFacts) -> Message:
+def _if_shared(facts: ServiceFacts) -> tuple[Remedy | None, tuple[str, ...], Message]:
     """What it would be if all prompts began alike, for as long as the shortest one is."""
-    shortest = int(facts.latencies.prompt[facts.ttft.rids].min())
-    floor = shortest // facts.found.room.block * facts.found.room.block if facts.found.room.block else 0
-    then = facts.after(partial(_cached, floor)) if floor > 0 else None
+    lat, rids, block = facts.latencies, facts.ttft.rids, facts.found.room.block
+    floor = int(lat.prompt[rids].min()) // block * block if block else 0
+    remedy = partial(_cached, floor, int((lat.start + lat.ttft)[rids].min()))
+    then = facts.after(remedy) if floor > 0 else None
     if then is None or not known(facts.figures, then):
-        return message("finding.service.prefix_unknown")
-    best = max(known(facts.figures, then), key=lambda name: facts.figures[name] / then[name])
+        return None, (), message("finding.service.prefix_unknown")
+    # Whose prefix is not cached yet is slow: the median says what it gives, where that is known.
+    best = max(known(facts.figures, then), key=lambda name: (name.endswith("p50"), facts.figures[name] / then[name]))
     words = {"figure": message(f"service.figure.{best}"), "now": facts.figures[best], "then": then[best]}
-    return message("finding.service.prefix_if", floor=floor, **words)
+    return remedy, (), message("finding.service.prefix_if", floor=floor, **words)
 
 
-def _cached(floor: int, model: ServiceModel) -> ServiceModel:
-    """``model`` with ``floor`` tokens of each prompt in the prefix cache; the context stays."""
-    return replace(model, prompt=np.maximum(model.prompt - floor, 1), cached=floor)
+def _cached(floor: int, since: int, model: ServiceModel) -> ServiceModel:
+    """``model`` with ``floor`` tokens of each prompt ``since`` the first one in the prefix cache; the context stays."""
+    prompt = np.where(model.start < since, model.prompt, np.maximum(model.prompt - floor, 1))
+    return replace(model, prompt=prompt, cached=floor)
 
 
 _NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is none; where prefill is less of TTFT hits would change little
@@ -401,19 +481,27 @@ def _model(facts: ServiceFacts) -> Cause | None:
     slower, found = facts.slower, facts.found
     if slower is None:
         return None
-    kind = "model_drift" if slower.is_slow else "model"
-    share = 1 - 1 / (slower.factor if not slower.is_slow else (1 + slower.factor) / 2)  # half of it on average
-    after = found.steps.start[np.maximum(facts.latencies.last, 0)] >= slower.since if len(found.steps) else False
-    cost = np.where(after, facts.cost(*COMPUTING) * share, 0).astype(np.int64)
+    warms = slower.factor < 1
+    factor = 1 / slower.factor if warms else slower.factor
+    kind = "model_warm" if warms else "model_drift" if slower.is_slow else "model"
+    share = 1 - 1 / (factor if not slower.is_slow else (1 + factor) / 2)  # half of it on average
+    slow = (found.steps.start >= slower.since) != warms
+    of_slow = slow[np.maximum(facts.latencies.token if warms else facts.latencies.last, 0)]
+    cost = np.where(of_slow, facts.cost(*COMPUTING) * share, 0).astype(np.int64)
     words = {
-        "ratio": slower.factor - 1, "share": share, "since": slower.since - int(found.steps.opened.min()),
-        "steps": int((found.steps.start >= slower.since).sum()), "all": len(found.steps),
+        "ratio": factor - 1, "share": share, "since": slower.since - int(found.steps.opened.min()),
+        "steps": int(slow.sum()), "all": len(found.steps),
     }  # fmt: skip
     return draft_of(
-        share, kind, f"{kind}_detail", words, cost,
-        np.where(found.steps.start >= slower.since, found.steps.forward, 0),
-        lambda model: with_engines(model, late=(MANY << 20, MANY << 20, 1.0)),
+        share, kind, f"{kind}_detail", words, cost, np.where(slow, found.steps.forward, 0),
+        partial(_as_fast, slower.factor if warms else 1.0), *(("service_warm",) if warms else ()),
     )  # fmt: skip
+
+
+def _as_fast(factor: float, model: ServiceModel) -> ServiceModel:
+    """``model`` with forward passes that take ``factor`` of their cost all the time, where it changes now."""
+    engines = (replace(one, late=(0, 0, factor) if one.late[2] != 1 else one.late) for one in model.engines)
+    return replace(model, engines=tuple(engines))
 
 
 def _drafts(facts: ServiceFacts) -> Cause | None:
@@ -426,11 +514,17 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
     shares = facts.tpot.share(TPOT.draft)
     if ratio >= facts.limits[ACCEPTED]:
         return None
-    words = {"ratio": ratio, "share": shares[0], "per": ratio * float(rows.draft_tokens[known].mean())}
-    return draft_of(
+    each = float(rows.draft_tokens[known].mean())
+    words = {"ratio": ratio, "share": shares[0], "per": ratio * each}
+    draft = draft_of(
         max(*shares, 1 - ratio), "drafts", "drafts_detail", words, facts.cost(TPOT.draft),
         facts.found.steps.cycle[:, Cycle.draft], undrafted,
     )  # fmt: skip
+    then, more = facts.after(undrafted), list[Message]()
+    if then is not None and then["tpot_p50"] > 0:  # a step with drafts takes so many times as long as one without
+        even = ((1 + ratio * each) * facts.figures["tpot_p50"] / then["tpot_p50"] - 1) / each
+        more.append(message(f"finding.service.drafts_{'even' if even < 1 else 'never'}", even=even))
+    return replace(draft, detail=sentences(draft.detail, *more), instead=("drafts", partial(accepted, 1 + each)))
 
 
 def _rule(
@@ -442,10 +536,10 @@ def _rule(
 
 
 SERVICE_RULES = (
-    _rule("SERVICE.KV", "kv_block_shortage", _kv, SHARE, TAIL_SHARE),
+    _rule("SERVICE.KV", "kv_block_shortage", _kv, SHARE, TAIL_SHARE, advice=("SERVICE.KV", "service_lost")),
     _rule(
         "SERVICE.QUEUE", "request_wait_latency", _queue, SHARE, TAIL_SHARE,
-        advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode"),
+        advice=("service_room", "service_load", "service_burst", "service_prefill", "service_decode", "service_order"),
     ),
     _rule("SERVICE.WAIT", "request_wait_latency", _wait, SHARE, TAIL_SHARE),
     _rule(
@@ -476,7 +570,7 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
-        _part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend), SHARE,
+        _frontend, SHARE,
     ),
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency",
@@ -484,7 +578,10 @@ SERVICE_RULES = (
     ),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
-    _rule("SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER),
+    _rule(
+        "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
+        advice=("SERVICE.MODEL", "service_warm"),
+    ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),
     _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Engine, late_workers
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.rule import Skipped
+from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import covered_within
@@ -183,12 +183,17 @@ def stall(facts: ServiceFacts) -> Cause | None:
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
         "between": int((~within).sum()), "within": int(within.sum()),
     }  # fmt: skip
+    again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
+    again[facts.found.entries] = False
+    words |= {"again": int(again.sum())}
     most = stalls.lasting[within].sum() >= NEARLY_ALL * stalls.lasting.sum()
     kind = "stall_sizes" if most and _of_new_sizes(facts, stalls.step[within]) else "stall"
-    return draft_of(
+    draft = draft_of(
         max(*of_first, *of_tokens), kind, f"{kind}_detail", words, first + tokens, blame,
         lambda model: with_engines(model, stalls=(), stuck=()), f"service_{kind}",
     )  # fmt: skip
+    anew = message("finding.service.stall_again", **words) if words["again"] else ""
+    return replace(draft, detail=sentences(draft.detail, anew))
 
 
 def _of_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:

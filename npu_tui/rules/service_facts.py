@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Slower, slower_since
 from npu_tui.analysis.service_replay import (
@@ -25,10 +26,10 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, Ser
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
-from npu_tui.trace.arrays import I64
+from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.once import once
-from npu_tui.trace.service import UNKNOWN
+from npu_tui.trace.service import TOKENIZERS, UNKNOWN
 
 SHARE = Threshold("service_share", 0.15)
 TAIL_SHARE = Threshold("service_tail_share", 0.30)
@@ -54,6 +55,8 @@ class Cause(Struct, frozen=True):
     advice: tuple[str, ...] = ()
     hint: Said = ""
     """What may be lost, though nothing tells that anything is; empty where something does."""
+    instead: tuple[str, Remedy] | None = None
+    """What else could be done, whose figures are told beside, and the name of that."""
     after: dict[str, float] | None = None
     """The figures of the replayed service without it alone; None where it cannot be replayed."""
     saved: float = 1.0
@@ -111,11 +114,29 @@ class ServiceFacts:
         """Whether a part is more than what a healthy service has."""
         return shares[0] >= self.limits[SHARE] or shares[1] >= self.limits[TAIL_SHARE]
 
+    def worth(self, shares: tuple[float, float], remedy: Remedy) -> bool:
+        """Whether a part is a notable one of all requests, or half as large and ``remedy`` gains a notable share."""
+        least: float = self.limits[SHARE]
+        return shares[0] >= least or (
+            max(shares) >= HALF * least and self.most(self.figures, self.after(remedy)) >= least
+        )
+
     @once
     def slower(self) -> Slower | None:
-        """Since when the model is slower; None where it is not."""
+        """Since when the model is slower, or until when it was; None where it is not."""
         found = slower_since(self.found)
-        return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
+        if found is None:
+            return None
+        times = max(found.factor, 1 / found.factor)
+        return found if self.limits[SLOWER] <= times < SLOWEST and (found.factor > 1 or not found.is_slow) else None
+
+    @once
+    def tokenizing(self) -> I64:
+        """How long the tokenizer worked on each request (requests,), ns; 0 where nothing tells."""
+        spans, texts = self.found.service.spans, self.found.service.texts
+        named = [number for number, text in enumerate(texts) if text.lower() in TOKENIZERS]
+        rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))
+        return summed(spans.rid[rows].astype(np.int64), (spans.end - spans.start)[rows], len(self.latencies.start))
 
     @property
     def holds(self) -> bool:

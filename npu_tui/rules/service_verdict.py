@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -74,14 +76,26 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     findings = tuple(_finding(facts, one, origin) for one in weighed)
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
     unsure = [cause for _, cause, _ in weighed if cause.hint]
-    hints = [sentences(message("service.cause", title=cause.title), cause.hint) for cause in unsure]
-    verdict = _verdict(facts, led, hints, [why for id_, why in not_checked if id_ in ("requests", "ttft")])
+    unsure.sort(key=lambda cause: -_would_gain(facts, cause))
+    least = _would_gain(facts, led[0][1]) if led else np.inf
+    hints = [(sentences(message("service.cause", title=cause.title), cause.hint), _would_gain(facts, cause) > least)
+             for cause in unsure]  # fmt: skip
+    verdict = [said for said, is_more in hints if is_more]
+    verdict += _verdict(
+        facts, led, [said for said, is_more in hints if not is_more],
+        [why for id_, why in not_checked if id_ in ("requests", "ttft")],
+    )  # fmt: skip
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
     half, every = half_told(found), len(found.latencies.start)
     warnings = (message("odd.half_told", count=half, all=every, share=half / every),) if half else ()
     return JudgedService(
         Findings(findings, tuple(not_checked), tuple(verdict), leaders), warnings, found=found, figures=facts.figures
     )
+
+
+def _would_gain(facts: ServiceFacts, cause: Cause) -> float:
+    """How much better the service would be without ``cause``, if that is one."""
+    return facts.better(facts.figures, None if cause.remedy is None else facts.after(cause.remedy))
 
 
 def _most_saved(now: dict[str, float], then: dict[str, float]) -> str:
@@ -111,7 +125,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
     now = facts.figures
     weighed: list[tuple[float, ServiceRule, Cause]] = []
     for rule, cause in causes:
-        after = None if cause.remedy is None else facts.after(cause.remedy)
+        after = None if cause.remedy is None or cause.hint else facts.after(cause.remedy)
         weight, saved = cause.share, float(not cause.hint)
         if after is not None:
             best = _most_saved(now, after)
@@ -201,10 +215,19 @@ def _gain(facts: ServiceFacts, cause: Cause) -> tuple[str, float | None, float |
 
 
 def _outlook(facts: ServiceFacts, cause: Cause) -> Said:
-    """What the figure that gains most would be without ``cause``; empty where that is not known."""
+    """What the figure that gains most would be without ``cause``, or with what is done instead; empty if unknown."""
     figure, gain, then = _gain(facts, cause)
-    words = {"figure": message(f"service.figure.{figure}"), "now": facts.figures[figure], "then": then}
-    return "" if gain is None else message("finding.service.after", **words)
+    if gain is None:
+        return ""
+    told = [message("finding.service.after", **_change(facts, figure, then))]
+    if cause.instead is not None and (other := facts.after(cause.instead[1])) is not None:
+        figure = _most_saved(facts.figures, other)
+        told.append(message(f"finding.service.instead_{cause.instead[0]}", **_change(facts, figure, other[figure])))
+    return sentences(*told)
+
+
+def _change(facts: ServiceFacts, figure: str, then: float | None) -> dict[str, Any]:
+    return {"figure": message(f"service.figure.{figure}"), "now": facts.figures[figure], "then": then}
 
 
 def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unknown: list[Message]) -> list[Message]:

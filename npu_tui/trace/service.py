@@ -245,6 +245,8 @@ class Statuses(ServiceRows):
 ENQUEUES = "enqueue", "reqenqueue"
 """What the event is called, in lower case, with which a request comes into the queue; the second one is of early
 versions."""
+TOKENIZERS = "tokenize", "encode"
+"""What the range is called, in lower case, in which a prompt becomes tokens; the second one is of early versions."""
 CHANGES = "waiting", "running"
 """The states of ``Statuses`` whose changes early versions wrote, under ``+`` and the name."""
 

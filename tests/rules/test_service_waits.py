@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from dataclasses import replace
@@ -44,7 +45,9 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
     return first.id, first.gain_ns + first.step_after_ns, first.step_after_ns
 
 
-@pytest.mark.parametrize("name", ["capture", "long_few", "answered_full"])
+@pytest.mark.parametrize(
+    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold"]
+)
 def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
     trouble = TROUBLES[name]
@@ -121,6 +124,102 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
     (finding,) = judged.findings.findings
     assert finding.severity == "info"
     assert finding.gain_ns is None
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "detail"),
+    [
+        ("restart", "stand still", "computed their context anew, as after a restart"),
+        ("leak", "The KV cache loses blocks, ", "blocks were free (median)"),
+        ("newest", "Later requests overtake others", "still waited after one that came later was taken"),
+        ("polled", "between prefill and decode before their KV transfer begins", "polling"),
+        ("cold", "the model takes", "the steps after it are the reference"),
+    ],
+)
+def test_a_cause_is_told_by_its_own_words(name: str, title: str, detail: str, tmp_path: Path) -> None:
+    """What is special about the trouble stands in the sentences."""
+    first = told(TROUBLES[name].service, tmp_path).findings.findings[0]
+    assert title in words(first.title)
+    assert detail in words(first.detail)
+
+
+def test_ends_that_are_written_as_0_are_unknown(tmp_path: Path) -> None:
+    """A tool that has no end of a request writes an execution of 0: the figures are those with ends."""
+    folder = _written(TROUBLES["kv"].service, tmp_path)
+    before = judge(timeline(read_service(folder)))
+    lines = (folder / "request.csv").read_text().splitlines()
+    at = lines[0].split(",").index("execution_time(ms)")
+    rows = [line.split(",") for line in lines[1:]]
+    (folder / "request.csv").write_text("\n".join([lines[0], *(",".join([*r[:at], "0", *r[at + 1 :]]) for r in rows)]))
+    found = timeline(read_service(folder))
+    after = judge(found)
+    assert (found.ahead == 0).all()
+    assert [finding.id for finding in after.findings.findings] == [finding.id for finding in before.findings.findings]
+    assert after.figures["ttft_p99"] == before.figures["ttft_p99"]
+    assert len(found.latencies.end_to_end.rids) == 0
+
+
+def test_a_scheduler_that_stands_still_now_and_then_is_said_so(tmp_path: Path) -> None:
+    """Every fifth schedule of one service takes long, every one of the other: the first has the sentence."""
+    served = serve(Service())
+    slow, moved, batches = 90 * MS, 0, []
+    for number, batch in enumerate(served.batches):
+        opened = batch.schedule[0] + moved
+        moved += slow if number % 5 == 0 else 0
+        later = {
+            name: tuple(moment + moved for moment in getattr(batch, name)) for name in ("execute", "forward", "sample")
+        }
+        batches.append(replace(batch, schedule=(opened, batch.schedule[1] + moved), **later))
+    for request in served.requests:
+        request.enqueue += 0
+    served.batches[:] = batches
+    Folder(served).write(tmp_path / "now_and_then")
+    found = judge(timeline(read_service(tmp_path / "now_and_then"))).findings.findings
+    (scheduler,) = (finding for finding in found if finding.id == "SERVICE.SCHEDULER")
+    assert "it stands still now and then" in words(scheduler.detail)
+    always = told(TROUBLES["scheduler"].service, tmp_path / "always").findings.findings[0]
+    assert "now and then" not in words(always.detail)
+
+
+def test_what_can_be_done_instead_has_its_figure_too(tmp_path: Path) -> None:
+    """Long prompts that are computed whole: chunks are the remedy, prompts kept apart the other one."""
+    judged = told(TROUBLES["mix"].service, tmp_path / "mix")
+    first = judged.findings.findings[0]
+    assert first.id == "SERVICE.MIX"
+    assert "in the place of the long ones instead: T" in words(first.detail)
+    short = told(Service(pull=6 * US, per_prompt=260 * US, answers=True), tmp_path / "short").findings.findings[0]
+    assert "With forward passes of half the time there instead: TTFT" in words(short.detail)
+
+
+def test_workers_that_last_as_long_as_their_step_are_its_parts(tmp_path: Path) -> None:
+    """Rows of workers begin and end with the step: that which one process writes is the step."""
+    folder = _written(TROUBLES["late_worker"].service, tmp_path)
+    path = folder / "batch.csv"
+    lines = path.read_text().splitlines()
+    head = lines[0].split(",")
+    name, process = head.index("name"), head.index("prof_id")
+    rows = list(csv.reader(lines[1:]))
+    steps: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row[name] == "modelExec":
+            key = row[head.index("res_list")], row[head.index("end_time(ms)")]
+            longest = steps.get(key)
+            if longest is None or float(row[head.index("during_time(ms)")]) > float(
+                longest[head.index("during_time(ms)")]
+            ):
+                steps[key] = row
+            row[name] = "modelRunnerExec"
+    engine = next(row[process] for row in rows if row[name] != "modelRunnerExec")
+    outer = [[*row[:name], "modelExec", *row[name + 1 :]] for row in steps.values()]
+    for row in outer:
+        row[process] = f"{engine}0"
+    for row in rows:
+        row[process] = f"{engine}0" if row[name] != "modelRunnerExec" else row[process]
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows, *outer])
+    found = timeline(read_service(folder))
+    assert len(found.steps) == len(outer)
+    assert judge(found).findings.findings[0].id == "SERVICE.WORKERS"
 
 
 def _written(service: Service, folder: Path) -> Path:
