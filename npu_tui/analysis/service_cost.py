@@ -6,15 +6,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, LONG_NS, NEARLY_ALL
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LONG_NS, MORE_THAN_ONE, NEARLY_ALL
 from npu_tui.analysis.service_blocks import contexts
-from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import F64, I64
 
 FEWEST = 30
 """Steps from which on a cost is known."""
 _SAMPLE = 20_000  # steps of one fit, evenly spaced: a service has millions
+_CUTS = 24  # moments or sizes that are tried at once
 _ROUNDS, _MOST_GROWN = 4, 20.0
 """Fits of a cost, and of its growth or outliers in turn; these count as so many times the usual one at the most."""
 
@@ -62,13 +63,16 @@ def fitted(work: F64, time: I64) -> Cost:
 class Slower(Struct, frozen=True):
     """Since a moment forward passes take ``factor`` times as long for the same work; what they cost ``before``.
 
-    Where they take ever longer, it is so from ``until`` on, which is no later than ``since`` otherwise.
+    Where they take ever longer, it is so from ``until`` on, which is no later than ``since`` otherwise. Times are
+    ``away`` from it by so much on average, relative to them, and ``smooth`` from a cost that does not change.
     """
 
     since: int
     factor: float
     before: Cost
     until: int = 0
+    away: float = 0.0
+    smooth: float = 0.0
 
     @property
     def is_slow(self) -> bool:
@@ -87,7 +91,7 @@ def slower_since(found: ServiceTimeline) -> Slower | None:
     tried: list[tuple[float, int, float, Cost]] = []
     low, high = 0, len(time)
     for _ in range(3):  # ever nearer
-        cuts = np.linspace(max(low, FEWEST), min(high, len(time) - FEWEST), 24).astype(np.int64)
+        cuts = np.linspace(max(low, FEWEST), min(high, len(time) - FEWEST), _CUTS).astype(np.int64)
         for cut in np.unique(cuts).tolist():
             cost = fitted(work[:cut], time[:cut])
             ratio = time / np.maximum(cost.of(work), 1)
@@ -99,12 +103,65 @@ def slower_since(found: ServiceTimeline) -> Slower | None:
         rest, cut, factor, cost = min(tried, key=lambda one: one[0])
         width = max((high - low) // 16, 2)
         low, high = cut - width, cut + width
-    grown = _growth(work, time, start, of)
+    grown, smooth = _growth(work, time, start, of), _away(work, time)
     if grown[0] < ALMOST_ALL * rest:
-        return Slower(int(start[0]), grown[1], grown[2], int(start[-1]))
+        return Slower(int(start[0]), grown[1], grown[2], int(start[-1]), grown[0] / len(time), smooth)
     if factor < 1 and 2 * cut < len(time):  # the longer part tells the cost better
         cost = Cost(*(value / factor for value in astuple(fitted(work[cut:], time[cut:]))))
-    return Slower(int(start[cut]), factor, cost)
+    return Slower(int(start[cut]), factor, cost, 0, rest / len(time), smooth)
+
+
+def _away(work: F64, time: I64) -> float:
+    """How far ``time`` is from the cost that fits it best, on average and relative to it."""
+    return float(np.abs(time / np.maximum(fitted(work, time).of(work), 1) - 1).mean())
+
+
+class Jump(Struct, frozen=True):
+    """Steps of more than ``size`` requests take ``factor`` times what their work costs in smaller ones.
+
+    Times are ``away`` from that by so much on average, relative to them.
+    """
+
+    size: int
+    factor: float
+    away: float
+
+
+def jump_in(found: ServiceTimeline) -> Jump | None:
+    """The size of batches above which steps take longer at once, not by the work; None where too few steps tell.
+
+    It explains times better by half than a cost that all steps share.
+    """
+    steps, mine = found.steps, found.serving
+    mine = mine[(steps.work[mine] == Work.decode) & (found.stuck[mine] == 0)]
+    mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
+    size, work, time = steps.size[mine], work_of(found)[mine], steps.forward[mine]
+    sizes = np.unique(size)
+    if len(mine) < 2 * FEWEST or len(sizes) < MORE_THAN_ONE:
+        return None
+    best = Jump(0, 1.0, HALF * _away(work, time))
+    some = np.unique(sizes[np.linspace(0, len(sizes) - 2, _CUTS).astype(np.int64)])
+    for cut in some.tolist():
+        best = min(best, _jump_at(cut, size, work, time), key=lambda one: one.away)
+    beside = (sizes[:-1] > some[some < best.size].max(initial=0)) & (
+        sizes[:-1] < some[some > best.size].min(initial=int(sizes[-1]))
+    )
+    for cut in sizes[:-1][beside].tolist() if best.size else ():
+        best = min(best, _jump_at(cut, size, work, time), key=lambda one: one.away)
+    return best if best.size else None
+
+
+def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
+    """A cost that rises above the size ``cut``; infinitely far from ``time`` where too few steps tell."""
+    below = size <= cut
+    following = ~below & (size <= (1 + HALF) * cut + 1)
+    if min(below.sum(), following.sum()) < FEWEST:
+        return Jump(0, 1.0, np.inf)
+    cost = fitted(work[below], time[below])
+    ratio = time / np.maximum(cost.of(work), 1)
+    factor = max(float(np.median(ratio[following])), 1e-9)
+    rest = float(np.abs(ratio[below] - 1).sum() + np.abs(ratio[~below] / factor - 1).sum())
+    return Jump(cut, factor, rest / len(time))
 
 
 def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float, Cost]:

@@ -7,6 +7,7 @@ import numpy as np
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
 from npu_tui.analysis.service_blocks import following_of, room_for, room_of
 from npu_tui.analysis.service_cost import stuck_in
+from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.analysis.service_moments import (
     aligned,
     arrivals_of,
@@ -21,12 +22,10 @@ from npu_tui.analysis.service_steps import (
     Work,
     engines_of,
     inner_rows,
-    is_prompt,
     keys_of,
     pauses,
     spread,
     steps_of,
-    tokens_of,
     with_idle,
 )
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, LITTLE, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Slower, fitted, work_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Jump, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -35,7 +35,8 @@ class EngineModel(Struct, frozen=True):
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
     order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
-    it takes out. ``lost`` are the moments from which so many blocks more are nobody's.
+    it takes out. ``lost`` are the moments from which so many blocks more are nobody's. Passes of
+    a batch ``beyond`` a size take so many times as long.
     """
 
     cost: Cost
@@ -58,6 +59,7 @@ class EngineModel(Struct, frozen=True):
     stuck: tuple[tuple[int, int], ...] = ()
     swaps: bool = False
     lost: tuple[tuple[int, int], ...] = ()
+    beyond: tuple[int, float] = (MANY, 1.0)
 
 
 class ServiceModel(Struct, frozen=True):
@@ -123,8 +125,12 @@ def recorded(found: ServiceTimeline) -> Served:
     return Served(first.values, later.values, speed)
 
 
-def model_of(found: ServiceTimeline, slower: Slower | None, holds: bool = False) -> ServiceModel | None:
-    """The model of ``found``, ``slower`` from a moment on; None where its requests and steps do not make one.
+def model_of(
+    found: ServiceTimeline, slower: Slower | None, holds: bool = False, jump: Jump | None = None
+) -> ServiceModel | None:
+    """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost.
+
+    None where its requests and steps do not make one.
 
     Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
     """
@@ -144,14 +150,13 @@ def model_of(found: ServiceTimeline, slower: Slower | None, holds: bool = False)
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
             costs[engine.prefills] = fitted(work[mine], steps.forward[mine])
+        changes = dict[str, tuple[float, ...]]()
         if slower is not None and not engine.prefills:
-            costs[engine.prefills] = slower.before
-        made = _engine(found, number, work, costs.get(engine.prefills))
-        engines[number] = (
-            made
-            if slower is None or engine.prefills
-            else replace(made, late=(slower.since, slower.until, slower.factor))
-        )
+            costs[False], changes["late"] = slower.before, (slower.since, slower.until, slower.factor)
+        elif jump is not None and not engine.prefills:
+            below = (steps.size <= jump.size) & (steps.size > 0) & found.serves[steps.engine] & (found.stuck == 0)
+            costs[False], changes["beyond"] = fitted(work[below], steps.forward[below]), (jump.size, jump.factor)
+        engines[number] = replace(_engine(found, number, work, costs.get(engine.prefills)), **changes)
     for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
         engines.setdefault(number, engines[alike[0]])
@@ -362,6 +367,8 @@ def _run(
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
+        if len(chosen) > engine.beyond[0]:
+            forward *= engine.beyond[1]
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
         end = time + around + engine.dispatch + forward + engine.draft
         while stuck and stuck[0][0] <= end:

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.limits import FAR_LONGER, HALF
+from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
 
@@ -338,40 +339,6 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
 
 
 _WORK_OF = np.array([Work[name] if name in Work.__members__ else Work.unknown for name in Kind.__members__])
-
-
-def is_prompt(service: Service) -> Bools:
-    """Whether each member of a batch computes (part of) its prompt: by its type, or turn and tokens, or the batch.
-
-    Where a batch of both kinds tells nothing of its members, those do whose first batch of the pass it is.
-    """
-    members, batches = service.members, service.batches
-    kind = batches.kind[members.batch]
-    of_kind = kind == Kind.prefill
-    if (plain := np.flatnonzero((kind == Kind.mixed) & (members.iter == UNKNOWN) & (members.phase == UNKNOWN))).size:
-        place = batches.process.astype(np.int64) * len(Pass) + batches.passes
-        of = members.rid + place[members.batch] * (len(service.rids) + 1)
-        of_kind[np.intersect1d(plain, np.unique(of, return_index=True)[1])] = True
-    guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & of_kind)
-    prompt: Bools = np.where(members.phase == UNKNOWN, guess & (kind != Kind.decode), members.phase == 0)
-    return prompt
-
-
-def tokens_of(service: Service) -> I64:
-    """The tokens of each member of a batch; without any that are written a prompt has all of its, a decode one."""
-    members, requests = service.members, service.requests
-    tokens: I64 = members.tokens.copy()
-    unknown = tokens == UNKNOWN
-    if unknown.any():
-        whole = np.ones(len(service.rids), np.int64)
-        known = (requests.rid >= 0) & (requests.prompt_tokens > 0)
-        whole[requests.rid[known]] = requests.prompt_tokens[known]
-        tokens[unknown] = np.where(is_prompt(service) & (members.rid >= 0), whole[members.rid], 1)[unknown]
-    return tokens
-
-
-_FEW = 16
-"""More tokens than one request decodes in a step, drafts included."""
 
 
 def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> None:

@@ -480,7 +480,7 @@ def _model(facts: ServiceFacts) -> Cause | None:
     """The same batch takes longer since a moment."""
     slower, found = facts.slower, facts.found
     if slower is None:
-        return None
+        return _sizes(facts)
     warms = slower.factor < 1
     factor = 1 / slower.factor if warms else slower.factor
     kind = "model_warm" if warms else "model_drift" if slower.is_slow else "model"
@@ -495,6 +495,24 @@ def _model(facts: ServiceFacts) -> Cause | None:
     return draft_of(
         share, kind, f"{kind}_detail", words, cost, np.where(slow, found.steps.forward, 0),
         partial(_as_fast, slower.factor if warms else 1.0), *(("service_warm",) if warms else ()),
+    )  # fmt: skip
+
+
+def _sizes(facts: ServiceFacts) -> Cause | None:
+    """Steps of larger batches take longer at once, as where no graph of their size is captured."""
+    jump, steps = facts.jump, facts.found.steps
+    if jump is None or not len(steps):
+        return None
+    slow, share = steps.size > jump.size, 1 - 1 / jump.factor
+    passed = np.append(0, np.cumsum(slow))
+    lat = facts.latencies
+    last, first = np.maximum(lat.last, 0), np.maximum(lat.token, 0)
+    of_slow = (passed[last + 1] - passed[first]) / np.maximum(last + 1 - first, 1)
+    words = {"ratio": jump.factor - 1, "size": jump.size, "steps": int(slow.sum()), "all": len(steps)}
+    return draft_of(
+        share * float(slow.mean()), "model_sizes", "model_sizes_detail", words,
+        (facts.cost(*COMPUTING) * share * of_slow).astype(np.int64), np.where(slow, steps.forward, 0),
+        lambda model: with_engines(model, beyond=(MANY, 1.0)), "service_sizes",
     )  # fmt: skip
 
 
@@ -580,7 +598,7 @@ SERVICE_RULES = (
     _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
-        advice=("SERVICE.MODEL", "service_warm"),
+        advice=("SERVICE.MODEL", "service_warm", "service_sizes"),
     ),
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),
     _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED),

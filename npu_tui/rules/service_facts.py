@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Slower, slower_since
+from npu_tui.analysis.service_cost import Jump, Slower, jump_in, slower_since
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
@@ -123,12 +123,20 @@ class ServiceFacts:
 
     @once
     def slower(self) -> Slower | None:
-        """Since when the model is slower, or until when it was; None where it is not."""
-        found = slower_since(self.found)
-        if found is None:
+        """Since when the model is slower, or until when it was; None where it is not, or the size of batches tells."""
+        found, jump = slower_since(self.found), self.jump
+        if found is None or (jump is not None and jump.away < found.away):
             return None
-        times = max(found.factor, 1 / found.factor)
-        return found if self.limits[SLOWER] <= times < SLOWEST and (found.factor > 1 or not found.is_slow) else None
+        if found.factor > 1:
+            return found if self.limits[SLOWER] <= found.factor < SLOWEST else None
+        warms = not found.is_slow and found.away <= HALF * found.smooth
+        return found if warms and self.limits[SLOWER] <= 1 / found.factor < SLOWEST else None
+
+    @once
+    def jump(self) -> Jump | None:
+        """The size of batches above which steps are slower at once; None where there is none."""
+        found = jump_in(self.found)
+        return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
     @once
     def tokenizing(self) -> I64:
@@ -162,7 +170,7 @@ class ServiceFacts:
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
-        model = model_of(self.found, self.slower, self.holds)
+        model = model_of(self.found, self.slower, self.holds, None if self.slower else self.jump)
         if model is None:
             return None
         found = model, self._faithful(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import sys
@@ -46,7 +47,7 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
 
 
 @pytest.mark.parametrize(
-    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold"]
+    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager"]
 )
 def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
@@ -133,6 +134,7 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
         ("leak", "The KV cache loses blocks, ", "blocks were free (median)"),
         ("newest", "Later requests overtake others", "still waited after one that came later was taken"),
         ("polled", "between prefill and decode before their KV transfer begins", "polling"),
+        ("eager", "Steps of more than 8 requests take ", "no captured graph"),
         ("cold", "the model takes", "the steps after it are the reference"),
     ],
 )
@@ -189,6 +191,33 @@ def test_what_can_be_done_instead_has_its_figure_too(tmp_path: Path) -> None:
     assert "in the place of the long ones instead: T" in words(first.detail)
     short = told(Service(pull=6 * US, per_prompt=260 * US, answers=True), tmp_path / "short").findings.findings[0]
     assert "With forward passes of half the time there instead: TTFT" in words(short.detail)
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_chunks_without_tokens_are_told_by_the_passes_of_each_prompt(turns: bool, tmp_path: Path) -> None:
+    """Only who is in a batch is written, with or without its turn: budget and tokens come out as they were."""
+    service = Service(requests=120, gap=260 * MS, budget=160, tenants=(Tenant(1, (300, 2400), (40, 120)),))
+    folder = _written(service, tmp_path)
+    true = timeline(read_service(folder))
+    path = folder / "batch.csv"
+    head, *rows = csv.reader(path.read_text().splitlines())
+    members = head.index("res_list")
+    silent = [at for at, name in enumerate(head) if "scheduled_tokens" in name or name.endswith("e_batch_size")]
+    kept = ("rid", "iter") if turns else ("rid",)
+    for row in rows:
+        listed = ast.literal_eval(row[members] or "[]")
+        row[members] = str([{name: one[name] for name in kept} for one in listed])
+        for at in silent:
+            row[at] = ""
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+    found = timeline(read_service(folder))
+    assert (found.pair_prompt == true.pair_prompt).mean() > 0.99
+    tokens, real = (one.steps.prompts + one.steps.decoded for one in (found, true))
+    assert tokens.max() == pytest.approx(real.max(), rel=0.05)
+    assert np.abs(tokens - real).mean() < 0.03 * real.mean()
+    first = judge(found).findings.findings[0]
+    assert (first.id, first.severity) == ("SERVICE.CHUNKS", "high")
 
 
 def test_workers_that_last_as_long_as_their_step_are_its_parts(tmp_path: Path) -> None:
