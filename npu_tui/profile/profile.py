@@ -37,7 +37,7 @@ from npu_tui.native import heap
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import Parted, Selection, shared
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.kineto import is_kineto
+from npu_tui.trace.kineto import is_kineto, is_of_gpu
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.once import ValueCache, once
@@ -218,7 +218,9 @@ class Profile(Parted):
         jump = clock_jump(self.trace, self.device_slices)
         if jump is None:
             return None
-        return message("odd.clock_ahead" if jump.by > 0 else "odd.clock_behind", at=jump.at, by=abs(jump.by))
+        # On a GPU host and device have one clock: what the file says is all that is known.
+        code = "odd.launches_apart" if is_of_gpu(self.trace) else f"odd.clock_{'ahead' if jump.by > 0 else 'behind'}"
+        return message(code, at=jump.at, by=abs(jump.by))
 
     @shared
     def starved(self) -> list[StarvedLaunch]:

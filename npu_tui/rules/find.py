@@ -25,6 +25,7 @@ from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Findings
 from npu_tui.rules.rule import Draft, Rule, Skipped, advise, sentences
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.unended import UNENDED
+from npu_tui.rules.waits import blocked_for_nothing
 from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.kineto import exchanges, is_kineto
 from npu_tui.trace.message import Message, Said, message
@@ -47,7 +48,10 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     """
     if not devices or unsafe is not None:
         why, said = message("finding.needs.device"), message("finding.verdict.no_device")
-        return Findings((), tuple((rule.id, unsafe or why) for rule in RULES), (unsafe or said,))
+        captured = unsafe is not None and unsafe.code == "finding.verdict.capturing"  # else a clock jumps
+        blocked = blocked_for_nothing(devices[0]) if devices and captured else None
+        lines = (unsafe or said, *([] if blocked is None else [blocked]))
+        return Findings((), tuple((rule.id, unsafe or why) for rule in RULES), lines)
     judged = [_of_device(facts, threads) for facts in devices]
     if len(judged) == 1:
         (only,) = judged

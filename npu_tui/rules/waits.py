@@ -10,9 +10,10 @@ from contextlib import suppress
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, own_lines
+from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices
-from npu_tui.analysis.limits import LITTLE, NEARLY_ALL
+from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
@@ -36,7 +37,7 @@ from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import change_of, cost_of, reads_back, span_of, works
-from npu_tui.rules.inputs import Span, both, inside, largest, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, both, inside, largest, length_of, without
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -50,7 +51,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import owner_text, path_owners
+from npu_tui.rules.told_path import owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
@@ -72,6 +73,8 @@ SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 def sync_host(facts: Facts) -> Draft | None:
     """The host waits for the device, and the device afterwards for the host."""
     limits, told = facts.limits, path_owners(facts)
+    if (nothing := _for_nothing(facts)) is not None:
+        return nothing
     share_held, held = held_launches(facts)
     if share_held > NEARLY_ALL:
         return _launch_blocking(facts, share_held, held)
@@ -136,6 +139,54 @@ def sync_host(facts: Facts) -> Draft | None:
         # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
         reach="place" if facts.has_engine_steps and not blocking else None,
         code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
+    )
+
+
+def waits_for_nothing(facts: Facts) -> tuple[I64, Span]:
+    """The calls that block the host long after all that is recorded of the device has ended, and since when each did.
+
+    Times are on the device's clock, (n,) each. What the host waits for then is not in the trace.
+    """
+    calls, slices, busy = sync_calls(facts), facts.trace.slices, facts.busy
+    if not len(calls) or sum(layer.kind == "hardware" for layer in facts.trace.layers) > 1:  # it may be another device
+        return calls[:0], NOTHING
+    low, high = (times.astype(np.int64) for times in facts.on_device((slices.start[calls], slices.end[calls])))
+    since = np.maximum(low, np.append(busy[1], low.min())[np.searchsorted(busy[0], high) - 1])
+    chosen = high - since >= WORK_NS
+    return calls[chosen], (since[chosen], high[chosen])
+
+
+def blocked_for_nothing(facts: Facts) -> Message | None:
+    """That calls block the host for a part of the recording in which the device does nothing; else None."""
+    calls, (since, until) = waits_for_nothing(facts)
+    time, whole = length_of(union(since, until)), facts.trace.end
+    if time < NOTABLE * whole:
+        return None
+    name = short_call(facts.name_of(int(calls[np.argmax(until - since)]), 60))
+    return message("finding.sync.nothing_verdict", name=name, count=len(calls), time=time, total=whole)
+
+
+def _for_nothing(facts: Facts) -> Draft | None:
+    """Calls that block the host while nothing that is recorded runs."""
+    calls, (since, until) = waits_for_nothing(facts)
+    if not len(calls):
+        return None
+    removes = both(facts.lost, union(since, until))
+    time, floor = length_of(removes), facts.floor
+    share = facts.share(time)
+    if share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    name = short_call(facts.name_of(int(calls[np.argmax(until - since)]), 60))
+    words: dict[str, Said | int] = {"name": name, "count": len(calls), "time": time, "each": facts.per_unit(time)}
+    return Draft(
+        severity_of(facts.limits, share),
+        message("finding.sync.nothing_title", **words),
+        message("finding.sync.nothing", share=share, **words),
+        facts.longest(calls, lambda item: message("finding.sync.place_nothing")),
+        advise("sync_elsewhere"),
+        removes,
+        change=Change(host=(HostCut(ANY_THREAD, union(since - int(floor), until - int(floor)), 0.0),)),
+        confidence="medium",
     )
 
 
@@ -379,8 +430,16 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=sync_host,
         thresholds=(SYNC_SHARE, SYNC_BLOCKING, SYNC_LONG_US, *GRADES),
-        advice=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking", "launch_blocking_gpu", "inference"),
-        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu"),
+        advice=(
+            "metrics_rarely",
+            "copy_back",
+            "non_blocking",
+            "launch_blocking",
+            "launch_blocking_gpu",
+            "inference",
+            "sync_elsewhere",
+        ),
+        gpu=("metrics_rarely", "copy_back", "non_blocking", "launch_blocking_gpu", "sync_elsewhere"),
         pages=(pages.TUNING, pages.SYNC, pages.BLOCKING, pages.ASYNC),
         change="""\
 -for batch in loader:

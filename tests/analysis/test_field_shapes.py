@@ -175,3 +175,53 @@ def test_mindspore_is_not_told_functions_of_torch(tmp_path: Path) -> None:
     assert profile.writer == "mindspore"
     assert "record_function" not in _advice(profile)
     assert "gc_detect_threshold" not in _advice(profile)
+
+
+@pytest.mark.parametrize(("gpu", "call"), [(True, "hipDeviceSynchronize"), (False, "AscendCL@aclrtSynchronizeDevice")])
+def test_a_wait_that_outlasts_the_device_is_named(tmp_path: Path, gpu: bool, call: str) -> None:
+    """The device is done within half a millisecond, and each wait lasts for twelve."""
+    trace, at = ByHand(gpu), 0.0
+    for _ in range(6):
+        for _ in range(12):
+            trace.launch("gemm" if gpu else "aclnnMm_MatMulV2_MatMulV2", at, at + 8, 22)
+            at += 30
+        trace.call(call, at, 12_000)
+        at += 12_050
+    profile = profile_at(trace.write(tmp_path))
+    first = profile.findings.findings[0]
+    assert first.id == "SYNC.HOST"
+    assert words(first.title).startswith(f"{call.rpartition('@')[2]} blocks the host while the device does nothing")
+    assert first.gain_ns == pytest.approx(12_000_000 * 5 / 6, rel=0.01)
+
+
+def test_a_capture_says_what_blocks_the_host(tmp_path: Path) -> None:
+    """Work from before the recording: the first call waits for it, and nothing of it is in the trace."""
+    trace = ByHand(gpu=True)
+    trace.call("cudaDeviceSynchronize", 0, 30_000)
+    trace.launch("gemm", 30_100, 30_110, 20)
+    trace.call("cudaStreamBeginCapture", 30_200, 5)
+    for k in range(400):
+        trace.call("cudaLaunchKernel", 30_210 + 50 * k, 10)
+    trace.call("cudaStreamEndCapture", 50_300, 50)
+    lines = [words(line) for line in profile_at(trace.write(tmp_path)).findings.verdict]
+    assert lines[0].startswith("A graph is captured")
+    assert "blocked in cudaDeviceSynchronize for 30.00 ms" in lines[1]
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_what_is_known_of_kernels_far_from_their_launches(tmp_path: Path, gpu: bool) -> None:
+    """On a GPU both have one clock: a file in which kernels of a graph come in one burst at the end tells no more."""
+    trace = ByHand(gpu)
+    call = "cudaGraphLaunch" if gpu else "AscendCL@aclmdlRIExecuteAsync"
+    for step in range(8):
+        begin = 10_000.0 * step
+        start = begin + 260 if step < 3 else 80_000 + 1_500.0 * step
+        trace.step(step, begin, 10_000)
+        trace.launch("embed", begin + 5, begin + 20, 100)
+        trace.launch("gemm", begin + 200, start, 50, call=call, takes=20)
+        key = trace.events[-1]["id"]
+        for n in range(1, 20):
+            trace.kernel(f"g{n % 4}", start + 52 * n, 50, **({"correlation": key} if gpu else {}))
+    jump = profile_at(trace.write(tmp_path)).clock_jump
+    assert jump is not None
+    assert ("or their times are wrong" in words(jump)) == gpu
