@@ -12,9 +12,9 @@ from collections import Counter
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
-from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import HALF
-from npu_tui.analysis.replay import NO_CHANGE, Change, TaskCut
+from npu_tui.analysis.launches import dequeue_slices, enqueue_slices, operation_of
+from npu_tui.analysis.limits import A_PART, HALF, NOTABLE, ROUNDING_NS
+from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -29,10 +29,21 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import NOTHING, both, inside, length_of
-from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, line_of, most_common, severity_of
+from npu_tui.rules.rule import (
+    GRADES,
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    about,
+    line_of,
+    most_common,
+    severity_of,
+)
 from npu_tui.rules.told_path import path_owners
 from npu_tui.rules.waits import queued
 from npu_tui.trace.arrays import I64
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 
 
@@ -58,6 +69,45 @@ def queue(facts: Facts) -> Draft | None:
         facts.longest(calls, lambda item: message("finding.queue.place"), most=5),
         removes=removes,
         verdict=message("finding.queue.title", **words),
+        change=change,
+    )
+
+
+def one_core(facts: Facts) -> Draft | None:
+    """The threads of Python stand still whenever the one that launches works: they share a core.
+
+    Threads on several cores begin and end things all the time, whatever the others do.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    launching = dequeue_slices(trace)
+    lanes = np.setdiff1d(slices.lane[enqueue_slices(trace)], slices.lane[launching])
+    if not len(lanes):
+        return None
+    items = np.flatnonzero(np.isin(slices.lane, lanes))
+    edges = np.concatenate((slices.start[items], slices.end[items]))
+    # What begins or ends with a launch does not run beside it.
+    beside = union(slices.start[launching] + ROUNDING_NS, slices.end[launching] - ROUNDING_NS)
+    edges = edges[(edges >= beside[0][0]) & (edges < beside[1][-1])]
+    if not len(edges):
+        return None
+    share = length_of(beside) / int(beside[1][-1] - beside[0][0])
+    moving = np.count_nonzero(inside(beside, edges)) / len(edges)
+    if share < NOTABLE or moving > A_PART * share:
+        return None
+    tids = {trace.lanes[lane].tid for lane in lanes.tolist()}
+    change = Change(host=tuple(HostCut(tid, beside) for tid in sorted(tids)))
+    removes = both(facts.host_late, facts.on_device(beside))
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {"time": cost / facts.count, "unit": facts.unit, "moving": moving, "share": share}
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about("core", **words),
+        facts.longest(launching, lambda item: message("finding.core.place")),
+        removes=removes,
+        confidence="medium",
+        verdict=message("finding.core.title", **words),
         change=change,
     )
 
@@ -181,6 +231,23 @@ RULES: tuple[Rule, ...] = (
         reach="cause",
         replayed=True,
         words=("pipeline",),
+    ),
+    Rule(
+        "HOST.CORE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=one_core,
+        thresholds=(SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("binding",),
+        pages=(pages.BINDING,),
+        change="""\
+-taskset -c 0 python train.py
++export CPU_AFFINITY_CONF=2
++python train.py
+""",
+        sources=("msprof best practices: frequent switching of threads",),
+        reach="cause",
+        replayed=True,
     ),
     Rule(
         "OP.SMALL",

@@ -42,6 +42,7 @@ SPEAKS = {
     "OP.COMPILE": ("compile", "healthy", {"sync_share": 10.0}),
     "STEP.START": ("step_start", "healthy", {"severity_high": 1.0}),
     "HOST.WORK": ("sorting", "healthy", {"severity_medium": 1.0}),
+    "HOST.CORE": ("one_core", "slow_python", {"severity_medium": 1.0}),
     "HOST.CPU": ("preempted", "undisturbed", {"severity_medium": 1.0}),
     "OP.SMALL": ("slow_python", "healthy", {"small_kernel_share": 1.0}),
     "OPT.FUSED": ("optimizer", "slow_python", {"sync_share": 1.0, "severity_medium": 1.0}),
