@@ -200,6 +200,11 @@ OWN: dict[str, Cause] = {
         ("COMM.EXPOSED",),
         others=("COMM.EXPOSED", "COMM.LINK", "COMM.LONGOP"),
     ),
+    "own: sorting on the host what was copied back": Cause(
+        (troubled(replace(CALM, item_sync=True, kernel_ns=300_000), sort_ns=7_000_000, sort_copy_ns=3_000_000),),
+        untroubled(sort_ns=0, sort_copy_ns=0),
+        ("HOST.WORK",),
+    ),
     "own: chains of elementwise kernels": Cause(
         (replace(CALM, chain=12, layers=3, kernel_ns=260_000),), changed(chain=1), ("OP.AFFINITY_KERNEL",)
     ),

@@ -258,8 +258,11 @@ def _alike(job: Job) -> list[Finding]:
     shared = set(own[0]).intersection(*own[1:]) if len(own) > 1 and job.length else set()
     if not shared:
         return []
-    # Without a cause the job is as long as the rank that gains least.
-    gains = {about: sorted((each[about].gain, place) for place, each in enumerate(own)) for about in shared}
+    # Without a cause the job is as long as the rank that gains least; the others are without it as well.
+    gains = {
+        about: sorted((max(each[about].gain, each[about].freed), place) for place, each in enumerate(own))
+        for about in shared
+    }
     about = max(shared, key=lambda about: (gains[about][0][0], repr(about)))
     (least, place), (most, _) = gains[about][0], gains[about][-1]
     row, held = own[place][about], _step_time(job)

@@ -326,7 +326,8 @@ class RankPasses(Struct, frozen=True, eq=False):
 class RankFinding(Struct, frozen=True):
     """What the summary of a rank keeps of a ``Finding``; ``gain`` is that of one of ``count`` steps, ns.
 
-    A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number).
+    A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number);
+    ``freed`` is its gain where the other ranks are in time, 0 where that is not known.
     """
 
     id: str
@@ -336,6 +337,7 @@ class RankFinding(Struct, frozen=True):
     line: tuple[str, int] | None = None
     count: int = 1
     is_cause: bool = False
+    freed: int = 0
 
     @property
     def about(self) -> Hashable:

@@ -48,6 +48,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.model import Finding
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
@@ -314,7 +315,8 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
             finding.cls,
             next(((code.file, code.line) for code in finding.code_lines), None),
             finding.count,
-            finding.verdict is not None and finding.part_of is None,
+            is_cause := finding.verdict is not None and finding.part_of is None,
+            _freed(profile, finding) if is_cause else 0,
         )
         for finding in profile.findings.findings
         if finding.gain_ns and not finding.hidden
@@ -450,3 +452,11 @@ def seen_of(calls: list[RecordedCall], notifies: list[Notify]) -> list[Seen]:
         Seen(name, peer, wait.end - start[name], wait.end - wait.start <= _ALREADY_THERE, wait.place)
         for (name, peer), wait in first.items()
     ]
+
+
+def _freed(profile: Profile, finding: Finding) -> int:
+    """What a step of the rank gains without ``finding`` once the others are in time, ns; 0 where no replay tells."""
+    if finding.remedy is None or len(profile.facts) > 1:
+        return 0
+    gain = profile.facts[0].freed(finding.remedy.change) or 0
+    return round((gain if finding.remedy.most is None else min(gain, finding.remedy.most)) / finding.count)

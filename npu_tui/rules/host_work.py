@@ -17,9 +17,9 @@ from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
-from npu_tui.analysis.limits import AWAKE_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
+from npu_tui.analysis.limits import AWAKE_NS, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
 from npu_tui.analysis.owner import Owner
-from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
+from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -212,7 +212,9 @@ def host_work(facts: Facts) -> tuple[Draft, ...]:
 
 def _work(facts: Facts, owner: Owner) -> Draft | None:
     change = owner.change or NO_CHANGE
-    removes = both(waiting(facts), span_of(facts, change))
+    copied = _read_before(facts, change)
+    removes = together(both(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
+    change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:
@@ -230,6 +232,9 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
             message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
             message("finding.work.through", calls=through) if (through := _through(owner)) else "",
             _frames_in(facts, change),
+            message("finding.work.copies", time=length_of(facts.span_of(copied)) / facts.count, unit=facts.unit)
+            if len(copied)
+            else "",
             message("finding.work.compiles") if compiles else "",
         ),
         facts.longest(facts.outermost(owner.items), lambda item: message(f"finding.work.place{form}")),
@@ -246,6 +251,19 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
 
 _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtime/jit)|torchair)[/.(]")
 """Frames of what compiles graphs and kernels at their first call, and again for inputs of other shapes."""
+
+
+def _read_before(facts: Facts, change: Change) -> I64:
+    """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on."""
+    copies, copied = waited_copies(facts), facts.inputs.copies()
+    to_device = np.array([way.startswith("host to device") for way in copied.ways] + [False])
+    copies = np.setdiff1d(copies, copied.item[to_device[copied.way]])
+    begins = np.sort(span_of(facts, change)[0])
+    if not len(copies) or not len(begins):
+        return copies[:0]
+    ended = facts.trace.slices.end[copies]
+    following = np.append(begins, np.iinfo(np.int64).max)[np.searchsorted(begins, ended)]
+    return np.sort(copies[following - ended < COPY_NS])
 
 
 def _through(owner: Owner) -> list[str]:
