@@ -14,7 +14,10 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.analysis.what_if import host_without
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
@@ -248,15 +251,20 @@ def recompute(facts: Facts) -> Draft | None:
     peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=int(reserved.value.max(initial=0)))
     words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
     named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
+    calls = np.unique(operations[chosen])
+    threads = thread_numbers(trace)[1][slices.lane[calls]]
     return Draft(
-        "low",  # it is a choice: time for memory
+        "low",
         message("finding.recompute.title", **words),
         sentences(message("finding.recompute.detail", **words), named, peak),
         facts.longest(items, lambda item: message("finding.recompute.place"), 5),
         weight=time,
         code_lines=tuple(line for line, _ in lines),
         verdict=message("finding.recompute.title", **words),
-        shown=facts.span_of(items),
+        removes=facts.span_of(items),
+        change=Change(tasks=(TaskCut(items),))
+        | host_without(trace, threads, slices.start[calls], slices.end[calls], 0),
+        choice=True,  # of time for memory
     )
 
 

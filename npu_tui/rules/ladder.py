@@ -169,7 +169,7 @@ def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[F
         steps.insert(0, Rung(lead, None, None, None, untold=unrecorded, leads=True))
     # A weight is not a gain, so weighed findings come after all that shorten the step.
     weighed.sort(key=lambda candidate: (SEVERITIES.index(candidate.draft.severity), -candidate.draft.weight))
-    steps += [Rung(candidate, None, None, None) for candidate in weighed]
+    steps += [Rung(candidate, _own_gain(candidate, scale), None, None) for candidate in weighed]
     untold = [candidate for candidate in others if _counts(candidate, facts) and _is_untold(candidate, facts)]
     others = [candidate for candidate in others if candidate not in untold]
     untold.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -length_of(candidate.span)))
@@ -242,7 +242,9 @@ def _unexplained(
 
 
 def _counts(candidate: FiredRule, facts: Facts) -> bool:
-    """Whether the candidate shortens the step: not what is info, hidden, or about the profile only."""
+    """Whether the candidate shortens the step: not what is info, hidden, a choice, or about the profile only."""
+    if candidate.draft.choice:
+        return False
     tried = candidate.draft.removes is not None and candidate.draft.change is not None
     return _is_work(candidate, facts) and (length_of(candidate.span) > 0 or tried)
 
@@ -426,7 +428,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
 def _severity(rung: Rung, facts: Facts) -> Severity:
     """The severity of a finding: by what it gains of the step where that is known, else by what the rule says."""
     draft, gain = rung.candidate.draft, rung.gain
-    if draft.severity == "info" or rung.leads:
+    if draft.severity == "info" or rung.leads or draft.choice:
         return draft.severity
     if rung.idle:
         return "low"

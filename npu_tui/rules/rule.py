@@ -52,7 +52,7 @@ class Draft(Struct, frozen=True):
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
     shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss
     says with ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from
-    that of the rule.
+    that of the rule. A ``choice`` of the user is no fault whatever it gains: its severity stays.
     """
 
     severity: Severity
@@ -71,6 +71,7 @@ class Draft(Struct, frozen=True):
     shown: Span | None = None
     unexplained: Unexplained | None = None
     reach: Reach | None = None
+    choice: bool = False
 
 
 class Skipped(Struct, frozen=True):
