@@ -33,6 +33,8 @@ FEWEST_EQUALS = 4
 """Three that agree say what is usual, of which a fourth may differ."""
 ENOUGH = 5
 """Of fewer the best or the usual one is that of a single one."""
+FEWEST_OF_P99 = 100
+"""Of fewer values a p99 lies between the two largest ones."""
 FAR_LONGER = 5
 """So many times as long as usual is no chance."""
 NAMED = 3

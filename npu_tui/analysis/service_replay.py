@@ -143,29 +143,31 @@ def model_of(
         return None
     work = work_of(found)
     engines: dict[int, EngineModel] = {}
-    costs: dict[bool, Cost] = {}
     for number in asked:
-        engine, part = found.engines[number], steps.of(number)
+        engine, part, cost = found.engines[number], steps.of(number), None
         if part.stop - part.start < FEWEST:
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
-            costs[engine.prefills] = fitted(work[mine], steps.forward[mine])
+            cost = fitted(work[mine], steps.forward[mine])
         changes = dict[str, tuple[float, ...]]()
         if slower is not None and not engine.prefills:
-            costs[False], changes["late"] = slower.before, (slower.since, slower.until, slower.factor)
+            cost, changes["late"] = slower.before, (slower.since, slower.until, slower.factor)
         elif jump is not None and not engine.prefills:
             below = (steps.size <= jump.size) & (steps.size > 0) & found.serves[steps.engine] & (found.stuck == 0)
-            costs[False], changes["beyond"] = fitted(work[below], steps.forward[below]), (jump.size, jump.factor)
-        engines[number] = replace(_engine(found, number, work, costs.get(engine.prefills)), **changes)
+            cost, changes["beyond"] = fitted(work[below], steps.forward[below]), (jump.size, jump.factor)
+        engines[number] = replace(_engine(found, number, work, cost), **changes)
     for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
         engines.setdefault(number, engines[alike[0]])
-    for number, engine in enumerate(found.engines):  # a limit that one never reaches is that of others of its kind
+    for number, engine in enumerate(found.engines):
+        # Limits are the most that engines were seen to take, and those of a kind are set alike: the largest one counts.
+        # How many blocks an engine has is known where it lacked them.
         kind = [engines[n] for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
         limits = {
             name: max((limit for one in kind if (limit := getattr(one, name)) < MANY), default=MANY)
             for name in ("seqs", "budget", "blocks")
         }
+        limits["blocks"] = min(limits["blocks"], engines[number].blocks)
         engines[number] = replace(engines[number], **limits)
     opened = steps.opened
     first, last = steps.engine[lat.first[rids]], lat.engine[rids]
@@ -321,7 +323,8 @@ def _run(
         budget, evicted = engine.budget, False
         chosen: list[tuple[_QueuedRequest, int]] = []
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
-            waiting[0].lacks(waiting[0].prompt or engine.width, room) <= free - engine.margin)  # fmt: skip
+            waiting[0].lacks(waiting[0].prompt or engine.width, room) <= free - (engine.margin if running else 0)
+        )  # fmt: skip
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
@@ -329,7 +332,6 @@ def _run(
             need = row.lacks(count, room)
             while need > free and not row.out:
                 victim = running.pop()
-                chosen = [one for one in chosen if one[0] is not victim]
                 free += victim.restart(engine.swaps)
                 waiting.appendleft(victim)
                 evicted = True

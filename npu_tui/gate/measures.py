@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from npu_tui import __version__
 from npu_tui.analysis.evidence import Evidence
+from npu_tui.analysis.limits import FEWEST_OF_P99
 from npu_tui.load.errors import InputError
 from npu_tui.output.envelope import Old, Root
 from npu_tui.output.json_document import VERSIONS, json_bytes, side_by_side
@@ -117,7 +118,7 @@ def _latencies(report: Report) -> dict[str, float | None]:
 
 
 def latency_notes(report: Any, limits: Collection[Limit]) -> list[str]:
-    """How many requests the limits on latencies leave out, and that a p99 is a maximum."""
+    """How many requests the limits on latencies leave out, and that few requests decide a p99."""
     asked = {limit.measure for limit in limits if limit.measure.partition(":")[0] in METRICS}
     notes = []
     for row in report.latency if asked else []:
@@ -127,12 +128,9 @@ def latency_notes(report: Any, limits: Collection[Limit]) -> list[str]:
         if left > 0:
             metric = say(f"latency.metric.{row.metric}")
             notes.append(say("gate.left_out", metric=metric, count=left, all=report.request_count))
-        if row.requests < _HUNDRED and f"{row.metric}:p99" in asked:
-            notes.append(say("service.few"))
+        if row.requests < FEWEST_OF_P99 and f"{row.metric}:p99" in asked:
+            notes.append(say("service.few", fewest=FEWEST_OF_P99))
     return list(dict.fromkeys(notes))
-
-
-_HUNDRED = 100
 
 
 def _percentile(lengths: list[float], rank: int) -> float | None:

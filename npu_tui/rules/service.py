@@ -53,7 +53,7 @@ _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
 def _queue(facts: ServiceFacts) -> Cause | None:
-    """Requests wait though there are blocks: the batch is full."""
+    """Requests wait because the batch is full, though blocks are free or nothing tells of them."""
     steps = facts.found.steps
     found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
     metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
@@ -136,14 +136,13 @@ def _faster(serves: Bools, model: ServiceModel) -> ServiceModel:
 
 
 def _without_queue(facts: ServiceFacts) -> float:
-    """The share of the time in which no request waits for a place."""
+    """The share of the time in which none of the requests that found the batch full waits for its first schedule."""
     found, lat = facts.found, facts.latencies
-    rids = facts.ttft.rids[facts.ttft.part(TTFT.queue_full) > 0]
-    low, high = lat.start[rids], lat.start[rids] + lat.ttft[rids] - lat.ttft_parts[rids, TTFT.prefill]
-    rids = facts.tpot.rids[facts.tpot.part(TPOT.queue_full) > 0]
-    left = found.steps.end[lat.token[rids]]
-    away = lat.tpot_parts[rids, TPOT.transfer : TPOT.handover + 1].sum(axis=1)
-    begin, end = union(np.append(low, left), np.append(high, left + away))
+    waits = np.zeros(len(lat.start), np.bool_)
+    for metric, part in ((facts.ttft, TTFT.queue_full), (facts.tpot, TPOT.queue_full)):
+        waits[metric.rids] |= metric.part(part) > 0
+    mine = waits[found.pair_rid[found.entries]]
+    begin, end = union(found.came[mine], found.steps.opened[found.pair_step[found.entries[mine]]])
     span = int(found.steps.end.max()) - int(lat.start[facts.ttft.rids].min())
     return 1 - float((end - begin).sum() / max(span, 1))
 
@@ -523,7 +522,7 @@ def _as_fast(factor: float, model: ServiceModel) -> ServiceModel:
 
 
 def _drafts(facts: ServiceFacts) -> Cause | None:
-    """Drafting costs more than its accepted tokens save."""
+    """Few of the drafted tokens are accepted."""
     rows = facts.found.service.spec_decodes
     known = (rows.draft_tokens > 0) & (rows.accepted_tokens >= 0)
     if not known.any():
@@ -595,7 +594,7 @@ SERVICE_RULES = (
         _part("output", lambda model: replace(model, tail=0), TTFT.output), SHARE,
     ),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
-    _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE),
+    _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE, SLOWER),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
         advice=("SERVICE.MODEL", "service_warm", "service_sizes"),
@@ -603,4 +602,4 @@ SERVICE_RULES = (
     _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),
     _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED),
 )  # fmt: skip
-"""Every finding about a service."""
+"""The rules about a service."""

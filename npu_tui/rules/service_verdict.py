@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.evidence import half_told
-from npu_tui.analysis.limits import HALF, LITTLE
+from npu_tui.analysis.limits import FEWEST_OF_P99, HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline
@@ -29,7 +29,6 @@ _REST = 0.2
 takes a notable share of another figure.
 
 A batch is full because of the first one: that is not enough for more places."""
-_HUNDRED = 100  # of fewer requests a p99 is that of the single longest one, which is said
 
 
 class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
@@ -243,8 +242,8 @@ def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unk
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN
         both = figures["tpot_p50"] == figures["tpot_p50"]
         told.append(message("service.verdict" if both else "service.verdict_first", **figures))
-    if 0 < len(found.latencies.answered) < _HUNDRED:
-        told.append(message("service.few"))
+    if any(0 < len(metric.rids) < FEWEST_OF_P99 for metric in facts.latencies.metrics):
+        told.append(message("service.few", fewest=FEWEST_OF_P99))
     parts = [found.steps.cycle[found.steps.of(number)] for number in range(len(found.engines))]
     for number in np.flatnonzero(found.ahead).tolist():
         ahead = int(found.ahead[number])

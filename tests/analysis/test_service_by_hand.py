@@ -30,7 +30,10 @@ from npu_tui.analysis.service_replay import (
 )
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
+from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
+from npu_tui.rules.service import _without_queue
+from npu_tui.rules.service_facts import ServiceFacts
 
 ORIGIN = 1_763_600_000_000
 STEPS = (
@@ -92,6 +95,11 @@ def test_time_per_token(found: ServiceTimeline) -> None:
     assert parts_of(parts[1], TPOT) == {"forward": 8, "sampling": 3, "schedule": 2, "bubble": 3}
     rids = np.array([found.service.rids.index(rid) for rid in "ab"])
     assert ((found.latencies.tpot[rids] / (found.latencies.tokens[rids] - 1)) / 1e6).tolist() == [12.5, 8.0]
+
+
+def test_time_without_a_queue(found: ServiceTimeline) -> None:
+    """b waits for the full step from 7 to 23 of the 55 ms; what it does before and after that is no wait."""
+    assert _without_queue(ServiceFacts(found, Thresholds())) == pytest.approx(1 - 16 / 55)
 
 
 def test_time_of_the_engine(found: ServiceTimeline) -> None:
@@ -169,6 +177,13 @@ def test_another_engine_decodes() -> None:
     )
     served = replayed(moved)
     assert (served.ttft.tolist(), served.tpot.tolist()) == ([42], [12])
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_empty_batch_needs_no_margin(chunked: bool) -> None:
+    """The prompt takes 9 of 10 blocks, and 2 stay free beside others only: 0–20 and 20–40, one after the other."""
+    engine = replace(ENGINE, blocks=10, margin=2, chunked=chunked)
+    assert replayed(model_of([90, 90], [0, 0], [0, 0], engine)).ttft.tolist() == [20, 40]
 
 
 def test_drafts() -> None:

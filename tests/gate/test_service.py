@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from written import fields_of
 
+from npu_tui.analysis import limits
 from npu_tui.cli.main import main
 from tests.gate.conftest import PROFILE
 
@@ -40,7 +41,12 @@ def test_limits_on_the_latencies(folder: Path, capsys: pytest.CaptureFixture[str
     assert checks["ttft:p50"] == ("fail", pytest.approx(float(np.median(truth)) / 1000, abs=0.3))
     assert checks["ttft:max"] == ("pass", pytest.approx(max(truth) / 1000, abs=0.3))
     assert checks["tpot:p99"][0] == "pass"
-    assert notes == ["P99 is the slowest request: there are fewer than 100."]
+    assert notes == ["With fewer than 100 requests, P99 is set by the slowest one or two."]
+
+
+@pytest.mark.parametrize("count", [2, limits.FEWEST_OF_P99 - 1])
+def test_a_p99_of_few_lies_between_the_two_slowest(count: int) -> None:
+    assert 7 < np.percentile([1.0] * (count - 2) + [7.0, 9.0], 99) < 9
 
 
 def test_findings_of_services_and_of_profiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

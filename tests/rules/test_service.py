@@ -24,7 +24,7 @@ from services import ALL, NEAR, Trouble, outcome
 from npu_tui.analysis.service_cost import Cost, Slower
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import model_of, replayed
-from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.analysis.thresholds import Number, Threshold, Thresholds
 from npu_tui.load.service import read_service
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import Cause, ServiceFacts
@@ -120,6 +120,16 @@ def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:
     detail = words(judge(timeline(read_service(tmp_path))).findings.findings[0].detail)
     assert "Pulls of rank 0 take 6.0 times as long" in detail
     assert "per token of the prompt" in detail
+    asked = set[str]()
+
+    class Noting(Thresholds):
+        def __getitem__(self, threshold: Threshold[Number]) -> Number:
+            asked.add(threshold.name)
+            return super().__getitem__(threshold)
+
+    (rule,) = [one for one in SERVICE_RULES if one.id == "SERVICE.TRANSFER"]
+    rule.check(ServiceFacts(timeline(read_service(tmp_path)), Noting()))
+    assert asked == {one.name for one in rule.thresholds} == {"service_share", "service_slower"}
 
 
 def test_events_of_the_kv_cache_tell_of_the_engine_that_their_request_is_on(tmp_path: Path) -> None:

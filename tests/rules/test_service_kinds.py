@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 import pytest
 from measured import profile_of
+from msgspec import structs
 
 from npu_tui.load.load import load
 
@@ -22,9 +23,9 @@ from service import MS, US, Service, Tenant, serve
 from service_causes import TROUBLES
 from service_writer import Folder
 
-from npu_tui.analysis.service_cost import slower_since
+from npu_tui.analysis.service_cost import FEWEST, fitted, slower_since, work_of
 from npu_tui.analysis.service_latency import surcharges, timeline
-from npu_tui.analysis.service_replay import with_engines
+from npu_tui.analysis.service_replay import model_of, with_engines
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
@@ -336,6 +337,43 @@ def test_slow_growth_is_no_step(tmp_path: Path) -> None:
     assert sudden is not None
     assert not sudden.is_slow
     assert sudden.factor == pytest.approx(1.5, abs=0.05)
+
+
+def test_few_requests_of_either_latency_are_said(tmp_path: Path) -> None:
+    """All have a first token, but two thirds have no other one: the p99 of TPOT is that of few."""
+    brief = (Tenant(2, (200, 300), (1, 1)), Tenant(1, (200, 300), (20, 40)))
+    note = "With fewer than 100 requests, P99 is set by the slowest one or two."
+    judged = told(written(Service(requests=110, tenants=brief), tmp_path / "brief"))
+    assert len(judged.found.latencies.answered) >= 100 > len(judged.found.latencies.decoded)
+    assert note in said(judged)
+    both = Service(requests=110, tenants=(replace(brief[1], output=(10, 20)),))
+    assert note not in said(told(written(both, tmp_path / "both")))
+
+
+@pytest.mark.parametrize("shares", [(1, 12), (12, 1)])
+def test_the_cost_of_an_engine_is_its_own_in_any_order(shares: tuple[int, int], tmp_path: Path) -> None:
+    """One of two engines has too few steps to tell what they cost, and takes what both do."""
+    service = Service(requests=40, shares=shares, speed=(100, 160), tenants=(Tenant(1, (200, 1000), (4, 8)),))
+    found = timeline(read_service(written(service, tmp_path)))
+    model = model_of(found, None)
+    assert model is not None
+    steps, work = found.steps, work_of(found)
+    used = [np.flatnonzero((steps.engine == number) & (steps.size > 0)) for number in range(2)]
+    often = int(np.argmax(shares))
+    assert len(used[1 - often]) < FEWEST <= len(used[often])
+    assert model.engines[often].cost == fitted(work[used[often]], steps.forward[used[often]])
+    every = np.sort(np.concatenate(used))
+    assert model.engines[1 - often].cost == fitted(work[every], steps.forward[every])
+
+
+def test_each_engine_has_its_own_blocks(tmp_path: Path) -> None:
+    service = replace(TROUBLES["kv"].service, requests=120, gap=80 * MS, shares=(1, 1))
+    found = timeline(read_service(written(service, tmp_path)))
+    assert found.room.total == (64, 64)
+    found.room = structs.replace(found.room, total=(64, 72))
+    model = model_of(found, None)
+    assert model is not None
+    assert [engine.blocks for engine in model.engines] == [64, 72]
 
 
 def test_a_hold_is_found_where_some_waits_are_unknown(tmp_path: Path) -> None:
