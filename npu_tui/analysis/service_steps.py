@@ -6,6 +6,7 @@ together where they hold the same requests; ``batch_id`` of the tool joins nothi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -259,9 +260,10 @@ class LateWorker(Struct, frozen=True):
 
 
 def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines: list[Engine]) -> list[LateWorker]:
-    """The worker of each engine that begins last. Workers wait for each other, so that its step is the shortest one.
+    """The worker of each engine that begins last. Workers wait for each other, so that its pass is the shortest one.
 
-    When it begins is not asked, as the clock of its host may be another one.
+    When it begins is not asked, as the clock of its host may be another one. Where workers write no executions, their
+    forward passes tell.
     """
     batches, found = service.batches, list[LateWorker]()
     rows = np.flatnonzero((batches.passes == Pass.execute) & (keys > 0) & (batches.end != UNKNOWN))
@@ -269,11 +271,12 @@ def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines:
     for number, engine in enumerate(engines):
         mine = steps.row[steps.of(number)]
         mine = mine[keys[mine] > 0]
-        known, first = np.unique(keys[mine], return_index=True)
+        known = np.unique(keys[mine])
         own = rows[np.isin(batches.process[rows], [codes[name] for name in engine.processes])]
         own = own[outer[own] >= 0] if (outer[own] >= 0).any() else own  # what lies around them is the engine's
         workers = np.unique(batches.process[own]).tolist()  # a process may schedule only
         if len(workers) < 2 or not len(mine):
+            found += _late_in_forward(service, steps, number, len(engines))
             continue
         lasting = np.full((len(workers), len(known)), np.nan)
         for place, worker in enumerate(workers):
@@ -281,12 +284,32 @@ def late_workers(service: Service, keys: U64, outer: I64, steps: Steps, engines:
             at = np.minimum(np.searchsorted(known, keys[theirs]), len(known) - 1)
             same = known[at] == keys[theirs]
             lasting[place, at[same]] = (batches.end - batches.start)[theirs[same]]
-        whole = ~np.isnan(lasting).any(axis=0)
-        if whole.sum() < len(first) / 2:
-            continue
-        lag = np.median(lasting[:, whole].max(axis=0) - lasting[:, whole], axis=1)
-        found.append(LateWorker(number, workers[int(lag.argmax())], int(lag.max())))
+        found += _latest(number, workers, lasting)
     return found
+
+
+def _late_in_forward(service: Service, steps: Steps, engine: int, engines: int) -> list[LateWorker]:
+    """The worker of ``engine`` that begins its forward passes last; none where they may be of another engine."""
+    passes, part = forward_passes(service), steps.of(engine)
+    workers = np.unique(passes.process[passes.process >= 0]).tolist()
+    if engines > 1 or not 1 < len(workers) <= _MOST_PROCESSES or not len(steps.start[part]):
+        return []
+    lasting = np.full((len(workers), len(steps.start[part])), np.nan)
+    at = np.searchsorted(steps.start[part], passes.start + (passes.end - passes.start) // 2, "right") - 1
+    inside = (at >= 0) & (passes.end <= steps.end[part][at] + ROUNDING)
+    for place, worker in enumerate(workers):
+        theirs = inside & (passes.process == worker)
+        lasting[place, at[theirs]] = (passes.end - passes.start)[theirs]
+    return _latest(engine, workers, lasting)
+
+
+def _latest(engine: int, workers: list[int], lasting: F64) -> list[LateWorker]:
+    """Of ``workers`` the one whose passes, (workers, steps), are the shortest; none if most steps lack one of them."""
+    whole = ~np.isnan(lasting).any(axis=0)
+    if whole.mean() < HALF:
+        return []
+    lag = np.median(lasting[:, whole].max(axis=0) - lasting[:, whole], axis=1)
+    return [LateWorker(engine, workers[int(lag.argmax())], int(lag.max()))]
 
 
 def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
@@ -366,13 +389,52 @@ def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> No
     assert n == 0 or (steps.cycle.sum(axis=1) == end - before).all()
 
 
+class ForwardPasses(Struct, frozen=True, eq=False):
+    """The forward passes of a service by start; moments in ns, ``process`` a code of ``Service.texts`` or ``NONE``."""
+
+    start: I64
+    end: I64
+    process: I64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def forward_passes(service: Service) -> ForwardPasses:
+    """The rows of forward.csv, which many versions of vLLM leave empty; then the events of that name.
+
+    An event is of the process whose number it or its thread has: ``prof_id`` ends with that of the process.
+    """
+    rows = service.forwards
+    if len(rows):
+        return ForwardPasses(rows.start, rows.end, rows.process.astype(np.int64))
+    spans = service.spans
+    names = [code for code, text in enumerate(service.texts) if text.lower() == "forward"]
+    chosen = np.flatnonzero(np.isin(spans.name, names))
+    processes = np.unique(service.batches.process[service.batches.process >= 0]).tolist()
+    numbers = {number[0]: code for code in processes if (number := _NUMBER.findall(service.text(code))[-1:])}
+    only = processes[0] if len(processes) == 1 else NONE
+
+    def process_of(*texts: int) -> int:
+        found = (number for text in texts for number in _NUMBER.findall(service.text(text)))
+        return next((numbers[number] for number in found if number in numbers), only)
+
+    pairs = np.stack([spans.thread[chosen], spans.process[chosen]])
+    known, which = np.unique(pairs, axis=1, return_inverse=True)
+    codes = np.array([process_of(*pair) for pair in known.T.tolist()] + [NONE], np.int64)
+    return ForwardPasses(spans.start[chosen], spans.end[chosen], codes[which.ravel()])
+
+
+_NUMBER = re.compile(r"\d+")
+
+
 def _around_forward(service: Service, steps: Steps, of_process: I64) -> tuple[I64, I64]:
     """Time of each step before and after its forward pass, 0 where nothing tells; later drafts are in the second.
 
     The pass is of the process that executes, else of one of its workers.
     """
     before, after = np.zeros(len(steps), np.int64), steps.end - service.batches.end[steps.row]
-    forwards, process = service.forwards, service.batches.process[steps.row]
+    forwards, process = forward_passes(service), service.batches.process[steps.row]
     engine = np.where(forwards.process >= 0, of_process[forwards.process], -1)
     for code in np.unique(process).tolist():
         mine, theirs = np.flatnonzero(process == code), np.flatnonzero(forwards.process == code)
@@ -381,7 +443,7 @@ def _around_forward(service: Service, steps: Steps, of_process: I64) -> tuple[I6
         if not len(theirs):
             continue
         at = np.searchsorted(forwards.start[theirs], steps.end[mine]) - 1
-        inside = (at >= 0) & (forwards.start[theirs][at] >= steps.start[mine])
+        inside = (at >= 0) & (forwards.start[theirs][at] >= steps.start[mine] - ROUNDING)
         after[mine] = np.where(inside, np.maximum(steps.end[mine] - forwards.end[theirs][at], 0), after[mine])
         first = np.searchsorted(forwards.start[theirs], steps.start[mine] - ROUNDING)
         begun = forwards.start[theirs][np.minimum(first, len(theirs) - 1)]

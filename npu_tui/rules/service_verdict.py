@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.evidence import half_told
 from npu_tui.analysis.limits import FEWEST_OF_P99, HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_steps import Cycle, forward_passes
 from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
@@ -108,7 +108,7 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
     without = [
         ("SERVICE.KV", "blocks", not facts.knows_blocks),
         ("SERVICE.SCHEDULER", "schedule", bool((steps.schedule == UNKNOWN).all())),
-        ("SERVICE.SAMPLING", "forward", not len(service.forwards)),
+        ("SERVICE.SAMPLING", "forward", not len(forward_passes(service))),
     ]
     missing = [(id_, message(f"service.no_{what}")) for id_, what, holds in without if holds]
     told = {} if facts.knows_blocks else {TTFT.queue_other: "reasonless"}

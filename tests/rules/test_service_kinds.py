@@ -33,7 +33,7 @@ from npu_tui.load.service import read_service
 from npu_tui.profile.latency_tables import LATENCY
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import Cause, ServiceFacts
-from npu_tui.rules.service_verdict import JudgedService, judge
+from npu_tui.rules.service_verdict import JudgedService, judge, judged
 from npu_tui.strings import words
 from npu_tui.trace.service import UNKNOWN, Pass
 
@@ -559,3 +559,41 @@ def test_two_causes_are_both_told(tmp_path: Path) -> None:
     """Faster schedules leave much of the wait for blocks: what is left is halved by more blocks."""
     service = replace(TROUBLES["kv"].service, schedule=10 * MS)
     assert set(named(told(written(service, tmp_path)))) == {"SERVICE.KV", "SERVICE.SCHEDULER"}
+
+
+def empty_forwards(folder: Path) -> Path:
+    """As many versions of vLLM write it: forward.csv has headings alone."""
+    path = folder / "forward.csv"
+    path.write_text(path.read_text().partition("\n")[0] + "\n")
+    return folder
+
+
+def test_events_tell_forward_passes_where_their_table_is_empty(tmp_path: Path) -> None:
+    served = Folder(serve(replace(TROUBLES["sampling"].service, requests=60)))
+    served.write(tmp_path, trace=True)
+    plain = judged(load(tmp_path), Thresholds())
+    told = judged(load(empty_forwards(tmp_path)), Thresholds())
+    assert [one.id for one in told.findings.findings][:1] == ["SERVICE.SAMPLING"]
+    assert told.findings.findings[0].gain_ns == pytest.approx(plain.findings.findings[0].gain_ns, rel=0.02)
+    assert "SERVICE.SAMPLING" not in {id_ for id_, _ in told.findings.not_checked}
+    assert "SERVICE.SAMPLING" in {id_ for id_, _ in judge(timeline(read_service(tmp_path))).findings.not_checked}
+
+
+@pytest.mark.parametrize("late", [0, 8])
+def test_forward_passes_tell_a_late_worker_that_writes_no_executions(late: int, tmp_path: Path) -> None:
+    """Of three workers of one engine only the first writes executions; they leave a pass together."""
+    folder = written(Service(requests=40, fixed=25 * MS), tmp_path)
+
+    def passes(rows: list[Row]) -> list[Row]:
+        found = list(rows)
+        for row in rows:
+            for worker in (1, 2):
+                begin = float(row["start_time(ms)"]) + (late if worker == 2 else 0)
+                found.append(row | {"prof_id": f"worker-{worker}", "start_time(ms)": f"{begin:.6f}"})
+        return found
+
+    rewritten(folder, "forward", passes)
+    found = told(folder)
+    assert named(found) == (["SERVICE.WORKERS"] if late else [])
+    if late:
+        assert words(found.findings.findings[0].title).startswith("Worker worker-2 begins each step 8.000 ms after")
