@@ -12,6 +12,7 @@ from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.pipeline_cases import Change
+from npu_tui.jobs.slowness import Less
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.trace.args import RowArgs
@@ -22,8 +23,8 @@ Moments = Mapping[int, tuple[I64, I64]]
 ns; (n,) each."""
 
 
-def moments_of_collectives(job: Job, less: I64, gain: int) -> Moments:
-    """The arrivals at collectives, when the ranks left them, and their ends, with so much ``less`` work; (n,).
+def moments_of_collectives(job: Job, less: Less, gain: int) -> Moments:
+    """The arrivals at collectives, when the ranks left them, and their ends, with so much ``less`` work.
 
     The job ends ``gain`` ns sooner: where it gains less than its collectives do, all are moved by less.
     """

@@ -290,9 +290,9 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     inside = ~blame.outside & (step >= 0)
     case = np.zeros(len(inside), np.bool_)
     case[inside] = cells[blame.rank[inside], step[inside]]
-    less = np.where(case, blame.own, 0)
-    less[inside] = less[inside] * (1 - _stays(job)[blame.rank[inside], step[inside]])
-    gain = job.prices.saved([less])[0]
+    part = np.zeros(len(inside))
+    part[inside] = 1 - _stays(job)[blame.rank[inside], step[inside]]
+    gain = job.prices.saved([job.prices.less(case, part)])[0]
     if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)

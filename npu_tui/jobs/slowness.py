@@ -59,6 +59,13 @@ class ByStep(Struct, frozen=True, eq=False):
     there: Bools
 
 
+class Less(Struct, frozen=True, eq=False):
+    """How much less work there is ``before`` each arrival, (n,), and ``after`` the last collective of each rank, ns."""
+
+    before: I64
+    after: I64
+
+
 class Prices:
     """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,).
 
@@ -97,42 +104,35 @@ class Prices:
         final[blame.rank[last]] = blame.steps[blame.row[last]]
         self._final = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # arrivals of each rank's last step
         self._ends = blame.row[last] + 1, left[last] + after[blame.rank[last]], island[blame.rank[last]]
-        self._recorded = self._lengths(np.zeros(len(blame.row), np.int64))
+        self._nothing = self.less(np.zeros(len(blame.row), np.bool_))
+        self._recorded = self._lengths(self._nothing)
         ended = begun.copy()
         np.maximum.at(ended, island[blame.rank[last]], blame.end[last] + after[blame.rank[last]])
         self._measured = ended - begun
 
-    def _lengths(self, less: I64) -> I64:
-        """How long the job takes with so much ``less`` work before each arrival, (n,), ns; (islands,).
-
-        A rank that works less in its last step does so after its last collective.
-        """
+    def _lengths(self, less: Less) -> I64:
+        """How long the job takes with so much ``less`` work, ns; (islands,)."""
         node, left, island = self._ends
         ends = self._begun.copy()
-        np.maximum.at(ends, island, self._times(less)[node] + left - self._eased(less))
+        np.maximum.at(ends, island, self._times(less)[node] + left - less.after[self._last_of])
         return np.asarray(ends - self._begun)
 
-    def _eased(self, less: I64) -> I64:
-        """How much less each rank does after its last collective, ns, in the order of ``_ends``."""
-        eased = np.bincount(self._blame.rank[self._final], less[self._final] > 0, len(self._later))[self._last_of] > 0
-        return np.where(eased, self._later[self._last_of], 0)
-
-    def _times(self, less: I64) -> I64:
+    def _times(self, less: Less) -> I64:
         """When each node of the graph is passed then, ns."""
-        return self._graph.times(self._graph.less(np.arange(len(less)), less))
+        return self._graph.times(self._graph.less(np.arange(len(less.before)), less.before))
 
-    def sooner(self, less: I64) -> tuple[I64, I64]:
+    def sooner(self, less: Less) -> tuple[I64, I64]:
         """How much sooner each rank comes to a collective and leaves it with so much ``less`` work, ns; (n,) each."""
         blame = self._blame
-        shift = self._times(np.zeros_like(less)) - self._times(less)
+        shift = self._times(self._nothing) - self._times(less)
         left = shift[blame.row + 1]
-        return np.where(blame.at_most, left, shift[self._source] + less), left
+        return np.where(blame.at_most, left, shift[self._source] + less.before), left
 
-    def sooner_ended(self, less: I64) -> dict[int, tuple[int, int]]:
+    def sooner_ended(self, less: Less) -> dict[int, tuple[int, int]]:
         """How long the rank at each place goes on after its last collective, and how much sooner it ends then, ns."""
         node, _, _ = self._ends
-        shift = self._times(np.zeros_like(less)) - self._times(less)
-        sooner = (shift[node] + self._eased(less)).tolist()
+        shift = self._times(self._nothing) - self._times(less)
+        sooner = (shift[node] + less.after[self._last_of]).tolist()
         places = self._last_of.tolist()
         return {place: (int(self._after[place]), by) for place, by in zip(places, sooner, strict=True)}
 
@@ -151,11 +151,19 @@ class Prices:
         saved = self.saved([self.less(named) for named in cases])
         return [min(gain, self._most(named)) for gain, named in zip(saved, cases, strict=True)]
 
-    def less(self, named: Bools) -> I64:
-        """How much less work there is before each arrival where those ``named`` work as the median rank, (n,), ns."""
+    def less(self, named: Bools, part: F64 | None = None) -> Less:
+        """How much less work there is where the arrivals ``named`` (n,) are as early as those of the median rank.
+
+        Only a ``part`` (n,) of the work may go, 0..1. What a rank does after its last collective belongs to the last
+        step of its: it goes with an arrival of that.
+        """
         blame = self._blame
         waited = np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0)
-        return np.where(named, np.where(blame.outside, waited, blame.own), 0)
+        share = np.where(named, 1.0 if part is None else part, 0.0)
+        ending = np.zeros(len(self._later))
+        np.maximum.at(ending, blame.rank[self._final], share[self._final])
+        before = share * np.where(blame.outside, waited, blame.own)
+        return Less(before.astype(np.int64), (ending * self._later).astype(np.int64))
 
     def _most(self, named: Bools) -> int:
         """What the ranks without arrivals in ``named`` communicate at least while they compute nothing, ns.
@@ -168,8 +176,8 @@ class Prices:
         exposed = self._exposed[others]
         return int(exposed.min()) if len(exposed) and exposed.min() >= 0 else int(np.iinfo(np.int64).max)
 
-    def saved(self, less: Sequence[I64]) -> list[int]:
-        """What each case saves with so much less work before each arrival, (n,), ns."""
+    def saved(self, less: Sequence[Less]) -> list[int]:
+        """What each case saves with so much less work, ns."""
         return [max(int((self._recorded - self._lengths(each)).max()), 0) for each in less]
 
 

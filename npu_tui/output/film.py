@@ -11,13 +11,13 @@ from npu_tui.analysis.film import film, moved_film
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
 from npu_tui.output.timeline import scene_timeline
-from npu_tui.output.whatif import NoReplayError, ask
+from npu_tui.output.whatif import NoReplayError, WhatIf, ask
 from npu_tui.profile.path_lanes import ShownPath, path_charts, played_path
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say, words
-from npu_tui.trace.message import message
+from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import duration_text
 from npu_tui.view.scene import Scene
 
@@ -111,7 +111,7 @@ def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, pr
 
     answer, moments = job_whatif(job, texts), job_moments(job, texts)
     if moments is None:
-        raise InputError(message("film.job_only"))
+        raise InputError(no_moments(answer, name))
     known = {profile.rank: profile for profile in job.ranks}
     traced = iter(profiles)
     runs = [next(traced) if known[rank].has_trace else Profile(trace_of_calls(known[rank]), None) for rank in ranks]
@@ -123,6 +123,12 @@ def job_film(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str, pr
         played.append(Profile(trace, None, run.thresholds))
     rung = Rung("; ".join(texts), name, 1000 * answer.step_after_us)
     return Film(tuple(runs), answer.per, 1000 * answer.step_us, (rung,), 1, tuple(played))
+
+
+def no_moments(answer: WhatIf, name: str) -> Message:
+    """What is known where there is no film: the ``answer`` to ``name``."""
+    before, after = 1000 * answer.step_us, 1000 * answer.step_after_us
+    return message("film.no_moments", name=name, unit=message(f"finding.unit.{answer.per}"), before=before, after=after)
 
 
 def film_scene(shown: Film) -> Scene:

@@ -203,21 +203,42 @@ def _further(line: Line, other: Line) -> Line | None:
 
 def _drawn(lines: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> str:
     """Lines by their begin and what they go across and down; each begins from the end of the one before."""
-    parts, (x, y) = [], (0.0, 0.0)
+    parts, (x, y) = [], (0, 0)
     for (left, top), (across, down) in lines:
-        goes = f"v{down:g}" if not across else f"h{across:g}" if not down else f"l{across:g} {down:g}"
-        parts.append(f"m{left - x:g} {top - y:g}{goes}")
-        x, y = left + across, top + down
+        begin, end = (_steps(left), _steps(top)), (_steps(left + across), _steps(top + down))
+        wide, high = (_number(after - before) for before, after in zip(begin, end, strict=True))
+        goes = f"v{high}" if not across else f"h{wide}" if not down else f"l{wide} {high}"
+        parts.append(f"m{_number(begin[0] - x)} {_number(begin[1] - y)}{goes}")
+        x, y = end
     return "".join(parts)
 
 
 def _filled(boxes: Iterable[tuple[float, float, float, float]]) -> str:
     """Boxes by left, top, width and height; each begins from the corner of the one before."""
-    parts, (x, y) = [], (0.0, 0.0)
+    parts, (x, y) = [], (0, 0)
     for left, top, width, height in boxes:
-        parts.append(f"m{left - x:g} {top - y:g}h{width:g}v{height:g}h{-width:g}z")
-        x, y = left, top
+        begin = _steps(left), _steps(top)
+        wide, high = _steps(left + width) - begin[0], _steps(top + height) - begin[1]
+        move = f"m{_number(begin[0] - x)} {_number(begin[1] - y)}"
+        parts.append(f"{move}h{_number(wide)}v{_number(high)}h{_number(-wide)}z")
+        x, y = begin
     return "".join(parts)
+
+
+_STEPS = 1000
+"""Steps of a pixel: an eighth of a cell is a whole number of them.
+
+Places are rounded to steps, and moves lie between rounded places: however many there are, none carries an error on.
+"""
+
+
+def _steps(place: float) -> int:
+    return round(place * _STEPS)
+
+
+def _number(steps: int) -> str:
+    """So many steps in pixels."""
+    return f"{steps / _STEPS:.3f}".rstrip("0").rstrip(".")
 
 
 def _sides(box: Box) -> tuple[float, float, float, float]:

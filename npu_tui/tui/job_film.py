@@ -12,7 +12,8 @@ from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
-from npu_tui.output.job_whatif import job_changes, job_whatif
+from npu_tui.output.film import no_moments
+from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
 from npu_tui.tui.film import job_film_session
@@ -81,11 +82,13 @@ def _asked(job: Job, texts: Sequence[str]) -> _JobFilm | str:
 def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> _JobFilm | str:
     """The film of the first of ``ranks`` that is there, and of the one that waits longest for it."""
     try:
-        job_whatif(job, texts)
+        answer = job_whatif(job, texts)
     except UnknownChangeError as error:
         return words(error.said)
     except InputError as error:
         return words(error.message)
+    if job_moments(job, texts) is None:
+        return words(no_moments(answer, name))
     known = {profile.rank: profile for profile in job.ranks}
     here = [rank for rank in ranks if rank in known]
     told = [rank for rank in here if any(rank in run.ranks for run in job.pipelines.runs)] or here

@@ -14,6 +14,7 @@ from npu_tui.jobs.blame import before_calls
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import KINETO, Layout, RankProfile, RecordedCall, StepTime
+from npu_tui.jobs.slowness import Less
 from npu_tui.strings import words
 
 HOUR = 3_600 * 1_000_000_000
@@ -144,6 +145,25 @@ def test_what_a_rank_does_longer_after_its_last_collective_counts():
     alike = [replace(each, ended=max(call.end for call in each.calls) + log) for each in job.ranks]
     for ranks in (alike, [*ends[:1], replace(ends[1], ended=None), *ends[2:]]):
         assert slow_ranks(Job(job.path, ranks))[0].gain_ns == pytest.approx((steps - 1) * log, rel=0.05)
+
+
+def test_what_comes_after_the_last_collective_goes_with_the_last_step_and_with_nothing_else():
+    log = 5_000_000
+    job = simulated(4, worked(1, lambda rank, step, call: -400_000 * (rank == 2)), 8, seed=1)
+    ends = [replace(each, ended=max(call.end for call in each.calls) + 10**6) for each in job.ranks]
+    ends[2] = replace(ends[2], ended=ends[2].ended + log)
+    job = Job(job.path, ends)
+    blame, prices = job.blamed, job.prices
+    of_rank = blame.rank == 2
+    # It is early everywhere before that, so that none of its arrivals has anything to lose.
+    assert prices.less(of_rank).after.tolist() == [0, 0, log, 0]
+    assert prices.saved([prices.less(of_rank)])[0] == pytest.approx(log, rel=0.01)
+    first = of_rank & (blame.steps[blame.row] != blame.steps[blame.row[of_rank]].max())
+    assert not prices.less(first).after.any()
+    assert prices.less(of_rank, np.full(len(of_rank), 0.5)).after[2] == log // 2
+    # A case about the work before collectives, such as experts, says nothing of what comes after them.
+    slight = Less(np.where(of_rank, 1, 0), np.zeros(len(blame.ranks), np.int64))
+    assert prices.saved([slight])[0] <= int(of_rank.sum())
 
 
 def test_two_of_four_ranks_take_turns():

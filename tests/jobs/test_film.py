@@ -112,8 +112,11 @@ def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:
     if not job.pipelines.runs:
         pytest.skip("no pipeline")
     assert job_moments(job, ["16 micro batches"]) is None
-    with pytest.raises(InputError):
+    answer = job_whatif(job, ["16 micro batches"])
+    with pytest.raises(InputError) as raised:
         job_film(job, [0], ["16 micro batches"], "it", [])
+    assert raised.value.message.args["before"] == 1000 * answer.step_us
+    assert raised.value.message.args["after"] == 1000 * answer.step_after_us
 
 
 def test_who_waits_longest_does_so_over_all_steps() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, svg
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, Box, Picture, picture_file, svg
 
 _SVG = "{http://www.w3.org/2000/svg}"
 WHITE, BLACK, RED = (255, 255, 255), (0, 0, 0), (255, 0, 0)
@@ -40,6 +40,21 @@ def test_neighbouring_cells_share_their_edge_and_only_slopes_are_smoothed() -> N
     assert first[0] + first[2] == second[0]
     lines = [line for line in root.iter(f"{_SVG}path") if line.get("stroke")]
     assert [line.get("shape-rendering") for line in lines] == ["auto", None]
+
+
+def test_however_many_shapes_come_before_none_is_out_of_place() -> None:
+    """A picture of a timeline has boxes at any place; each begins from the one before."""
+    shapes = [Box(k * 12_345.678_9 / 7_000, 7.3 * (k % 61), 0.517_3, 8.1, RED) for k in range(7_000)]
+    root = ElementTree.fromstring(picture_file(Picture("", 20_000, 600, shapes)))
+    (path,) = [path for path in root.iter(f"{_SVG}path") if path.get("fill") == "#ff0000"]
+    found = sorted(boxes(path))
+    assert len(found) == len(shapes)
+    apart = max(
+        abs(one - other)
+        for shape, box in zip(shapes, found, strict=True)
+        for one, other in zip((shape.left, shape.top, shape.width, shape.height), box, strict=True)
+    )
+    assert apart <= 0.001 + 1e-9
 
 
 def test_what_continues_is_one_shape() -> None:
