@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from measured import profile_at
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
 from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 
 _HEADER = (
@@ -174,3 +176,44 @@ def test_memory_of_kineto_is_a_curve(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert curves["allocated"].time[3] == 61_000
     assert main(["query", str(path), "select count(*) from memory"]) == 0
     assert "20" in capsys.readouterr().out
+
+
+def _measured(folder: Path, name: str) -> Path:
+    """What ``msprof op`` leaves of one operator."""
+    folder.mkdir(parents=True)
+    basic = "Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,Rated Freq,"
+    (folder / "OpBasicInfo.csv").write_text(f"{basic}\n{name},vector,12.25,24,0,0,77,1800,1800,\n")
+    pipes = "block_id,sub_block_id,aiv_time(us),aiv_total_cycles,aiv_vec_time(us),aiv_vec_ratio,aiv_mte2_time(us)"
+    rows = [f"{k},vector0,{10 + k % 3},18000,4.0,0.4,6.5,0.65," for k in range(24)]
+    (folder / "PipeUtilization.csv").write_text("\n".join([f"{pipes},aiv_mte2_ratio,", *rows, ""]))
+    return folder
+
+
+def test_a_folder_around_one_operator_is_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _measured(tmp_path / "runs" / "OPPROF_20261001120000_QWERTYUIOPASDFGH", "softmax_custom")
+    for path in (tmp_path / "runs", folder, folder / "PipeUtilization.csv"):
+        profile = profile_at(path)
+        assert profile.kind == "opprof"
+        assert "softmax_custom, 12.25 µs" in words(profile.findings.verdict[0])
+    _measured(tmp_path / "runs" / "OPPROF_20261001130000_QWERTYUIOPASDFGH", "other")
+    assert main(["report", str(tmp_path / "runs")]) == 3
+    assert "holds 2 operators" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["memory_snapshot.pickle", "rank0.pkl"])
+def test_a_folder_around_one_snapshot_is_that(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A snapshot without a history; its stack begins with frames that are of no file."""
+    stack = [("", 0, "c10::malloc"), ("??", 0, "at::empty"), ("/home/a/job/layers.py", 31, "attend")]
+    frames = [{"filename": file, "line": line, "name": name} for file, line, name in stack]
+    held = {"address": 4096, "size": 3 << 20, "requested_size": 3 << 20, "state": "active_allocated", "frames": frames}
+    free = {"address": 4096 + (3 << 20), "size": 1 << 20, "requested_size": 0, "state": "inactive", "frames": []}
+    segment = {
+        "device": 0, "address": 4096, "total_size": 4 << 20, "allocated_size": 3 << 20, "active_size": 3 << 20,
+        "stream": 0, "segment_type": "large", "blocks": [held, free],
+    }  # fmt: skip
+    (tmp_path / name).write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[]]}))
+    (tmp_path / "notes.txt").write_text("why")
+    assert main(["report", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "3.00 MiB is allocated; layers.py:31 attend holds most" in said.replace("3.0 MiB", "3.00 MiB")
+    assert "The snapshot has no history" in said

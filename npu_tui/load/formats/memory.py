@@ -19,6 +19,9 @@ _HEADER = 4 << 10  # bytes that hold the heading of a table
 _TABLE = re.compile(rb"CREATE TABLE \"?memscope_dump\"?[ (]")
 
 
+_SUFFIXES = (".pickle", ".pkl")
+
+
 def is_snapshot(file: Path, survey: Survey | None = None) -> bool:
     """Whether ``file`` begins as a memory snapshot does, a pickle or a dump of MemScope."""
     survey = survey or Survey()
@@ -59,6 +62,9 @@ def dumps_in(folder: Path, survey: Survey) -> list[Path]:
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
+    if path.is_dir():
+        pickles = [file for file in survey.files(path) if file.suffix in _SUFFIXES and is_snapshot(file, survey)]
+        return Source(path, pickles[0], (pickles[0],), None, MEMORY, survey=survey) if len(pickles) == 1 else None
     return Source(path, path, (path,), None, MEMORY, survey=survey) if is_snapshot(path, survey) else None
 
 
