@@ -30,6 +30,7 @@ from npu_tui.profile.table import (
     us,
 )
 from npu_tui.strings import say, words
+from npu_tui.trace.arrays import in_groups
 from npu_tui.trace.text import printable
 
 if TYPE_CHECKING:  # a job is not needed to name its tables
@@ -43,7 +44,7 @@ _OWN: dict[str, Column] = {
         "real", "µs", "time",
         "step computing communication_not_overlapped free own_excess inherited job_waits job_waits_exposed "
         "waits_exposed own_each waits_each exposed_each gain_each gain clock_offset late second transfer end_spread "
-        "offset low high error",
+        "offset low high error waited without_wait fastest slowest_one beyond",
     ),
     **columns("label", "", "word", "in_step reasons interval role"),
     **columns("whole", "", "count", "rank_count edges count"),
@@ -331,6 +332,47 @@ COLLECTIVES = _table(
     row="CollectiveRow",
     about="A collective of several ranks; ``second_us`` is how long the last one came after the second last.",
     types={"arrivals": list[ArrivalRow]},  # type: ignore[valid-type]
+)
+
+
+def collective_costs(job: Job) -> TableSheet:
+    """What the collectives of one type and group take once their last rank has come; most beyond the fastest first.
+
+    The fastest of each is that with the same number in another step, which moves as much.
+    """
+    blamed = job.blamed
+    kinds = [job.calls.kinds[code][:2] for code in blamed.met.kind[blamed.meeting].tolist()]
+    places: dict[tuple[str, str], int] = {}
+    place = np.array([places.setdefault(kind, len(places)) for kind in kinds], np.int64)
+    took = np.maximum(blamed.transfer, 0)
+    beyond, compared = took.copy(), np.zeros(len(took), np.bool_)
+    for same in in_groups(place * (1 << 32) + blamed.met.ordinal[blamed.meeting]) if len(place) else ():
+        beyond[same] -= took[same].min()
+        compared[same] = len(same) > 1
+    rows = [
+        (
+            job.role, *kind, len(items), us(int(blamed.cost[items].sum())), us(int(took[items].sum())),
+            us(int(took[items].min())), us(int(took[items].max())),
+            us(int(beyond[items].sum())) if compared[items].all() else None,
+        )
+        for kind, items in zip(places, in_groups(place), strict=True)
+    ]  # fmt: skip
+    return _sheet(sorted(rows, key=lambda row: (-(row[-1] or 0), -row[5])), _COSTS)
+
+
+_COSTS = "role group_name type collectives waited without_wait fastest slowest_one beyond"
+COLLECTIVE_COSTS = _table(
+    "job_collective_costs",
+    collective_costs,
+    sql=_COSTS,
+    json="role? group=group_name type count=collectives waited without_wait fastest slowest=slowest_one beyond?",
+    page="type group=group_name count=collectives waits=waited without_wait fastest slowest=slowest_one beyond",
+    section="collective_costs",
+    row="JobCollectiveCostRow",
+    about="""Collectives of one type and group from when the last rank had come to the first end, against the fastest.
+
+    The fastest is that of the same number in another step, which moves as much; ``waited_us`` is for the last rank.
+    """,
 )
 
 

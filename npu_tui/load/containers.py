@@ -46,6 +46,8 @@ _OTHERS = ((re.compile(rb"# tracer: "), "input.ftrace"), (re.compile(rb"PAR1"), 
 """how files of other tools begin that lie near profiles: scheduler events, a table of columns."""
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
 """How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
+_SWIMLANES = re.compile(r"(?:chip|perf)_swimlane.*\.json")
+"""What PTO's runtime records of its tasks: docs/dfx/chip-swimlane-profiling.md of https://github.com/hw-native-sys/simpler."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")
 _OF_PROFILERS = (
     ((b"Accelerator Core", b"Duration(us)"), "kernel_details.csv"),
@@ -93,6 +95,9 @@ def foreign(head: bytes, file: Path) -> Message | None:
     for begins, code in _OTHERS:
         if begins.match(head):
             return message(code, path=str(file))
+    if _SWIMLANES.fullmatch(file.name) and b'"traceEvents"' not in head:
+        command = f"python3 tools/swimlane_converter.py {quoted} -o {_beside(file, 'merged')}"
+        return message("input.swimlanes", path=str(file), command=command)
     if _EXECUTION_TRACE.match(head):
         return message("input.execution_trace", path=str(file))
     if _is_lines(head):

@@ -43,7 +43,7 @@ OLD = {
     "collectives config findings profile_findings not_judged owners",
     "ranks": "source hosts groups steps verdict clock rank_table heat collectives links missing findings not_checked "
     "expert_layers expert_ranks pipelines stages passes expert_files schema_version kind roles role_steps stints "
-    "role_clock critical_path",
+    "role_clock critical_path collective_costs",
     "memory": "schema_version kind source verdict devices findings not_checked health",
     "compare_memory": "schema_version kind base new verdict devices base_only_devices new_only_devices",
     "compare_jobs": "schema_version kind base new verdict paired_by step computing transfer parts stages ranks "
