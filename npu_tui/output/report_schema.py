@@ -237,8 +237,8 @@ class Report(Root, frozen=True, kw_only=True):
 
     ORDER: ClassVar = (
         "schema_version selection source trace layers overlap steps step_times links dispatch operators kernel_groups "
-        "memory cross_check files link_matrix communication collective_costs apis host_operators modules borrowed "
-        "fusion lanes cores names ports engine_steps engine_kinds experts expert_files steps_from latency "
+        "memory cross_check files metadata link_matrix communication collective_costs apis host_operators modules "
+        "borrowed fusion lanes cores names ports engine_steps engine_kinds experts expert_files steps_from latency "
         "latency_parts latencies service_engines requests batch_kinds transfers left_out cpu_time critical_path "
         "verdict findings not_checked health"
     )

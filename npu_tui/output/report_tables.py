@@ -22,7 +22,7 @@ from npu_tui.profile.table import Base, Record, declared_tables
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
-from npu_tui.trace.text import brief, duration_text
+from npu_tui.trace.text import brief, duration_text, memory_text
 
 
 def class_word(cls: str) -> str:
@@ -241,6 +241,20 @@ def _borrowed_code(table: DataTable, report: Report) -> Table:
     return replace(borrowed, sortable=False)
 
 
+def _memory_peaks(table: DataTable, report: Report) -> Table:
+    peaks = report.memory.peaks if report.memory else []
+
+    def more(hidden: int) -> str:
+        """The components of CANN stand last: where not all fit, their peaks are named in a line."""
+        return say("report.memory.more", rows=[_peak_words(peak) for peak in peaks[-hidden:]])
+
+    return replace(rendered(table, peaks, "memory"), more=more)
+
+
+def _peak_words(peak: Record) -> str:
+    return f"{peak.component} {peak.amount} {memory_text(peak.peak_bytes)}"
+
+
 def _files(table: DataTable, report: Report) -> Table:
     files = [file for file in report.files if file.state != "missing"]
     # Where not all fit, damaged files stay.
@@ -256,7 +270,7 @@ _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
     "kernel_groups": _kernel_groups,
     "modules": _modules,
     "borrowed_code": _borrowed_code,
-    "memory_peaks": lambda table, report: rendered(table, report.memory.peaks if report.memory else [], "memory"),
+    "memory_peaks": _memory_peaks,
     "files": _files,
     "link_matrix": lambda table, report: rendered(table, report.link_matrix, route=lambda row: Cell(_route(row))),
     "collectives": lambda table, report: rendered(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from npu_tui.analysis.collectives import PairSum
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import TableSheet, listed, table
+from npu_tui.profile.table import TableSheet, columns, from_tuples, listed, table
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 
@@ -88,6 +88,33 @@ FILES = table(
     ``problems`` say what could not be read; ``setting`` makes the profiler write it.
     """,
     types={"problems": list[str]},
+)
+
+
+def value_text(value: object) -> str:
+    """What somebody has set, in a line: of a mapping its keys with their values."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {entry}" for key, entry in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def metadata(profile: Profile) -> TableSheet:
+    """What the program added to its profile (``add_metadata``), by name."""
+    rows = [(name, value_text(value)) for name, value in sorted(profile.setup.added.items())]
+    return from_tuples(rows, "name value", _OWN)
+
+
+_OWN = columns("label", "", "name", "value")
+
+METADATA = table(
+    "metadata",
+    metadata,
+    sql="rank name value",
+    json="name value",
+    section="metadata",
+    row="MetadataRow",
+    about="What the program itself put into profiler_metadata.json (``add_metadata``).",
+    own=_OWN,
 )
 
 

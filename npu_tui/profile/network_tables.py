@@ -23,7 +23,7 @@ _OWN = {
     **columns("whole", "", "id", "port"),
     **columns("whole", "", "count", "samples"),
     **columns("real", "MB/s", "mean_count", "bandwidth mean_bandwidth most_bandwidth"),
-    **columns("real", "%", "mean_count", " ".join((*_RATES, "errors", "dropped"))),
+    **columns("real", "%", "mean_count", " ".join((*_RATES, "received", "sent", "errors", "dropped"))),
 }
 
 
@@ -89,7 +89,7 @@ NETWORK = table(
 
 
 def ports(profile: Profile) -> TableSheet:
-    """What each port of the network cards carried, and the worst rates of errors and of dropped packets."""
+    """What each port of the network cards carried, the shares of the bandwidth that came and went, the worst rates."""
     rows = []
     for name, frame in _frames(profile):
         for (device, port), samples in frame.group_by(["device", "function"], maintain_order=True):
@@ -100,18 +100,25 @@ def ports(profile: Profile) -> TableSheet:
                 max((top for column in columns if (top := samples[column].max()) is not None), default=None)
                 for columns in (("receive_errors", "send_errors"), ("receive_dropped", "send_dropped"))
             ]
-            rows.append((name, device, port, len(bandwidth), bandwidth.mean(), bandwidth.max(), *worst))
-    return from_tuples(rows, "transport device port samples mean_bandwidth most_bandwidth errors dropped", _OWN)
+            shares = samples["receive_percent"].mean(), samples["send_percent"].mean()
+            rows.append((name, device, port, len(bandwidth), bandwidth.mean(), bandwidth.max(), *shares, *worst))
+    names = "transport device port samples mean_bandwidth most_bandwidth received sent errors dropped"
+    return from_tuples(rows, names, _OWN)
 
 
 PORTS = table(
     "ports",
     ports,
-    json="transport device? port? samples mean_mb_s=mean_bandwidth max_mb_s=most_bandwidth errors_percent=errors? "
-    "dropped_percent=dropped?",
-    page="transport device port mean=mean_bandwidth most=most_bandwidth errors dropped",
+    json="transport device? port? samples mean_mb_s=mean_bandwidth max_mb_s=most_bandwidth received_percent=received? "
+    "sent_percent=sent? errors_percent=errors? dropped_percent=dropped?",
+    page="transport device port mean=mean_bandwidth most=most_bandwidth received sent errors dropped",
+    panel="transport device port mean=mean_bandwidth most=most_bandwidth received sent errors dropped",
     section="ports",
+    tab=True,
     row="PortRow",
-    about="What a port of a network card carried by nic.csv or roce.csv; errors and dropped packets at their worst.",
+    about="""What a port of a network card carried by nic.csv or roce.csv.
+
+    Shares of the bandwidth that were received and sent are means, errors and dropped packets at their worst.
+    """,
     own=_OWN,
 )

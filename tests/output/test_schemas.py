@@ -35,8 +35,8 @@ HEALTHY, BOUND, RANKS = (str(FIXTURES / name) for name in ("healthy", "dispatch_
 ENVELOPE = ["schema_version", "kind", "source", "verdict", "findings", "sections", "not_checked", "health"]
 OLD = {
     "report": "schema_version selection source trace layers overlap steps step_times links dispatch operators "
-    "kernel_groups memory cross_check files link_matrix communication collective_costs apis host_operators modules "
-    "borrowed fusion lanes cores names ports engine_steps engine_kinds experts expert_files steps_from latency "
+    "kernel_groups memory cross_check files metadata link_matrix communication collective_costs apis host_operators "
+    "modules borrowed fusion lanes cores names ports engine_steps engine_kinds experts expert_files steps_from latency "
     "latency_parts latencies service_engines requests batch_kinds transfers left_out cpu_time critical_path verdict "
     "findings not_checked health",
     "compare": "schema_version kind base new comparability step computing parts groups stream_overlap_us lines "

@@ -6,8 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
-from measured import session_of
+from measured import answers, session_of
 
+import npu_tui
 from npu_tui.load.load import load
 from npu_tui.tui.session import NO_HITS
 from npu_tui.tui.tabs.summary import summary
@@ -29,3 +30,13 @@ def test_added_metadata_is_in_the_summary_and_the_variables_are_not_told_twice(t
         ("model", "small-7b"), ("nested", "lr 0.1"), ("sizes", "4, 8"),
     ]  # fmt: skip
     assert [row[1] for row in rows if row[0] == "variable"] == ["HCCL_ALGO"]
+
+
+def test_json_and_sql_have_what_was_added(tmp_path: Path) -> None:
+    folder = tmp_path / "one_ascend_pt"
+    shutil.copytree(HEALTHY, folder)
+    (folder / "profiler_metadata.json").write_text(json.dumps({"model": "small-7b", "sizes": [4, 8], "lr": {"w": 1}}))
+    opened = npu_tui.open(folder)
+    expected = [("lr", "w 1"), ("model", "small-7b"), ("sizes", "4, 8")]
+    assert [(row["name"], row["value"]) for row in answers(load(folder))["metadata"]] == expected
+    assert opened.sql("SELECT name, value FROM metadata").rows() == expected

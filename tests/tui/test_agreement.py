@@ -49,6 +49,7 @@ from npu_tui.tui.tabs.details import details
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
+from npu_tui.tui.tabs.links import links
 from npu_tui.tui.tabs.memory import memory
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.table import Context, TabTable
@@ -250,6 +251,15 @@ def test_details_tell_one_loss_of_a_launch(shown: Shown) -> None:
         told = " ".join(printed.get().split())
         assert f"{say('details.lost')} {duration_text(int(device.lost[at]))}" in told
         assert say("column.its_wait") not in told
+
+
+def test_links_of_a_wait_lead_to_the_record_of_its_event(shown: Shown) -> None:
+    waits, records = shown.profile.event_pairs
+    for item, other in [*zip(waits.tolist(), records.tolist(), strict=True)][:3]:
+        for one, leads_to in ((item, other), (other, item)):
+            content = links(replace(shown.looked_at(), selection=Selected(0, one)))
+            assert isinstance(content, TabTable)
+            assert Selected(0, leads_to) in [place for row in content.rows for place in row.places]
 
 
 def test_bubbles_add_up_to_free(shown: Shown) -> None:

@@ -213,4 +213,5 @@ def test_the_summary_names_the_device_where_files_tell(tmp_path: Path):
     shown = summary(looked_at(output.parent))
     assert isinstance(shown, TabTable)
     rows = {str(row.cells[1]): str(row.cells[2]) for row in shown.rows if str(row.cells[0]) == "device"}
-    assert rows == {"cores": "24 AI cores   48 vector cores   1800 MHz", "driver": "467732", "host": "node-7"}
+    told = {"cores": "24 AI cores   48 vector cores   1800 MHz", "driver": "467732", "host": "node-7"}
+    assert rows == {"chip": "unknown", **told}

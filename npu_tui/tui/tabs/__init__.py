@@ -6,7 +6,7 @@ from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_
 from npu_tui.tui.tabs.device import communication, operators
 from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import LinesTab, has_own, of_subject
-from npu_tui.tui.tabs.links import links
+from npu_tui.tui.tabs.links import events_are_ready, links
 from npu_tui.tui.tabs.memory import memory, memory_depends_on
 from npu_tui.tui.tabs.range import range_table
 from npu_tui.tui.tabs.search import are_few, lists_hits, search
@@ -36,7 +36,7 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
             of_subject("links", links),
             lambda now: (now.trace, now.marked) if has_own("links", now) else (now.selection, now.link_category),
             lambda now: 0 if has_own("links", now) else len(now.links),
-            lambda now: not has_own("links", now),
+            lambda now: not has_own("links", now) and events_are_ready(now),
         ),
         "range": Tab(
             range_table,

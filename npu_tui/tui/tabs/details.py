@@ -42,7 +42,7 @@ from npu_tui.trace.text import (
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
-from npu_tui.tui.tabs.links import legend, nothing_selected, shape_text, waited_text
+from npu_tui.tui.tabs.links import events_are_ready, legend, nothing_selected, shape_text, waited_text
 from npu_tui.tui.tabs.path import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.tabs.waterfall import Waterfall
@@ -158,7 +158,7 @@ def details_are_ready(now: Context) -> bool:
     if now.selection is None:
         return True
     profile = now.session.profiles[now.selection.trace]
-    if is_of_event(profile.trace.name_of(now.selection.item)) and not Profile.event_pairs.is_known(profile):
+    if not events_are_ready(now):
         return False
     tables = not profile.compute[now.selection.item] or Profile.all_kernels.is_known(profile)
     return tables and profile.trace.args.is_ready

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from npu_tui.analysis.launches import Dispatch
+from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.output.timeline import class_word, classes_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
@@ -28,12 +29,42 @@ def links(now: Context) -> Content:
     selected = now.selection
     if selected is None:
         return nothing_selected(now)
-    if not now.links:
-        return say("links.none")
     profile, scene = now.session.profiles[selected.trace], now.session.scene
     headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
     marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
-    return TabTable(headings, [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]])
+    rows = [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]]
+    rows += _of_event(profile, roles, selected)
+    return TabTable(headings, rows) if rows else say("links.none")
+
+
+def events_are_ready(now: Context) -> bool:
+    """Whether the wait of the selected record, or the record of the selected wait, is known at once."""
+    if now.selection is None:
+        return True
+    profile = now.session.profiles[now.selection.trace]
+    return not is_of_event(profile.trace.name_of(now.selection.item)) or Profile.event_pairs.is_known(profile)
+
+
+def _of_event(profile: Profile, roles: list[Role], selected: Selected) -> list[TabRow]:
+    """A row per record that the selected wait waits for, or per wait for the selected record."""
+    trace = profile.trace
+    if not is_of_event(trace.name_of(selected.item)):
+        return []
+    waits, records = profile.event_pairs
+    rows = []
+    for arrow, own, other in (("←", waits, records), ("→", records, waits)):
+        for item in other[own == selected.item][:_SHOWN_ROWS].tolist():
+            apart = abs(int(trace.slices.end[item] - trace.slices.end[selected.item]))
+            name = f"{arrow} {printable(trace.name_of(item))}"
+            cells = ("", duration_text(apart), "", say("links.event"), _where(trace, roles, item), name)
+            rows.append(TabRow(cells, (Selected(selected.trace, item),)))
+    return rows
+
+
+def _where(trace: Trace, roles: list[Role], item: int) -> str:
+    """The layer and the lane of a slice."""
+    lane = trace.lanes[int(trace.slices.lane[item])]
+    return printable(f"{trace.layers[lane.layer].name} / {roles[lane.index].name}")
 
 
 def nothing_selected(now: Context) -> str:
@@ -47,8 +78,7 @@ def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, wa
     trace = profile.trace
     links = trace.links
     if other >= 0:
-        lane = trace.lanes[int(trace.slices.lane[other])]
-        name, where = printable(trace.name_of(other)), f"{trace.layers[lane.layer].name} / {roles[lane.index].name}"
+        name, where = printable(trace.name_of(other)), _where(trace, roles, other)
     else:
         name, where = say("links.unbound"), ""
     lost = int(marks.lost[link])
@@ -58,7 +88,7 @@ def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, wa
             waited_text(profile.dispatch, link, int(links.latency[link])),
             Text(duration_text(lost) if lost else "", style=f"bold {ALERT}" if marks.starved[link] else ""),
             printable(trace.link_categories[int(links.category[link])]),
-            printable(where),
+            where,
             f"{arrow} {name}",
         ),
         (Selected(index, other),) if other >= 0 else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -14,10 +14,12 @@ from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
 from npu_tui.profile.checks import checks_of
-from npu_tui.profile.file_tables import setting_of
+from npu_tui.profile.file_tables import setting_of, value_text
+from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.step_tables import STEPS
+from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import knows, say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
@@ -41,14 +43,14 @@ _PARTS = ("computing", "not_overlapped", "free")
 
 
 def summary(now: Context) -> Content:
-    """A row per step, setting, file and check, one section below the other; each turn goes on to the next section.
+    """Steps, where the time goes, the machine and its versions, then traffic, checks, files and settings, row by row.
 
-    Enter goes to the step.
+    Each turn goes on to the next section; Enter goes to the place.
     """
     profile = now.profile
     sections = [
-        _steps(now.trace, profile), _alone(profile), _settings(profile), _traffic(profile), _files(profile),
-        _checks(checks_of(profile)),
+        _steps(now.trace, profile), _most(now.trace, profile), _alone(profile), _machine(profile), _traffic(profile),
+        _checks(checks_of(profile)), _files(profile), _settings(profile),
     ]  # fmt: skip
     rows: list[TabRow] = []
     starts = []
@@ -124,20 +126,35 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
     return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
+_MOST = 3
+"""Operators that the summary names; tab 6 has all."""
+
+
+def _most(index: int, profile: Profile) -> list[TabRow]:
+    """What takes most of the device, of the links and of the memory."""
+    operators, rows = OPERATORS.make(profile), []
+    columns = zip(*(operators.values(name, _MOST) for name in ("type", "total", "ratio", "calls")), strict=True)
+    for row, (kind, total, share, calls) in enumerate(columns):
+        words = say("summary.most.operator", total=total, share=share, count=calls)
+        rows.append(_line("most", kind or "", words, places=places_of(index, operators, row)))
+    if len(found := profile.collectives):
+        waited = say("summary.most.collectives", count=len(found), total=int(found.elapsed.sum()))
+        rows.append(_line("most", say("summary.most.communication"), waited))
+    for name, peak, reached in zip(
+        *((sheet := MEMORY_PEAKS.make(profile)).values(name) for name in ("component", "peak", "at")), strict=True
+    ):
+        words = say("summary.most.peak", peak=peak, at=reached)
+        rows.append(_line("most", say("summary.most.memory", name=name), words, places=places_of(index, sheet, 0)))
+        break
+    return rows
+
+
 def _settings(profile: Profile) -> list[TabRow]:
-    """The device, what the profiler was told, versions, and the variables of the job that are set."""
-    rows = _machine(profile)
+    """What the profiler was told, what the program added, and the variables of the job that are set."""
+    rows = []
     told = (("setting", profile.setup.settings), ("added", profile.setup.added))
     for section, name, value in ((section, *row) for section, pairs in told for row in sorted(pairs.items())):
-        if isinstance(value, Mapping):
-            value = ", ".join(f"{key} {entry}" for key, entry in value.items())
-        elif isinstance(value, list):
-            value = ", ".join(map(str, value))
-        rows.append(_line(section, name.strip("_"), brief(str(value), _LONGEST)))
-    info = {} if profile.companions is None else profile.companions.profiler_info
-    for name in sorted(key for key in info if "version" in key):
-        rows.append(_line("version", name, brief(str(info[name]), _LONGEST)))
-    rows.append(_line("version", "npu-tui", __version__))
+        rows.append(_line(section, name.strip("_"), brief(value_text(value), _LONGEST)))
     environment = profile.setup.environment or {}
     unset = [name for name, value in environment.items() if not value]
     rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
@@ -147,10 +164,10 @@ def _settings(profile: Profile) -> list[TabRow]:
 
 
 def _machine(profile: Profile) -> list[TabRow]:
-    """What ran the job, as far as files tell."""
+    """What ran the job, and the versions of what recorded it: what a profile must tell to be compared."""
     companions = profile.companions
     if companions is None:
-        return []
+        return [_line("version", "npu-tui", __version__)]
     info = companions.device_info
     cores = [
         say(f"summary.machine.{key}", value=info[key])
@@ -161,11 +178,16 @@ def _machine(profile: Profile) -> list[TabRow]:
         "chip": profile.setup.chip, "cores": GAP.join(cores), "driver": info.get("drvVersion"),
         "host": companions.host_name,
     }  # fmt: skip
-    return [
-        _line("machine", say(f"summary.machine.{name}"), brief(str(value), _LONGEST))
+    rows = [
+        _line("machine", say(f"summary.machine.{name}"), brief(str(value or say("report.unknown")), _LONGEST))
         for name, value in told.items()
-        if value
+        if value or (name == "chip" and not is_kineto(profile.trace))
     ]
+    versions = {name: str(value) for name, value in companions.profiler_info.items() if "version" in name}
+    if not is_kineto(profile.trace) and not any("cann" in name.lower() for name in versions):
+        versions["CANN"] = say("report.unknown")
+    rows += [_line("version", name, brief(value, _LONGEST)) for name, value in sorted(versions.items())]
+    return [*rows, _line("version", "npu-tui", __version__)]
 
 
 def _traffic(profile: Profile) -> list[TabRow]:
