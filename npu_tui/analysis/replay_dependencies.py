@@ -1,6 +1,7 @@
 """Dependencies that nobody recorded: streams that idle with work queued until a task of another stream ends.
 
-Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would tell them.
+Traces of msprof, of older chips, and those that lost events have no EVENT_WAIT that would tell them, or one without
+the EVENT_RECORD that it waits for.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
     """What streams waited for that idled although their next task was launched: tasks that had just ended elsewhere.
 
     Two streams depend on each other where such waits end with tasks of the other one far more often than by chance.
+    So do waits for events whose record is not in the trace.
     """
     source = np.full(len(tasks), -1, np.int64)
     before = np.maximum(tasks.previous, 0)
@@ -44,7 +46,9 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
     works = (tasks.kind == KERNEL) | (tasks.kind == COLLECTIVE)
     # After a wait for an event the stream goes on with the event.
     recorded = (tasks.previous >= 0) & (tasks.kind[before] == AWAIT)
-    held = np.flatnonzero(works & ~recorded & (tasks.launched >= 0) & (tasks.start - ready > _HELD_NS))
+    unnamed = (tasks.kind == AWAIT) & (tasks.event < 0)
+    until = np.where(unnamed, tasks.end, tasks.start)
+    held = np.flatnonzero(((works & ~recorded) | unnamed) & (tasks.launched >= 0) & (until - ready > _HELD_NS))
     held = held[tasks.within_launch(held) < 0]
     by_end = np.flatnonzero(works)
     by_end = by_end[np.argsort(tasks.end[by_end], kind="stable")]
@@ -54,16 +58,16 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
             if other == stream:
                 continue
             ended = by_end[tasks.stream[by_end] == other]
-            at = np.searchsorted(tasks.end[ended], tasks.start[waiting], "right") - 1
+            at = np.searchsorted(tasks.end[ended], until[waiting], "right") - 1
             last = ended[np.maximum(at, 0)]
-            after = tasks.start[waiting] - tasks.end[last]
+            after = until[waiting] - tasks.end[last]
             follows = (at >= 0) & (after <= _AT_ONCE_NS) & (tasks.end[last] > ready[waiting])
             ends_within = np.searchsorted(tasks.end[ended], ready[waiting], "right")
-            chance = (at + 1 - ends_within) * _AT_ONCE_NS / (tasks.start[waiting] - ready[waiting])
+            chance = (at + 1 - ends_within) * _AT_ONCE_NS / (until[waiting] - ready[waiting])
             if follows.sum() < _FEWEST or np.minimum(chance, 1.0).sum() > _BY_CHANCE * follows.sum():
                 continue
             known = source[waiting]
             later = follows & ((known < 0) | (tasks.end[last] > tasks.end[np.maximum(known, 0)]))
             source[waiting[later]] = last[later]
-    rest = held[source[held] < 0]
+    rest = held[(source[held] < 0) & ~unnamed[held]]
     return Dependencies(source, union(ready[rest], tasks.start[rest]))

@@ -312,7 +312,7 @@ def device_edges(
     length = np.where(ends, np.minimum(tasks.end[near] - tasks.start[near], 1_000), 0)
     length = np.where(tasks.kind[near] == RECORD, tasks.end[near] - tasks.start[near], length)
     # A wait for an unknown event keeps its length.
-    unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0)
+    unknown = (tasks.kind[near] == AWAIT) & (tasks.event[near] < 0) & ~depends[near]
     length = np.where(unknown, tasks.end[near] - tasks.start[near], length)
     kernel = tasks.kind[before] == KERNEL
     builder.add(
@@ -325,10 +325,11 @@ def device_edges(
     _apart(builder, tasks, far, launched, start_node, floor)
     dependent = np.flatnonzero(depends)
     before = depends_on[dependent]
+    begun = np.where(tasks.kind[dependent] == AWAIT, tasks.end[dependent], tasks.start[dependent])
     builder.add(
         end_node[before],
         start_node[dependent],
-        tasks.start[dependent] - tasks.end[before],
+        begun - tasks.end[before],
         task=np.where(tasks.kind[before] == KERNEL, before, -1),
     )
     waits = np.flatnonzero((tasks.kind == AWAIT) & (tasks.event >= 0))
