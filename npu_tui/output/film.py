@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from npu_tui.analysis.film import film, moved_film
+from npu_tui.analysis.limits import EVEN
 from npu_tui.load.errors import InputError
 from npu_tui.output.document import Block, Cell, Paragraph, Table
 from npu_tui.output.timeline import scene_timeline
@@ -183,10 +184,33 @@ def align_film(scene: Scene, when: int) -> list[int]:
     """
     half = scene.played_from
     recorded, played = scene.offsets[:half], scene.offsets[half:]
-    steps = [scene.steps(index) for index in (RECORDED, half)]
-    ends = [max(step[0] - when, when - step[1], 0) for step in steps[0]]
-    if not ends or len(steps[1]) != len(ends):
+    steps = _steps(scene)
+    if not steps:
         return [*recorded, *recorded]
-    at = ends.index(min(ends))
-    by = steps[0][at][0] - steps[1][at][0]
-    return [*recorded, *(offset + by for offset in played)]
+    (begin, _), (begin_played, _) = steps[_around(steps, when)]
+    return [*recorded, *(offset + begin - begin_played for offset in played)]
+
+
+def telling_step(scene: Scene, when: int) -> tuple[int, int] | None:
+    """The recorded step that gets shorter the most, where that around ``when`` stays as long; None elsewhere.
+
+    A cause that is not in every step is nowhere to be seen in the others.
+    """
+    steps = _steps(scene)
+    gains = [1 - (after[1] - after[0]) / max(before[1] - before[0], 1) for before, after in steps]
+    if not steps or gains[_around(steps, when)] > EVEN or max(gains) <= EVEN:
+        return None
+    return steps[gains.index(max(gains))][0]
+
+
+def _steps(scene: Scene) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Begin and end of each step of the first run, as recorded and as replayed; none where they do not match."""
+    recorded, played = (
+        [(start, end) for start, end, _ in scene.steps(index)] for index in (RECORDED, scene.played_from)
+    )
+    return list(zip(recorded, played, strict=True)) if len(recorded) == len(played) else []
+
+
+def _around(steps: Sequence[tuple[tuple[int, int], tuple[int, int]]], when: int) -> int:
+    """The number of the recorded step around ``when``, else of the nearest one."""
+    return min(range(len(steps)), key=lambda at: max(steps[at][0][0] - when, when - steps[at][0][1], 0))

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.geometry import Size
 
 from npu_tui.jobs.timelines import Timelines
-from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene, job_film
+from npu_tui.output.film import PLAYED, RECORDED, Film, align_film, film_scene, job_film, telling_step
 from npu_tui.rules.model import Findings
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
@@ -80,15 +80,20 @@ class Films:
             self.leave()
         return None
 
-    def show(self, session: Session, cursor: int, answer: Supposed) -> None:
-        """Show the film that was made of ``session`` from ``cursor`` on, or end the one on screen."""
+    def show(self, session: Session, cursor: int, answer: Supposed) -> tuple[int, int] | None:
+        """Show the film that was made of ``session`` from ``cursor`` on, or end the one on screen.
+
+        Returns a step to go to, where a film begins in one that is no shorter; else None.
+        """
         if answer.film is None:
             self.leave()
-            return
+            return None
         before = self._recorded = self._recorded or session
         made = film_session(before, 0 if session.film is not None else answer.trace, answer.film)
-        made.scene.set_offsets(align_film(made.scene, cursor))
+        step = telling_step(made.scene, cursor) if session.film is None else None
+        made.scene.set_offsets(align_film(made.scene, cursor if step is None else step[0]))
         self._show(made)
+        return step
 
 
 def film_session(before: Session, index: int, film: Film) -> Session:

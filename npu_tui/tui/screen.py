@@ -349,7 +349,10 @@ class MainScreen(LearningScreen):
         elif answer.error:
             self.tell(answer.error)
         else:
-            self.films.show(self.session, self.explorer.state.cursor, answer)
+            step = self.films.show(self.session, self.explorer.state.cursor, answer)
+            if step is not None:
+                self.explorer.show(*step)
+                self.tell(say("film.moved"))
 
     def _begin_film(self, job: Callable[[], object], group: str) -> None:
         self.films.pending = True

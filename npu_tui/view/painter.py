@@ -332,7 +332,9 @@ class _Drawing(Struct):
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
                 value = share_text(share)
-            focused, label = y == self.focus_y, self.scene.labels[row.trace]
+            # The head of a layer stands once for the lanes of all traces that are stacked.
+            shared = self.scene.stacked and row.kind == "layer" and row.rows is None
+            focused, label = y == self.focus_y, "" if shared else self.scene.labels[row.trace]
             drawn = self.cache.gutter_row(row, ink, value, focused, width, label, shorter)
             gutter.char[y], gutter.fg[y], gutter.bg[y], gutter.attr[y] = drawn.char, drawn.fg, drawn.bg, drawn.attr
 

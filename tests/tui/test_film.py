@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from driving import Driver, opened
+from engines import recorded, troubles
 from measured import profile_at
 
 from npu_tui.output.film import PLAYED, RECORDED, causes
 from npu_tui.output.whatif import whatif
+from npu_tui.profile.profile import Profile
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import make_session
 
@@ -101,3 +103,36 @@ async def test_a_change_in_words_is_a_film_too() -> None:
         await driver.send(":whatif no .item()\r")
         await filmed(driver)
         assert driver.main.session.film.texts == ("no .item()",)
+
+
+@pytest.fixture
+def now_and_then(tmp_path: Path) -> Profile:
+    """An engine of which some steps run without a graph, but not the first."""
+    recorded(troubles()["eager above"].engine, tmp_path)
+    return profile_at(tmp_path)
+
+
+async def test_a_film_begins_where_the_cause_is_seen(now_and_then: Profile) -> None:
+    async with opened(make_session([now_and_then])) as driver:
+        await driver.settle()
+        await driver.press("!")
+        await filmed(driver)
+        scene = driver.explorer.scene
+        assert scene.is_film
+        begin, end = driver.window
+        start, stop = next((low, high) for low, high, _ in scene.steps(RECORDED) if low <= (begin + end) // 2 < high)
+        start_played, stop_played = next((low, high) for low, high, _ in scene.steps(PLAYED) if low == start)
+        assert begin <= start < stop <= end
+        assert stop_played - start_played < 0.98 * (stop - start)
+        every = zip(scene.steps(RECORDED), scene.steps(PLAYED), strict=True)
+        gains = [1 - (after[1] - after[0]) / (before[1] - before[0]) for before, after in every]
+        assert gains[0] < 0.02
+        assert 1 - (stop_played - start_played) / (stop - start) == pytest.approx(max(gains))
+        assert "gets shorter the most" in driver.text()
+        await driver.press("escape")
+        await filmed(driver)
+        driver.explorer.show(start, stop)
+        await driver.press("!")
+        await filmed(driver)
+        assert driver.window[0] == pytest.approx(start, abs=(stop - start) // 50), "one that tells stays"
+        assert "gets shorter the most" not in driver.text()
