@@ -145,7 +145,7 @@ COMPUTED = {
     "compare.profile_finding.": {"new", "solved", "only_base", "only_new"},
     "gate.passed.": {"unmeasured"},
     "gate.failed.": {"unmeasured"},
-    "input.": {"several_more", "tables_more", "jobs_more", "loose_more", "dumps_more", "left_out_more"},
+    "input.": {"several_more", "tables_more", "jobs_more", "loose_more", "recordings_more", "left_out_more"},
     "query.": {"no_column.near", "no_table.near"},
     "compared.part.": {f"{part}{form}" for part in PARTS for form in ("", ".short")} | {"others"},
     "gate.measure.": {*BASELINE_MEASURES, *(name for name in LIMITS.values() if ":" not in name), *JOB_LIMITS.values()},

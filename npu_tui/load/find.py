@@ -356,8 +356,8 @@ def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
     below = [(place, writer)] if writer is not None else _raw_below(path, survey)
     if below:
         return raw.refusal(path if inside is None else inside, below)
-    if dumps := dumps_in(path, survey):
-        return listed("input.dumps", path, dumps, len(dumps))
+    if memory := [*dumps_in(path, survey), *sorted(survey.glob(path, "*.pkl"))]:
+        return listed("input.recordings", path, memory, len(memory))
     if survey.glob(path, "*.db") or survey.glob(path, f"{OUTPUT}/*.db"):
         return message("input.databases", path=str(path))
     if loose := named_otherwise(path, survey) + layouts.packed_in(path, survey):

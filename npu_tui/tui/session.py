@@ -194,7 +194,8 @@ class Session(Struct):
     def examining(self, index: int) -> str:
         """What is going on while there are no findings of profile number ``index``."""
         if not self.whole:
-            return say("loading.first", span=self.profiles[index].trace.end)
+            span, steps = self.profiles[index].trace.end, len(self.scene.steps(index))
+            return say("loading.first.steps", span=span, count=steps) if steps else say("loading.first", span=span)
         if index not in self._examining:
             large = self.profiles[index].large_tables()
             file, size = large[0] if large else ("", 0)

@@ -173,7 +173,7 @@ def test_a_folder_of_dumps_names_them(tmp_path: Path, capsys: pytest.CaptureFixt
     for place in (tmp_path, folder):
         assert main(["report", str(place)]) == 3
         assert capsys.readouterr().err == (
-            f"npu-tui: {place}: 1 dump of MemScope, each opened by itself; give one: {path}\n"
+            f"npu-tui: {place}: no profile, but 1 recording of memory; give the path of one: {path}\n"
         )
 
 
