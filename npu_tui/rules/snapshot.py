@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.allocator_replay import AllocatorSettings, best_split, recorded, replay
+from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
@@ -147,11 +147,9 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
     finding = _finding(
         "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
     )
-    if advice is not _SMALLER and recorded(device) is not None:
-        now, room = (
-            replay(device, AllocatorSettings(expandable=True), first).peak,
-            first.reserved + max(first.device_free, 0),
-        )
+    if advice is not _SMALLER and (was := recorded(device)) is not None:
+        now = replay(device, replace(was.settings, expandable=True), first).peak
+        room = first.reserved + max(first.device_free, 0)
         finding = _replayed(finding, "served" if now <= room else "refused", now=now, room=room, was=0)
     yield finding
 
@@ -194,8 +192,8 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     could_save = most - int(device.active.max()) >= max(_GAIN * most, _WORTH)
     was = recorded(device) if could_save and not device.is_expandable else None
     if was is not None:
-        now, (limit, split) = replay(device, AllocatorSettings(expandable=True)), best_split(device)
-        gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": limit >> 20}
+        now, split = replay(device, replace(was.settings, expandable=True)), best_split(device, was.settings)
+        gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": split.settings.max_split >> 20}
         saved = was.peak - min(now.peak, split.peak)
         if saved < max(_GAIN * was.peak, _WORTH) and not (is_wasted and why == "elsewhere"):
             return
@@ -259,7 +257,7 @@ def _returned(held: HeldMemory) -> Iterator[Finding]:
         )
     was = recorded(device)
     if was is not None:
-        kept = replay(device, AllocatorSettings(expandable=device.is_expandable, released=False))
+        kept = replay(device, replace(was.settings, released=False))
         finding = _replayed(finding, "kept", times=kept.taken, taken=was.taken, kept=kept.peak, was=was.peak)
     yield finding
 

@@ -29,7 +29,7 @@ COMPARED: dict[str, set[float]] = {
     "EXPERT.SWAP": {limits.LITTLE},
     "LINK.SLOW": {links._ODD, links._SLOW},
     "ROLE.SLOW": {role_findings._SLOWER},
-    "SNAPSHOT.PIECES": {allocator_replay._LONGEST, 2},  # a small segment of the allocator, 2 MiB
+    "SNAPSHOT.PIECES": {allocator_replay._MAX_EVENTS, 2},  # a small segment of the allocator, 2 MiB
 }
 """What the digits of each text say, in the unit of the text; a text that is not here has none.
 
