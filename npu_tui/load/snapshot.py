@@ -1,7 +1,7 @@
-"""A memory snapshot to columns: a dump of MemScope, or a pickle of dicts, each field checked before it counts.
+"""Reads a memory snapshot into columns: a dump of MemScope, or a pickle of dicts, each field checked before it counts.
 
-What is damaged is counted and left out: an event without a number for its size, a block without an address. Stacks are
-told apart by the objects that the pickle shares, not by their texts.
+What is damaged is counted and left out: an event without a number for its size, a block without an address. Each object
+that is a stack is read once; stacks of the same text have one number.
 """
 
 from __future__ import annotations
@@ -38,15 +38,18 @@ from npu_tui.trace.snapshot import (
 )
 
 _STATES = {**State.__members__, "active_awaiting_free": State.active_pending_free}
-_EVENT, _SEGMENT = message("odd.memory_event"), message("odd.memory_segment")
+_EVENT, _SEGMENT, _NOTE = (message(f"odd.memory_{name}") for name in ("event", "segment", "annotation"))
 _LONGEST_STACK = 400
-"""Frames of one stack."""
+"""The most frames of one stack that are kept."""
 _LEAST_ENTRIES, _ENTRY_BYTES = 10_000, 8
-"""A list of events or blocks that is referred to again holds its entries again: a file has bounds for all of them."""
+"""A pickle may refer to a list of events or blocks many times, and each time it is read. So many entries are read of
+any file, and one more for every few bytes of it."""
 _LEAST_TEXT, _TEXT_TIMES = 64 << 20, 3
-"""Letters of all stacks: those of a small file, and how many times the size of a large one."""
-_MOST, _MOST_DEVICES = 1 << 50, 1024
+"""The letters of all stacks together: so many of any file, and so many times its size more."""
+_TOO_LARGE, _TOO_MANY_DEVICES = 1 << 50, 1024
 """Bytes of one block that no device has, and devices that no host has."""
+_TOO_LATE_US = 1 << 53
+"""Moments from here on do not fit into 64 bits as ns, and are none."""
 
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
@@ -61,7 +64,7 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
         root, objects = unpickler.load(), unpickler.objects
     except PickleError as error:
         raise InputError(message(error.code, path=str(path), byte=error.at, what=error.what)) from None
-    del data, unpickler  # the columns take as much room as they did
+    del data, unpickler  # the columns take as much memory again
     if type(root) is not dict or not (type(root.get("segments")) is list or type(root.get("device_traces")) is list):
         raise InputError(message("input.pickle_other", path=str(path)))
     try:
@@ -71,11 +74,11 @@ def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
 
 
 class _Bomb(Exception):  # noqa: N818 - said as an InputError
-    """The same lists and texts stand in the snapshot again and again: it means far more than its size."""
+    """The snapshot refers to the same lists and texts many times: it expands to far more than its size."""
 
 
 class _SnapshotReading:
-    """One reading; ``objects`` are what the entries of runs refer to."""
+    """One reading; ``objects`` are what an ``EntryRun`` refers to by number."""
 
     def __init__(self, objects: Objects, size: int) -> None:
         self.objects = objects
@@ -89,28 +92,34 @@ class _SnapshotReading:
         """What could not be used."""
 
     def snapshot(self, path: str, size: int, root: dict[str, Any]) -> MemorySnapshot:
-        """The columns of all devices with anything on them."""
+        """The columns of all devices with any event or segment."""
         traces = [self.listed(trace, _EVENT) for trace in self.listed(root.get("device_traces", []), _EVENT)]
+        self.odd[_EVENT] += sum(map(len, traces[_TOO_MANY_DEVICES:]))
+        del traces[_TOO_MANY_DEVICES:]
         segments = _ListEntries(self, self.listed(root.get("segments", []), _SEGMENT))
         device, there = segments.numbers("device", 0)
-        there &= device < _MOST_DEVICES
+        there &= device < _TOO_MANY_DEVICES
         self.odd[_SEGMENT] += int(np.count_nonzero(~there))
         entries = list(segments)
-        notes = list(_ListEntries(self, root.get("external_annotations")))
+        notes: dict[Any, list[dict[str, Any]]] = {}
+        for note in _ListEntries(self, root.get("external_annotations")):
+            of = note.get("device")
+            notes.setdefault(of if type(of) is int else None, []).append(note)
         devices = []
         for number in sorted({*device[there].tolist(), *(number for number, trace in enumerate(traces) if trace)}):
             trace = traces[number] if number < len(traces) else []
             events = self._events(_ListEntries(self, trace))
             if not any(other is trace for other in traces[number + 1 :]):
-                trace.clear()
+                trace.clear()  # the caller's list: its entries take more memory than the columns
             held, blocks = self._segments([entries[row] for row in np.flatnonzero(there & (device == number)).tolist()])
-            annotations = self._annotations([note for note in notes if note.get("device") == number])
+            annotations = self._annotations(notes.pop(number, []), events)
             lives = lives_of(events, held, blocks)
-            # What is allocated lies in segments: where there is none, the writer does not tell them.
-            told = len(held) > 0 or not (lives.end == NEVER).any()
+            # A block that is allocated lies in a segment: where there is none, the writer does not record them.
+            has_segments = len(held) > 0 or not (lives.end == NEVER).any()
             devices.append(
-                DeviceMemory(number, events, held, blocks, lives, has_segments=told, annotations=annotations)
+                DeviceMemory(number, events, held, blocks, lives, has_segments=has_segments, annotations=annotations)
             )
+        self.odd[_NOTE] += sum(map(len, notes.values()))
         pools = [", ".join(map(str, pool)) for pool in self._pools]
         has_host = bool(root.get("host_segments") or root.get("host_traces"))
         return MemorySnapshot(path, size, devices, list(self._stacks), +self.odd, pools=pools, has_host=has_host)
@@ -122,12 +131,13 @@ class _SnapshotReading:
         failed = np.flatnonzero(action == Action.oom)
         if len(failed):
             address[failed] = entries.numbers("device_free", -1)[0][failed]
-        placed |= action >= Action.oom  # of these no address is asked
+        placed |= action >= Action.oom  # these need no address
         kept |= action == Action.annotate
-        kept &= placed & (action >= 0) & (size < _MOST)
+        kept &= placed & (action >= 0) & (size < _TOO_LARGE)
         self.odd[_EVENT] += int(np.count_nonzero((action >= 0) & ~kept))
         time, timed = entries.numbers("time_us", 0)
-        rows = slice(None) if kept.all() else kept  # a copy of each column is what takes most room
+        timed &= time < _TOO_LATE_US
+        rows = slice(None) if kept.all() else kept  # avoids a copy of every column
         return AllocatorEvents(
             action=action[rows].astype(np.int8),
             address=address[rows],
@@ -142,7 +152,7 @@ class _SnapshotReading:
         segments = _ListEntries(self, entries)
         address, placed = segments.numbers("address", -1)
         size, sized = segments.numbers("total_size", 0)
-        kept = placed & sized & (size >= 0) & (size < _MOST)
+        kept = placed & sized & (size >= 0) & (size < _TOO_LARGE)
         self.odd[_SEGMENT] += int(np.count_nonzero(~kept))
         usable = [entries[row] for row in np.flatnonzero(kept).tolist()]
         found = Segments(
@@ -170,28 +180,35 @@ class _SnapshotReading:
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
-        # The first writers tell no address: a block begins where the one before it ends.
+        # Early versions of PyTorch record no addresses of blocks: one begins where the one before it ends.
         address = np.where(placed, address, start + np.cumsum(size) - size)
         placed |= np.logical_and.accumulate(sized)
         requested, asked = blocks.numbers("requested_size", 0)
         requested = np.where(asked & (requested <= size), requested, size)
-        kept = (state >= 0) & placed & sized & (size >= 0) & (size < _MOST)
+        kept = (state >= 0) & placed & sized & (size >= 0) & (size < _TOO_LARGE)
         self.odd[message("odd.memory_block")] += int(np.count_nonzero((state >= 0) & ~kept))
         stack = blocks.of_objects("frames", self.stack)
         return np.stack((np.full(len(state), segment), address, size, requested, state, stack))[:, kept]
 
-    def _annotations(self, entries: list[dict[str, Any]]) -> list[Annotation]:
-        """The ranges of ``record_function`` that begin and end; newer CUDA writes them."""
+    def _annotations(self, entries: list[dict[str, Any]], events: AllocatorEvents) -> list[Annotation]:
+        """The ranges of ``record_function``, which newer PyTorch for CUDA writes; one without an end lasts to the last
+        of ``events``. What has no beginning is counted.
+        """
         open_at: dict[str, list[int]] = {}
-        found = []
+        ranges: list[tuple[str, int, int]] = []
         for entry in entries:
-            name, time = entry.get("name"), entry.get("time_us")
-            if type(name) is not str or type(time) is not int or not 0 <= time < 1 << 53:
-                self.odd[message("odd.memory_annotation")] += 1
-            elif entry.get("stage") == "START":
+            name, time, stage = entry.get("name"), entry.get("time_us"), entry.get("stage")
+            if type(name) is not str or type(time) is not int or not 0 <= time < _TOO_LATE_US:
+                self.odd[_NOTE] += 1
+            elif stage == "START":
                 open_at.setdefault(name, []).append(time * 1000)
-            elif open_at.get(name):
-                found.append(Annotation(name, open_at[name].pop(), time * 1000, step_number(name) is not None))
+            elif stage == "END" and open_at.get(name):
+                ranges.append((name, open_at[name].pop(), time * 1000))
+            else:
+                self.odd[_NOTE] += 1
+        last = 0 if events.time is None else int(events.time.max(initial=0))
+        ranges += [(name, start, max(start, last)) for name, starts in open_at.items() for start in starts]
+        found = [Annotation(name, start, end, step_number(name) is not None) for name, start, end in ranges]
         return sorted(found, key=lambda note: (note.start, -note.end))
 
     def take_entries(self, count: int) -> None:
@@ -200,22 +217,22 @@ class _SnapshotReading:
         if self._entries_left < 0:
             raise _Bomb
 
-    def listed(self, value: Any, said: Message) -> list[Any]:
-        """``value``, which should be a list; where it is none, that is noted and nothing is in it."""
-        self.odd[said] += int(type(value) is not list)
+    def listed(self, value: Any, odd: Message) -> list[Any]:
+        """``value`` if it is a list; else that is counted as ``odd``, and the list is empty."""
+        self.odd[odd] += int(type(value) is not list)
         return _listed(value)
 
     def _pool(self, number: int) -> int:
         return self._pool_of(self.objects[number])
 
     def _pool_of(self, pool: Any) -> int:
-        """The number of a pool, to be told from others; -1 for what is no id of one, which are two numbers."""
+        """A number for each id of a pool, which is a pair of ints; -1 for anything else."""
         if type(pool) is not tuple or len(pool) != 2 or any(type(part) is not int for part in pool):
             return -1
         return self._pools.setdefault(pool, len(self._pools))
 
     def stack(self, number: int) -> int:
-        """The stack that the object ``number`` is, -1 for none."""
+        """The number of the stack in the object ``number``, -1 if it is none."""
         known = self._stack_of.get(number)
         if known is None:
             texts = [self._frame(frame) for frame in _listed(self.objects[number])[:_LONGEST_STACK]]
@@ -242,7 +259,7 @@ class _SnapshotReading:
 
 
 class _ListEntries:
-    """The entries of what should be a list, some of them in runs, by fields."""
+    """The entries of a list, which are dicts and runs of them, read field by field; none of what is no list."""
 
     def __init__(self, reading: _SnapshotReading, entries: Any) -> None:
         self._reading = reading
@@ -284,24 +301,27 @@ class _ListEntries:
             return (value - (1 << 64) * (value >> 63), 1) if 0 <= value < 1 << 64 else (-1, 1)
         return (0, 0) if value is None else (self._reading.objects.number(value), 2)
 
-    def numbers(self, name: str, otherwise: int) -> tuple[I64, Bools]:
-        """A field of whole numbers, and where it is one that is not negative."""
+    def numbers(self, name: str, default: int) -> tuple[I64, Bools]:
+        """The ints from 0 on of a field, ``default`` for anything else, and where there is one."""
         value, kind = self._field(name)
-        there = (kind == 1) & (value >= 0)
-        value[~there] = otherwise
-        return value, there
+        valid = (kind == 1) & (value >= 0)
+        value[~valid] = default
+        return value, valid
 
     def of_objects(self, name: str, code: Callable[[int], int]) -> npt.NDArray[np.int32]:
         """``code`` of the number of each object that a field refers to, -1 where it refers to none."""
         value, kind = self._field(name)
-        value[kind != 2] = len(self._reading.objects)
-        known = np.flatnonzero(np.bincount(value, minlength=len(self._reading.objects) + 1)[:-1])
-        codes = np.full(len(self._reading.objects) + 1, -1, np.int32)
+        value[kind != 2] = none = len(self._reading.objects)
+        if len(value) < none:  # of many devices each has few entries: the time is that of these
+            known, place = np.unique(value, return_inverse=True)
+            return np.array([-1 if number == none else code(number) for number in known.tolist()], np.int32)[place]
+        known = np.flatnonzero(np.bincount(value, minlength=none + 1)[:-1])
+        codes = np.full(none + 1, -1, np.int32)
         codes[known] = [code(number) for number in known.tolist()]
         return codes[value]
 
     def coded(self, name: str, codes: Mapping[str, int], odd: str) -> npt.NDArray[np.int32]:
-        """A field of one of the texts ``codes``, -1 for others, which are counted."""
+        """A field of texts as their ``codes``, -1 for others, which are counted as ``odd``."""
 
         def code(number: int) -> int:
             text = self._reading.objects[number]
@@ -316,7 +336,7 @@ _OF_BLOCKS = "state", "address", "size", "requested_size", "frames"
 
 
 def _block(block: Any) -> Any:
-    """What is read of ``block``; of the first writers with what its ``history`` tells of its last allocation."""
+    """What is read of ``block``; early versions of PyTorch have its last allocation in its ``history``."""
     history = _listed(block.get("history")) if type(block) is dict else []
     if not history or type(history[0]) is not dict:
         return block

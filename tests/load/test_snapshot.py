@@ -252,6 +252,34 @@ def test_steps_that_the_program_annotates(tmp_path: Path):
     assert trace.lanes[int(trace.slices.lane[first])].name == "annotations"
 
 
+def test_what_cannot_be_placed_of_annotations_is_counted(tmp_path: Path):
+    """A range is open when the snapshot is written; one began before, one has no device, one is of another kind."""
+    time = 1_700_000_000_000_000
+    events = [{"action": "alloc", "addr": 1 << 44, "size": 1024, "stream": 0, "time_us": time + at} for at in (0, 90)]
+    marks = [("open", 0, "START", 10), ("old", 0, "END", 20), ("far", 7, "START", 30), ("odd", 0, "PAUSE", 40)]
+    marks += [("whole", 0, "START", 50), ("whole", 0, "END", 60), ("listed", [0], "END", 70)]
+    notes = [{"name": name, "device": of, "stage": stage, "time_us": time + at} for name, of, stage, at in marks]
+    snapshot = load_snapshot(written(tmp_path, {"device_traces": [events], "external_annotations": notes}))
+    ranges = snapshot.devices[0].annotations
+    found = [(one.name, one.start // 1000 - time, one.end // 1000 - time) for one in ranges]
+    assert found == [("open", 10, 90), ("whole", 50, 60)]
+    assert {said.code: count for said, count in snapshot.odd.items()} == {"odd.memory_annotation": 4}
+
+
+@pytest.mark.parametrize("time", [1 << 53, 1 << 61, 1 << 63])
+def test_a_time_beyond_what_fits_is_none(time: int, tmp_path: Path):
+    events = [{"action": "alloc", "addr": 1 << 44, "size": 1024, "stream": 0, "time_us": at} for at in (5, time)]
+    device = load_snapshot(written(tmp_path, {"device_traces": [events]})).devices[0]
+    assert device.events.time is None
+
+
+def test_devices_that_no_host_has_are_counted(tmp_path: Path):
+    """Each has one event that is none: the first thousand are read, the time grows with their number alone."""
+    snapshot = load_snapshot(written(tmp_path, {"device_traces": [[None] for _ in range(5000)]}))
+    assert len(snapshot.devices) == 1024
+    assert sum(snapshot.odd.values()) == 5000
+
+
 def test_a_state_without_a_history_tells_who_holds_it(tmp_path: Path):
     content = simulated(leak=4 * MB)
     content["device_traces"] = [[]]
