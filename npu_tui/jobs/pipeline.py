@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import MORE_THAN_ONE
 from npu_tui.analysis.schedules import Plan, plan_of, planned
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import RankClock
@@ -132,10 +134,33 @@ class Pipelines:
                 times[source, target].append(run.transfer[own] + run.tail[run.plan.needs[own]])
         return {pair: np.concatenate(of_pair).astype(np.float64) for pair, of_pair in times.items()}
 
+    def late_pairs(self) -> list[tuple[list[tuple[int, int]], float]]:
+        """The pairs of ranks, sender and receiver, between which messages take far longer than between other stages.
+
+        Those between two stages are together, each with the time that is usual between others, ns.
+        """
+        times = {pair: float(np.median(of_pair)) for pair, of_pair in self.transfers().items()}
+        stage_of = {rank: stage for run in self.runs for stage, rank in enumerate(run.ranks)}
+        between: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+        for pair in sorted(times):
+            between[tuple(sorted(stage_of[rank] for rank in pair))].append(pair)
+        found = []
+        for pairs in between.values():
+            usual = median(
+                [time for pair, time in times.items() if pair not in pairs] or [times[pair] for pair in pairs]
+            )
+            found.append(([pair for pair in pairs if times[pair] >= MORE_THAN_ONE * usual], usual))
+        return [(late, usual) for late, usual in found if late]
+
     def orders(self, micro: int) -> bool:
         """Whether the order of passes is known for ``micro`` micro batches."""
         plans = [planned(plan.schedule, plan.stages, micro, plan.chunks) for plan, _ in self._cases.values()]
         return bool(plans) and None not in plans
+
+
+def ranks_of_pairs(pairs: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The ranks of ``pairs``, each once."""
+    return tuple(dict.fromkeys(rank for pair in pairs for rank in pair))
 
 
 # --- Reading a job

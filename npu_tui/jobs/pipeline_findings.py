@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 
-from npu_tui.analysis.limits import EVEN, LITTLE, MORE_THAN_ONE, PLACES
+from npu_tui.analysis.limits import EVEN, LITTLE, PLACES
 from npu_tui.jobs.finding import LEAST, Held, priced
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline import PARTS
+from npu_tui.jobs.pipeline import PARTS, ranks_of_pairs
 from npu_tui.jobs.pipeline_cases import (
     PipelineRun,
     layers_even,
@@ -146,21 +146,13 @@ def _transfers(job: Job) -> list[Finding]:
     """Stages between which messages take far longer than between others, and are waited for."""
     runs, findings = job.pipelines, []
     usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
-    stage_of = {rank: stage for run in runs.runs for stage, rank in enumerate(run.ranks)}
-    between: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for pair in sorted(usual_of):
-        low, high = sorted(stage_of[rank] for rank in pair)
-        between[low, high].append(pair)
     total, length = runs.total(), job.length or runs.total()
     held = Held.of_steps(length, job.steps)
-    for pairs in between.values():
-        others = [time for pair, time in usual_of.items() if pair not in pairs]
-        usual = median(others or [usual_of[pair] for pair in pairs])
-        late = [pair for pair in pairs if usual_of[pair] >= MORE_THAN_ONE * usual]
-        gain = total - runs.total(runs.gains(pairs_in_time(late, usual))) if late else 0
-        if not late or gain < LEAST * length:
+    for late, usual in runs.late_pairs():
+        gain = total - runs.total(runs.gains(pairs_in_time(late, usual)))
+        if gain < LEAST * length:
             continue
-        ranks = tuple(dict.fromkeys(rank for pair in late for rank in pair))
+        ranks = ranks_of_pairs(late)
         args = {
             "pairs": [message("job.transfer.pair", source=source, target=target) for source, target in late[:LISTED]],
             "count": len(late), "time": max(usual_of[pair] for pair in late), "usual": usual,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline_cases import layers_even, micro_batches, stage_as_others, stages_even
+from npu_tui.jobs.pipeline import ranks_of_pairs
+from npu_tui.jobs.pipeline_cases import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
@@ -24,6 +25,7 @@ from npu_tui.rules.model import Finding
 from npu_tui.trace.message import message
 
 _STAGE = re.compile(r"stage (\d{1,5}) as others", re.IGNORECASE)
+_PAIR = re.compile(r"messages (\d{1,7}) to (\d{1,7}) as others", re.IGNORECASE)
 _MICRO = re.compile(r"([1-9]\d{0,3}) micro[- ]?batch(?:es)?", re.IGNORECASE)
 _TAIL = re.compile(r"(?:tails?(?: of (?P<role>\S+))? as the median|fix ROLE\.TAIL)", re.IGNORECASE)
 _RANK = re.compile(r"rank (?P<rank>\d{1,7}) as (?:its )?peers", re.IGNORECASE)
@@ -54,7 +56,8 @@ class _Pipelines:
         self.recorded = sum(run.length for run in self._runs.runs)
         self.replayed = round(sum(self._runs.replayed().tolist()))
         stages = max(run.plan.stages for run in self._runs.runs)
-        self.remedies = [*_EVEN, *(f"stage {stage} as others" for stage in range(stages))]
+        self._usual = {pair: usual for late, usual in self._runs.late_pairs() for pair in late}
+        self.remedies = [*_EVEN, *(f"stage {stage} as others" for stage in range(stages)), *_in_time(self._usual)]
         micro = {run.plan.micro for run in self._runs.runs}
         self.micro = micro.pop() if len(micro) == 1 else None
 
@@ -67,6 +70,10 @@ class _Pipelines:
         if match := _STAGE.fullmatch(words):
             stage = int(match[1])
             return _JobChange(stage_as_others(stage), sum(int((run.plan.stage == stage).sum()) for run in runs.runs))
+        if match := _PAIR.fullmatch(words):
+            pair = int(match[1]), int(match[2])
+            count = sum(len(run.between(*pair)) for run in runs.runs) if pair in self._usual else 0
+            return _JobChange(pairs_in_time([pair], self._usual.get(pair, 0.0)), count)
         if match := _MICRO.fullmatch(words):
             micro = int(match[1])
             if runs.orders(micro):
@@ -179,10 +186,18 @@ def job_changes(job: Job, finding: Finding) -> list[str]:
     if finding.id == "RANK.STAGE" and job.pipelines.runs:
         slower = finding.title.code.endswith("_slower")
         return [f"stage {job.stage(finding.ranks[0])} as others" if slower else "layers even"]
+    if finding.id == "PIPELINE.TRANSFER":
+        every = [late for late, _ in job.pipelines.late_pairs()]
+        return [text for late in every if ranks_of_pairs(late) == finding.ranks for text in _in_time(late)]
     known = {*job.blamed.ranks}
     if finding.gain_ns and finding.id in _OF_RANKS and known.issuperset(finding.ranks):
         return [f"rank {rank} as its peers" for rank in finding.ranks]
     return []
+
+
+def _in_time(pairs: Iterable[tuple[int, int]]) -> list[str]:
+    """The changes in which the messages of late ``pairs`` of ranks take as long as others."""
+    return [f"messages {source} to {target} as others" for source, target in pairs]
 
 
 _OF_RANKS = ("RANK.SLOW", "RANK.HOST")
@@ -201,10 +216,10 @@ def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
 def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     """The steps of ``job`` with ``texts`` changed one after another.
 
-    Of pipelines ``stages even``, ``layers even`` (whole ones), ``stage N as others``, ``N micro batches`` (of the same
-    size); of roles ``tail as the median``, ``tail of ROLE as the median``, ``role ROLE x0.8``; of any ranks ``rank N as
-    its peers``. Raises ``UnknownChangeError`` for a text that means nothing here, ``InputError`` where nothing can be
-    replayed.
+    Of pipelines ``stages even``, ``layers even`` (whole ones), ``stage N as others``, ``messages A to B as others`` (of
+    ranks), ``N micro batches`` (of the same size); of roles ``tail as the median``, ``tail of ROLE as the median``,
+    ``role ROLE x0.8``; of any ranks ``rank N as its peers``. Raises ``UnknownChangeError`` for a text that means
+    nothing here, ``InputError`` where nothing can be replayed.
     """
     replay = _replayed(job, texts)
     asked = [replay.asked(" ".join(text.split())) for text in texts]

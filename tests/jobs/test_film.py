@@ -26,7 +26,7 @@ from npu_tui.rules.model import Finding
 TWO_RANKS = Path(__file__).resolve().parents[2] / "fixtures" / "two_ranks"
 
 
-@pytest.fixture(scope="module", params=["two_ranks", "middle stage slow"])
+@pytest.fixture(scope="module", params=["two_ranks", "middle stage slow", "late messages forward"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Finding]:
     """A job, and its first finding."""
     if request.param in SITUATIONS:
