@@ -338,5 +338,5 @@ def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
     code = _followed(analysed(raws, clock := _ShownClock(), options.python, jobs), clock)
     if code == DONE:
         for raw in raws:
-            write(f"{raw.folder}\n")
+            write(printable(str(raw.folder)) + "\n")
     return code

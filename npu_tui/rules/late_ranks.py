@@ -180,7 +180,11 @@ def fill_span(facts: Facts) -> Span:
 
 @once_per_device
 def waiting(facts: Facts) -> Span:
-    """The exposed time in which this rank waits for late ranks; without any arrival by what equal collectives take."""
+    """The exposed time in which this rank waits for late ranks.
+
+    Where arrivals are recorded it is measured, and empty if nobody is late. Where none is, it is estimated by what
+    equal collectives take, and empty may mean unknown: ``has_arrivals`` of the collectives tells these apart.
+    """
     if (lateness := late(facts)) is not None:
         return lateness.span
     known = facts.collectives.has_arrivals.any()

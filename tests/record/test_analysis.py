@@ -161,6 +161,15 @@ def test_where_the_profiler_is_absent_the_command_is_told(
     assert "no raw profile" in capsys.readouterr().err
 
 
+def test_folders_that_are_analysed_are_printed_a_line_each(
+    tmp_path: Path, programs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw(tmp_path / "job", "odd\n\x1b[2Jname_ascend_pt")
+    (programs / "how").write_text(f"cp -r {PROFILE}/ASCEND_PROFILER_OUTPUT {tmp_path}/job/odd*/\n")
+    assert main(["analyse", str(tmp_path / "job"), "--python", str(programs / "job-python")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/job/odd??[2Jname_ascend_pt\n"
+
+
 def test_data_of_msprof_and_of_services_are_raw_too(tmp_path: Path) -> None:
     (tmp_path / "PROF_000001_2026_A" / "device_0").mkdir(parents=True)
     (tmp_path / "service").mkdir()

@@ -8,15 +8,16 @@ import pytest
 
 from npu_tui.analysis import allocator_replay, drains, host_owners, limits
 from npu_tui.compare import differences, kernels
-from npu_tui.jobs import against, expert_loads, findings, links, role_findings
+from npu_tui.jobs import against, expert_loads, links, role_findings
 from npu_tui.output.explain import KINDS
-from npu_tui.rules import bandwidth, data
+from npu_tui.rules import bandwidth, data, parallelism
 from npu_tui.rules import links as planes
 from npu_tui.strings import LANGUAGES, say, texts_of
 
 PERCENT = 100
 COMPARED: dict[str, set[float]] = {
     "DISPATCH.INTERRUPT": {limits.SHORT_NS / 1_000},
+    "COMM.SMALL": {parallelism.BUCKET / 2**20},
     "COMM.LINK": {planes._SLOWER, data.LARGE_BYTES / 1e6},
     "OP.OUTLIER": {limits.FEWEST_EQUALS, limits.A_PART * PERCENT},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
@@ -38,7 +39,7 @@ Nothing in them is a figure of hardware, of a standard or of a setting but what 
 FIXED = re.compile(r"95 ?%|DIFF\.\w+|1 MiB|(?:16|32)[- ]?(?:bit|位)|=[01]|[A-Za-z_]\w*\d|\{[^}]*\}|不含 0|exclude 0")
 IN_WORDS = {
     "DISPATCH.INTERRUPT": ("a quarter", drains._GOOD_PART, 0.25),
-    "PIPELINE.TRANSFER": ("at least twice", findings._LATE, 2.0),
+    "PIPELINE.TRANSFER": ("at least twice", limits.MORE_THAN_ONE, 2.0),
     "ROLE.SLOW": ("at least twice", role_findings._TIMES, 2.0),
     "LINK.SLOW": ("robust standard deviations", links._ODD, 3.5),
 }
