@@ -70,8 +70,7 @@ class _Pipelines:
         if match := _STAGE.fullmatch(words):
             stage = int(match[1])
             return _JobChange(stage_as_others(stage), sum(int((run.plan.stage == stage).sum()) for run in runs.runs))
-        if match := _PAIR.fullmatch(words):
-            pair = int(match[1]), int(match[2])
+        if pair := pair_of(words):
             count = sum(len(run.between(*pair)) for run in runs.runs) if pair in self._usual else 0
             return _JobChange(pairs_in_time([pair], self._usual.get(pair, 0.0)), count)
         if match := _MICRO.fullmatch(words):
@@ -193,6 +192,12 @@ def job_changes(job: Job, finding: Finding) -> list[str]:
     if finding.gain_ns and finding.id in _OF_RANKS and known.issuperset(finding.ranks):
         return [f"rank {rank} as its peers" for rank in finding.ranks]
     return []
+
+
+def pair_of(text: str) -> tuple[int, int] | None:
+    """The ranks whose messages a change is about, sender and receiver; None for another change."""
+    match = _PAIR.fullmatch(" ".join(text.split()))
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _in_time(pairs: Iterable[tuple[int, int]]) -> list[str]:

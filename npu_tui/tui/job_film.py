@@ -13,7 +13,7 @@ from npu_tui.jobs.film import waiting_rank
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.film import no_moments
-from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif
+from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif, pair_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
 from npu_tui.tui.film import job_film_session
@@ -80,7 +80,7 @@ def _asked(job: Job, texts: Sequence[str]) -> _JobFilm | str:
 
 
 def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> _JobFilm | str:
-    """The film of the first of ``ranks`` that is there, and of the one that waits longest for it."""
+    """The film of the first of ``ranks`` that is there and the one that waits longest for it, or gets its messages."""
     try:
         answer = job_whatif(job, texts)
     except UnknownChangeError as error:
@@ -92,8 +92,9 @@ def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) ->
     known = {profile.rank: profile for profile in job.ranks}
     here = [rank for rank in ranks if rank in known]
     told = [rank for rank in here if any(rank in run.ranks for run in job.pipelines.runs)] or here
+    pair = pair_of(texts[0])
     waiting = waiting_rank(job, told[0] if told else -1)
-    shown = [*told[:1], *([] if waiting is None else [waiting])]
+    shown = list(pair or [*told[:1], *([] if waiting is None else [waiting])])
     gone = [rank for rank in shown if known[rank].has_trace and not known[rank].path.exists()]
     if gone:
         return say("ranks.elsewhere", ranks=gone, path=str(known[gone[0]].path))

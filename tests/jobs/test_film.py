@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pipeline_jobs import SITUATIONS, job_of
 
+from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import trace_of_calls, waiting_rank
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
@@ -19,7 +20,7 @@ from npu_tui.jobs.slowness import Prices
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.output.film import Film, align_film, film_scene, job_film
-from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif
+from npu_tui.output.job_whatif import job_changes, job_moments, job_remedies, job_whatif, pair_of
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Finding
 
@@ -117,6 +118,21 @@ def test_what_no_replay_tells_has_no_film(case: tuple[Job, Finding]) -> None:
         job_film(job, [0], ["16 micro batches"], "it", [])
     assert raised.value.message.args["before"] == 1000 * answer.step_us
     assert raised.value.message.args["after"] == 1000 * answer.step_after_us
+
+
+def test_late_messages_cost_what_their_finding_says(tmp_path: Path) -> None:
+    job = job_of(SITUATIONS["late messages forward"][0], tmp_path)[0]
+    finding = next(finding for finding in job_findings(job) if finding.id == "PIPELINE.TRANSFER")
+    (text,) = job_changes(job, finding)
+    assert text == "messages 1 to 2 as others"
+    assert pair_of("Messages  1 to 2 as  others") == (1, 2)
+    assert pair_of("rank 1 as its peers") is None
+    answer = job_whatif(job, [text])
+    assert round(1000 * answer.gain_us * answer.count) == pytest.approx(finding.gain_ns, abs=answer.count)
+    assert job_remedies(job).changes[0].text == text
+    for other in ("messages 2 to 1 as others", "messages 2 to 3 as others", "messages 7 to 8 as others"):
+        with pytest.raises(UnknownChangeError):
+            job_whatif(job, [other])
 
 
 def test_who_waits_longest_does_so_over_all_steps() -> None:
