@@ -88,7 +88,8 @@ class LinesTab(Tab):
             return memory_depends_on(now)
         if self.view == _SQL:
             return now.trace, self._stopped
-        return now.trace, now.marked, self.view, given_folders()
+        has_path = now.trace in now.session.paths  # whose lines may be those whose source is here
+        return now.trace, now.marked, self.view, given_folders(), has_path
 
     @property
     def name(self) -> str:

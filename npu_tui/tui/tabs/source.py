@@ -86,7 +86,10 @@ def _sums(heats: Iterable[_Heat]) -> tuple[float, float]:
 
 def source_table(now: Context) -> TabTable | str:
     """The code around the lines with a time, the hottest file first; where none is at hand, why, or nothing."""
-    path, losses = _path_of(now), CODE_LINES.make(now.part)
+    losses = CODE_LINES.make(now.part)
+    if not _is_at_hand(now, losses):
+        return ""
+    path = _path_of(now)
     heats = _heats(now, path, losses)
     files = sorted(_files(heats, Path(now.profile.trace.path)), key=lambda file: (-file.path, -file.lost))
     refused = GAP.join(words(file.source) for file in files if isinstance(file.source, Message))
@@ -109,6 +112,15 @@ def source_table(now: Context) -> TabTable | str:
             walked=drawn.walk,
         )
     )
+
+
+def _is_at_hand(now: Context, losses: TableSheet) -> bool:
+    """Whether a file of the lines that are known already lies here: the path of a range takes a while to find."""
+    shown = [path.told.owners for path in now.session.paths.get(now.trace, ()) if path.told.owners is not None]
+    lines = [*_codes(losses), *(owner.where for path in shown for owner in path.owners)]
+    trace = now.profile.trace
+    names = {whole_name(trace, code.file) for code in lines if code is not None}
+    return any(source_of(name, (), Path(trace.path)) is not None for name in names)
 
 
 def _path_of(now: Context) -> ToldPath | None:
