@@ -1,7 +1,7 @@
 """When the queue of a device runs empty and why, and the ranges in which the host barely keeps up.
 
-A drain is a pause of the device of 100 us or more without any launch in flight. Its cause is the first of ``CAUSES``
-that applies to it.
+A drain is a pause of the device of 100 us or more without any launch in flight. Its cause is the first that applies,
+in the order of ``_causes``.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ _MOSTLY_SILENT, _BEFORE_SILENCE = 0.8, 3
 class Drains(Struct, frozen=True, eq=False):
     """Pauses of 100 us or more without any launch in flight, by time: ``start`` and ``end`` in ns; (n,) each.
 
-    ``cause`` is the first one that applies, by ``CAUSES``. ``peak_backlog`` is the maximum of launches in flight since
-    the previous drain. ``before`` is the busy slice that ended last, ``after`` the one whose launch ended the pause.
+    ``cause`` indexes ``CAUSES``. ``peak_backlog`` is the maximum of launches in flight since the previous drain.
+    ``before`` is the busy slice that ended last, ``after`` the one whose launch ended the pause.
     """
 
     start: F64
