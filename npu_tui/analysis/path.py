@@ -1,8 +1,8 @@
 """The critical path: the chain of what held up the end of a run, walked backwards through the replay's graph.
 
-At every node one of its edges was passed last. From the end of the run these edges lead back to its start: a chain of
-stretches of time, each of which begins where the one before it ends. Together they are the run, so nothing is counted
-twice or left out. What the model cannot explain is a stretch that says so.
+Each node is reached by the last of its incoming edges. From the end of the run these edges lead back to its start: a
+chain of stretches of time, each of which begins where the one before it ends. Together they cover the run, so nothing
+is counted twice or left out. Time that the model cannot explain is a stretch of the kind ``unexplained``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ KINDS: tuple[PathKind, ...] = (
     "host", "kernel", "copy", "transfer", "late_rank", "latency", "device_gap", "unexplained",
 )  # fmt: skip
 HOST, COMPUTE, COPY, TRANSFER, LATE_RANK, LATENCY, DEVICE_GAP, UNEXPLAINED = range(8)
-"""The kinds of stretches, as ``KINDS`` names them."""
+"""Codes of stretches: indices of ``KINDS``."""
 
 _SHORT_NS = 100_000
-"""A latency up to this long needs no reason: launches, wake-ups and hand-overs of real profiles take 2 to 80 us."""
+"""A shorter latency needs no explanation: launches, wake-ups and hand-overs of real profiles take 2 to 80 us."""
 _USUAL = 10
-"""So many times the usual latency of its kind in the run is not one any more: something unknown held it up."""
-# The kinds of latencies, each with a usual length of its own.
+"""A latency of more than so many medians of its kind in the run is unexplained: something unknown held it up."""
 _WAKE, _HAND_OVER, _LAUNCH, _IN_ORDER, _DEPENDENCY = range(5)
+"""Kinds of latencies: from a task to the host, from thread to thread, from the host to a task, to the next task of the
+same stream, and of another one. Each has a median of its own."""
 
 
 class Path(Struct, frozen=True):
     """The stretches of a critical path by time, on the host's clock, ns; (n,) each.
 
     ``item`` is the slice that a stretch is about: the task, the call that waited or the task that starts after a
-    latency; -1 without one. A stretch of the host is work of the ``thread`` (an index of ``Model.tids``, else -1) that
-    began at ``low`` in the recording. ``peer`` is the rank that a stretch waits for, as ``lateness.peers_seen`` numbers
-    it.
+    latency; -1 without one. A stretch of the host is work of the ``thread`` (an index of ``Model.tids``, else -1);
+    ``low`` is when it began in the recording. ``peer`` is the rank that a stretch waits for, as ``lateness.peers_seen``
+    numbers it.
     """
 
     start: I64
@@ -63,7 +64,7 @@ class Path(Struct, frozen=True):
         return Path(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
 
     def within(self, start: int, end: int) -> Path:
-        """The path from ``start`` to ``end``, ns: stretches that cross these are cut there."""
+        """The path from ``start`` to ``end``, ns; stretches that cross either of them are clipped."""
         if not len(self) or (start <= self.start[0] and end >= self.end[-1]):
             return self
         inside = self.taken((self.end > start) & (self.start < end))
@@ -72,14 +73,14 @@ class Path(Struct, frozen=True):
 
 
 NO_PEER = UNKNOWN - 1
-"""The peer of a stretch that waits for none."""
+"""``Path.peer`` of a stretch that waits for no rank."""
 
 
 class Reach(Struct, frozen=True):
-    """A part of the path: ``path`` up to a node, back to the ``task`` that stopped the walk and was ``done``, ns.
+    """The end of a path, walked backwards until a ``task`` stopped the walk (-1: it reached the start of the run).
 
-    ``rest`` is the path in that task, which leads on from ``node``. Without a task (-1) the walk has come to the start
-    of the run.
+    ``path`` is what follows the end of that task, which is at ``done``, ns. ``rest`` is the path within the task, and
+    ``node`` the node that it begins at, from which a further walk goes on.
     """
 
     path: Path
@@ -95,7 +96,7 @@ def critical_path(replay: Replay, change: Change = NO_CHANGE) -> Path:
 
 
 class Paths:
-    """The paths to the end of a run and to each of its nodes; the run is that recorded, or replayed with ``change``."""
+    """The paths to the end and to each node of a run: of the recorded one, or of one replayed with ``change``."""
 
     def __init__(self, replay: Replay, change: Change = NO_CHANGE) -> None:
         self._replay, self._change = replay, change
@@ -117,12 +118,12 @@ class Paths:
         return self._replay.walk(self._change).start
 
     def reach(self, node: int | None, stops: Bools) -> Reach:
-        """The path to ``node`` (None: the end of the run), back to the first task that ``stops`` it; (tasks,)."""
+        """The path to ``node`` (None: the end of the run), back to the first task where ``stops`` (tasks,) is true."""
         replay, since, window = self._replay, NEVER, self._window
         if node is not None:
             since = int(replay.model.time[node]) - window
         walk = replay.walk(self._change, node, since, stops)
-        # Most tasks that stop a walk are near: all of the way to the start is only walked where none is.
+        # Most tasks that stop a walk are near: it goes all the way to the start only if none is found.
         while not (stopped := _is_stopped(walk, stops)) and since > walk.start:
             window *= _WIDER
             since -= window
@@ -140,8 +141,8 @@ class Paths:
         return Reach(path.taken(path.start >= done), int(walk.task_of[-1]), done, rest, int(walk.nodes[-1]))
 
     def _times(self, walk: ReplayWalk) -> I64:
-        """When the nodes of ``walk`` are passed; the unchanged run is told in its recorded times."""
-        # The replay may miss these by a little.
+        """When the nodes of ``walk`` are passed, ns."""
+        # Of the unchanged run the recorded times count: replayed ones differ from them a little.
         time = self._replay.model.time if self._change.is_empty else walk.time
         times: I64 = np.minimum.accumulate(time[walk.nodes])
         return times
@@ -149,7 +150,7 @@ class Paths:
 
 _FIRST_WINDOW_NS = 20_000_000
 _WIDER = 8
-"""How much of a run is walked at first for a task that stops the walk, and how many times as much then."""
+"""The first window of a walk, and by how much it grows each time that no task in it stops the walk."""
 
 
 def _is_stopped(walk: ReplayWalk, stops: Bools) -> bool:
@@ -157,11 +158,11 @@ def _is_stopped(walk: ReplayWalk, stops: Bools) -> bool:
 
 
 _Columns = tuple[I64, I64, I8, I64, I64, I64, I64]
-"""Some stretches, with the fields of ``Path``."""
+"""Stretches as the fields of ``Path``."""
 
 
 class _Pieces:
-    """Cuts the edges of walks into what they are made of, in the order in which that happens."""
+    """Splits each edge of a walk into stretches, in chronological order."""
 
     def __init__(self, replay: Replay) -> None:
         model = replay.model
@@ -175,7 +176,7 @@ class _Pieces:
         self._usual: dict[int, float] = {}
 
     def last(self, walk: ReplayWalk, start: int, end: int) -> list[_Columns]:
-        """The task that the run ends with, from its start node on."""
+        """The stretch of the last task of the run, from ``start`` to ``end``, ns; none if it has no length."""
         if end <= start:
             return []
         model = self._replay.model
@@ -184,7 +185,7 @@ class _Pieces:
         return [_stretches(np.array([start]), np.array([end]), kind, model.tasks.item[task])]
 
     def edges(self, walk: ReplayWalk, at: I64) -> list[_Columns]:
-        """All edges of ``walk``, whose nodes are passed ``at`` these times, ns."""
+        """The stretches of all edges of ``walk``; ``at`` is when its nodes are passed, ns."""
         model, tasks, work = self._replay.model, self._replay.model.tasks, self._replay.model.edges.work
         source, target = walk.nodes[1:], walk.nodes[:-1]
         from_point, to_point, to_task = self._point_of[source], self._point_of[target], self._task_of[target]
@@ -210,7 +211,7 @@ class _Pieces:
         return left.pieces
 
     def _rest_of(self, source: I32, target: I32, rest: I64) -> I64:
-        """The kind of what no piece of each edge explains, ``rest`` ns."""
+        """The kind of the remainder of each edge, which is ``rest`` ns long; (n,)."""
         model = self._replay.model
         group = self._groups(source, target)
         kind = np.where(group == _IN_ORDER, DEVICE_GAP, LATENCY)
@@ -225,7 +226,7 @@ class _Pieces:
         return kind
 
     def _usual_of(self, number: int) -> float:
-        """The usual latency of a kind in the run, ns."""
+        """The median latency of a kind in the run, ns."""
         if number not in self._usual:
             edges = self._replay.model.edges
             every = self._groups(edges.source, edges.target)
@@ -234,7 +235,7 @@ class _Pieces:
         return self._usual[number]
 
     def _groups(self, source: I32, target: I32) -> I64:
-        """What each edge from ``source`` to ``target`` is beside work and tasks: a latency, -1 for none; (n,)."""
+        """The kind of latency of each edge from ``source`` to ``target``, -1 if it is none; (n,)."""
         threads = self._thread
         from_point, to_point = self._point_of[source], self._point_of[target]
         from_task, to_task = self._task_of[source], self._task_of[target]
@@ -250,7 +251,7 @@ class _Pieces:
 
 
 class _Left:
-    """What is left of every edge, from ``since`` to ``until``: it shrinks as pieces are taken."""
+    """The remainder of every edge that no stretch covers yet, from ``since`` to ``until``, ns; (n,) each."""
 
     def __init__(self, since: I64, until: I64) -> None:
         self._since, self._until = since, until
@@ -258,11 +259,11 @@ class _Left:
 
     @property
     def length(self) -> I64:
-        """How much is left, ns; (n,)."""
+        """The length of the remainder, ns; (n,)."""
         return self._until - self._since
 
     def take(self, length: I64, kind: int | I64, *columns: I64 | None, **others: I64) -> None:
-        """The next ``length`` ns of every edge are of this kind; see ``_stretches``."""
+        """Make the next ``length`` ns of every edge a stretch of ``kind``; for other columns see ``_stretches``."""
         until = np.minimum(self._since + np.maximum(length, 0), self._until)
         self.pieces.append(_stretches(self._since, until, kind, *columns, **others))
         self._since = until
@@ -272,7 +273,7 @@ def _stretches(
     start: I64, end: I64, kind: int | I64, item: I64 | None = None, thread: I64 | None = None, low: I64 | None = None,
     peer: I64 | None = None,
 ) -> _Columns:  # fmt: skip
-    """Those that last, as columns."""
+    """The columns of the stretches of some length; the others are left out."""
     lasting = np.flatnonzero(end > start)
     start, end = start[lasting], end[lasting]
     kinds = np.full(len(lasting), kind, np.int8) if isinstance(kind, int) else kind[lasting].astype(np.int8)
