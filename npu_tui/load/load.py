@@ -1,4 +1,4 @@
-"""A path to a ``Trace``: which reader reads it, and whether its parsed copy is used instead.
+"""From a path to a ``Trace``: which reader reads it, and whether its parsed copy is used instead.
 
 ``Opening`` is what a user wants to open, ``load`` reads it from its files.
 """
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-import npu_tui.load.text_trace  # noqa: F401 - most traces are texts: their reader is there before it is asked for
+import npu_tui.load.text_trace  # noqa: F401 - most traces are texts: their reader is imported now
 from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.containers import piped
@@ -35,9 +35,9 @@ from npu_tui.trace.once import once
 def load(
     path: str | Path | Source, watcher: Watcher = UNWATCHED, chunk_size: int = CHUNK, range_bytes: int = 0
 ) -> Trace:
-    """The trace at ``path``: a file of events, a profile directory that holds one, or what discovery found there.
+    """The trace at ``path``: a file of events, a profile directory that holds one, or a ``Source`` that was found.
 
-    ``range_bytes`` is how much is read at a time, 0 for what suits the file.
+    ``range_bytes`` is how much is read at a time; 0 leaves that to the reader.
 
     Raises ``InputError`` if it cannot be read or holds no event, ``Cancelled`` if the watcher says to stop.
     """
@@ -57,21 +57,22 @@ def load(
 
 
 def refusal(path: Path, error: OSError) -> Message:
-    """Why the bytes of ``path`` cannot be had: ``error``, or that the disk for the plain ones is full."""
+    """Why ``path`` cannot be read: ``error``, or that there is no room on the disk for what it unpacks to."""
     if error.errno == errno.ENOSPC:
         return message("input.no_room", path=str(path), folder=str(error.filename or scratch_folder()))
     return message("input.unreadable", path=str(path), why=error.strerror or str(error))
 
 
 _QUICK_BYTES = 16 << 20
+"""The largest text that opens fast without a copy."""
 
 
 def opening_of(
     path: str | Path, cached: bool = True, form: Form | None = None, survey: Survey | None = None
 ) -> Opening:
-    """``path`` to be opened, in ``form`` where both forms are there; ``-`` is what comes through standard input.
+    """``path`` to be opened, in ``form`` if it has a text and a database; ``-`` is standard input.
 
-    ``survey`` is what has been seen of the folders around. Raises ``InputError`` if there is none.
+    ``survey`` is what has been seen of the folders around. Raises ``InputError`` if there is no standard input.
     """
     if Path(path) != PIPED:
         return Opening(Path(path), cached, form=form, survey=survey or Survey())
@@ -82,11 +83,11 @@ def opening_of(
 
 
 class Opening(Struct, dict=True, eq=False):
-    """A trace to be opened: the file or directory ``path``, in ``form`` where both forms are there.
+    """A trace to be opened: the file or directory ``path``, in ``form`` if it has a text and a database.
 
-    With ``cached`` its parsed copy is used, or made if there is none. ``piped`` brings the bytes instead, if it is
-    given; then there is no copy, as nothing tells that it is the same before all of it has been read. One that is
-    ``optional`` lies beside what was asked for: it is left out where it cannot be read.
+    With ``cached`` its parsed copy is used, or made if there is none. If ``piped`` is given it supplies the bytes, and
+    no copy is used, because its content is known only once all of it has been read. One that is ``optional`` was not
+    asked for by name and is left out if it cannot be read.
     """
 
     path: Path
@@ -98,23 +99,23 @@ class Opening(Struct, dict=True, eq=False):
 
     @once
     def source(self) -> Source:
-        """What is there. Raises ``InputError`` as ``find_source`` does."""
+        """The source at ``path``. Raises ``InputError`` as ``find_source`` does."""
         return PIPE if self.piped is not None else find_source(self.path, self.form, self.survey)
 
     @once
     def _key(self) -> str | None:
-        """The name of its copy, None where it has none."""
+        """The name of its parsed copy, None if it may have none."""
         kept = self.cached and self.piped is None and self.source.format.is_profile
         return copies.key_of(self.source) if kept else None
 
     @property
     def has_copy(self) -> bool:
-        """Whether there is a parsed copy to be read. Raises ``InputError`` as ``find_source`` does."""
+        """Whether a parsed copy exists. Raises ``InputError`` as ``find_source`` does."""
         return self._key is not None and copies.has(self._key)
 
     @property
     def is_quick(self) -> bool:
-        """Whether the trace is there at once: a small text, or one with a copy."""
+        """Whether the trace opens fast: a small text, or one with a copy."""
         with contextlib.suppress(InputError, OSError):
             if self.source.format.form == "db" or self.piped is not None:
                 return False
@@ -122,25 +123,25 @@ class Opening(Struct, dict=True, eq=False):
         return False
 
     def sketch(self) -> Trace | None:
-        """What the first picture of the trace needs, where its parsed copy has it; to be drawn and nothing else.
+        """A part of the trace, enough to draw its first picture and nothing else; None without a parsed copy.
 
         Raises ``InputError`` as ``find_source`` does.
         """
         return copies.sketch(self.source, self._key) if self._key is not None else None
 
     def trace(self, watcher: Watcher = UNWATCHED) -> Trace:
-        """The trace, once; raises as ``load`` does.
+        """Read the trace; to be called once. Raises as ``load`` does.
 
-        A copy is written beside everything else and waited for a moment when the program ends.
+        A copy is written in the background; when the program ends it waits for that a moment.
         """
         if self.piped is not None:
             return _piped_trace(self.piped, watcher)
         source, key = self.source, self._key
         if key is not None and (trace := copies.find(source, key, watcher)) is not None:
-            with contextlib.suppress(OSError):  # who asks for its args is told
+            with contextlib.suppress(OSError):  # whoever asks for its args gets the error then
                 trace.held = [open_file(file.path).kept() for file in trace.files if file.copy is None]
             if watcher.early is not None:
-                watcher.early(trace)  # all of it is there, but what is known of it takes longer than its first picture
+                watcher.early(trace)  # it is complete, but its analysis takes longer than the first picture
             if watcher.progress is not None:
                 # The args lie in the file, which may be packed, and a user who watches will want to see some.
                 for file in trace.files:
@@ -148,14 +149,14 @@ class Opening(Struct, dict=True, eq=False):
                         file.copy.begin()
             return trace
         trace = load(source, watcher)
-        # A copy names its files by those of the source, so it cannot leave one out.
+        # Copies are keyed by all files of the source: a trace that left one out is not copied.
         if key is not None and len(trace.files) == len(source.files) and copies.key_of(source) == key:
             atexit.register(copies.Keeper(trace, key, watcher.note).finish)
         return trace
 
 
 def _piped_trace(stream: BinaryIO, watcher: Watcher) -> Trace:
-    """The trace that ``stream`` brings; its bytes are kept for its args as long as the trace is."""
+    """The trace in the bytes of ``stream``, which are kept for its args as long as the trace exists."""
     try:
         copy, path = spooled(stream, lambda done: watcher.report(done, 0))
     except OSError as error:
