@@ -1,7 +1,7 @@
-"""Who the others wait for, and whose own work makes it late.
+"""Whom the others wait for at each collective, and whether that rank's own work made it late.
 
-On the common clock the last rank to come to a collective makes the others wait. Whether it is at fault is another
-question: it may have been held up by a collective before. So its work since then is compared with that of its peers.
+On the common clock the last rank to arrive at a collective makes the others wait. That does not make it the culprit: an
+earlier collective may have held it up. So its work since that one is compared with that of its peers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from npu_tui.jobs.peers import views
 
 _OF_ARRIVALS = ("rank", "call", "start", "end", "gap", "has_gap", "own", "has_own", "at_most")
 _OF_COLLECTIVES = ("come", "middle", "last", "cost", "exposed", "transfer", "spread")
-"""Columns of ``Blame`` by what they have a value of."""
+"""Columns of ``Blame`` with a value for each arrival, and for each collective."""
 
 
 class Arrival(Struct, frozen=True):
-    """One rank at one collective on the common clock, ns: when it came, how long it waited, when it left.
+    """One rank at one collective on the common clock, ns: when it arrived, how long it waited, when it left.
 
-    ``late`` is how long it came after the median of the ranks, ``gap`` the time since its collective before (None for
-    its first one), ``own`` what of its work was more than its peers with the same work needed (None without peers).
-    A rank that is ``outside`` has no files here: it came when the others' waits for it ended, or, ``at_most``, before.
+    ``late`` is how much later than the median rank it arrived, ``gap`` the time since its previous collective (None for
+    its first one), ``own`` how much more work it did than peers with the same work (None without peers). A rank that
+    is ``outside`` has no files here: the end of the others' waits for it tells when it arrived. With ``at_most`` that
+    is an upper bound.
     """
 
     rank: int
@@ -45,11 +46,11 @@ class Arrival(Struct, frozen=True):
 
 
 class BlamedCollective(Struct, frozen=True):
-    """A collective with its arrivals in their order. ``last`` made the others wait ``cost`` ns longer than the second.
+    """A collective with its arrivals in order. ``last`` arrived ``cost`` ns after the rank before it.
 
-    They are None and 0 where the clocks are not exact enough to say so. ``exposed`` is the part of ``cost`` that the
-    rank which computed least meanwhile did not hide behind computing, None without a trace of such a rank.
-    ``transfer`` is from the last arrival to the first end, ``spread`` between the ends.
+    They are None and 0 if the clocks are too imprecise to decide. ``exposed`` is the most of ``cost`` that a waiting
+    rank did not hide behind computing, None if no waiting rank has a trace. ``transfer`` is from the last arrival to
+    the first departure, ``spread`` from the first departure to the last.
     """
 
     meeting: Meeting
@@ -63,13 +64,13 @@ class BlamedCollective(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blame(RowColumns[BlamedCollective]):
-    """Every collective on the common clock, by time, as columns; an item is made when it is asked for.
+    """Every collective on the common clock, by time, as columns; rows are built on access.
 
-    ``meeting`` (m,) indexes ``met``. The arrivals of collective k stand at ``first[k]:first[k + 1]`` in their order:
-    ``row`` is k, ``rank`` a place in ``ranks``, where ranks without files come last; ``call`` the row of the table (-1
-    outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is when the last came for
-    certain, ``last`` its place (-1 where the clocks do not tell), ``cost``, ``exposed`` (-1 where no trace tells),
-    ``transfer``, ``spread``; (m,) each.
+    ``meeting`` (m,) indexes ``met``. The arrivals of collective k are at ``first[k]:first[k + 1]`` in order of time:
+    ``row`` is k, ``rank`` an index into ``ranks``, where ranks without files come last; ``call`` the row of the table
+    (-1 outside); ``gap`` and ``own`` with ``has_gap`` and ``has_own``; (n,) each. ``come`` is the latest arrival that
+    is exact and not a bound, ``middle`` the median one, ``last`` the index of the last rank (-1 if the clocks do not
+    tell), ``cost``, ``exposed`` (-1 if no trace tells), ``transfer``, ``spread``; (m,) each.
     """
 
     met: RankMeetings
@@ -104,7 +105,7 @@ class Blame(RowColumns[BlamedCollective]):
 
     @property
     def late(self) -> I64:
-        """How long each came after the median of its collective, ns."""
+        """How much later than the median rank of its collective each arrived, ns."""
         return self.start - self.middle[self.row]
 
     @property
@@ -119,7 +120,7 @@ class Blame(RowColumns[BlamedCollective]):
 
     @property
     def step_names(self) -> list[str]:
-        """The steps of all kinds of calls."""
+        """The names of steps that ``steps`` indexes."""
         return self._step_codes()[1]
 
     def _step_codes(self) -> tuple[I64, list[str]]:
@@ -166,7 +167,7 @@ class Blame(RowColumns[BlamedCollective]):
 
 
 def common_times(time: I64, rank: I64, clocks: Sequence[RankClock]) -> I64:
-    """``time`` of each ``rank`` (a place in ``clocks``) on the clock of its reference, ns since 1970."""
+    """``time`` of each ``rank`` (an index into ``clocks``) converted to the clock of its reference, ns since 1970."""
     offset = np.array([clock.offset for clock in clocks], np.int64)
     drift = np.array([clock.drift for clock in clocks])
     at = np.array([clock.at for clock in clocks], np.int64)
@@ -175,7 +176,7 @@ def common_times(time: I64, rank: I64, clocks: Sequence[RankClock]) -> I64:
 
 
 class _Outside(Struct, frozen=True, eq=False):
-    """Ranks without files at collectives: the meeting, the rank, when it came, and whether it may have before; (n,)."""
+    """Ranks without files at collectives: the meeting, the rank, its arrival, whether that is an upper bound; (n,)."""
 
     row: I64
     peer: I64
@@ -186,7 +187,7 @@ class _Outside(Struct, frozen=True, eq=False):
 def blame(
     ranks: Sequence[RankProfile], met: RankMeetings, clocks: Sequence[RankClock], own_work: tuple[I64, Bools]
 ) -> Blame:
-    """Every collective by its last arrival. ``own_work`` is what ``excess`` found for the table of ``met``."""
+    """All collectives in order of their last arrivals. ``own_work`` is what ``excess`` returns for ``met.table``."""
     table, count = met.table, len(ranks)
     start = common_times(table.start[met.call], met.rank, clocks)
     end = common_times(table.end[met.call], met.rank, clocks)
@@ -205,7 +206,7 @@ def blame(
     row, rank, call = row[order], rank[order], call[order]
     start, end, at_most = start[order], end[order], at_most[order]
     first = np.searchsorted(row, np.arange(len(met) + 1))
-    # A rank that came at that time or earlier may have been any but the last one.
+    # An upper bound of an arrival does not prove who was last: only exact ones count.
     sure = np.flatnonzero(~at_most)
     last = sure[np.searchsorted(row[sure], np.arange(len(met)), "right") - 1] if len(met) else first[:0]
     come = start[last]
@@ -228,9 +229,10 @@ def blame(
 
 
 def _since_before(own_work: tuple[I64, Bools], first: I64, rank: I64, call: I64) -> tuple[I64, Bools]:
-    """``own_work`` (calls of the table) of every arrival and of the calls since its collective before, (n,) each.
+    """``own_work`` (calls of the table) of every arrival, summed over its call and those since the previous collective.
 
-    A rank may work longer before a call that it makes with nobody, and so come late to the next collective.
+    Returns the sums and whether they are known, (n,) each. A rank may work longer before a call in which no other rank
+    takes part, and so arrive late at the next collective.
     """
     since, is_known = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
     inside = np.flatnonzero(call >= 0)
@@ -244,7 +246,7 @@ def _since_before(own_work: tuple[I64, Bools], first: I64, rank: I64, call: I64)
 
 
 def _priced(blamed: Blame, clocks: Sequence[RankClock], busy: Sequence[Busy | None]) -> Blame:
-    """``blamed`` with what each collective cost and whom; ``busy`` is when each rank computed in its collectives."""
+    """``blamed`` with the columns that depend on who came last; ``busy`` is when each rank computed in collectives."""
     count = len(blamed)
     if not count:
         return blamed
@@ -253,12 +255,12 @@ def _priced(blamed: Blame, clocks: Sequence[RankClock], busy: Sequence[Busy | No
     last, second = sure[at - 1], sure[np.maximum(at - 2, 0)]
     error = np.array([clock.error for clock in clocks] + [0.0] * (len(blamed.ranks) - len(clocks)))
     ahead = blamed.come - blamed.start[second]
-    # Nobody is blamed for a lead that the clocks of the two ranks do not tell for certain.
+    # Nobody is blamed for a lag within the error of the two clocks.
     certain = (blamed.row[second] == blamed.row[last]) & (second != last)
     certain &= ahead > 2 * np.maximum(error[blamed.rank[last]], error[blamed.rank[second]])
     sizes = np.diff(blamed.first)
     middle = blamed.start[blamed.first[:-1] + (sizes - 1) // 2]
-    # When a rank without files left is not known, so it takes no part in the first and the last end.
+    # Departures of ranks without files are unknown: they count neither for the first nor for the last one.
     huge = np.iinfo(np.int64).max
     ends = np.where(blamed.outside, huge, blamed.end)
     early = np.minimum.reduceat(ends, blamed.first[:-1])
@@ -287,7 +289,7 @@ def before_recorded(blamed: Blame, ranks: Sequence[RankProfile], clocks: Sequenc
 
 
 def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
-    """The part of ``cost`` (m,) in which some waiting rank did not compute, -1 without a trace of such a rank; (m,)."""
+    """The most of ``cost`` (m,) that a waiting rank did not hide behind computing, -1 without a trace of one; (m,)."""
     exposed = np.full(len(blamed), -1, np.int64)
     if all(computed is None for computed in busy):
         return exposed
@@ -299,7 +301,7 @@ def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
             continue
         at = waited[first[place] : first[place + 1]]
         row = blamed.row[at]
-        # While it waits, the rank's own clock runs as the common one.
+        # Within one wait the drift of the rank's clock is negligible.
         until = blamed.met.table.start[blamed.call[at]] + blamed.come[row] - blamed.start[at]
         hidden = computed.until(until) - computed.until(until - cost[row])
         np.maximum.at(exposed, row, np.maximum(cost[row] - hidden, 0))
@@ -307,7 +309,7 @@ def _exposed(blamed: Blame, cost: I64, busy: Sequence[Busy | None]) -> I64:
 
 
 def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
-    """The time of every arrival since its rank left the collective before, and which have one before."""
+    """The time since the rank of every arrival left its previous collective, ns, and which arrivals have one."""
     order = np.lexsort((np.arange(len(rank)), rank))
     gap, has = np.zeros(len(rank), np.int64), np.zeros(len(rank), np.bool_)
     same = np.diff(rank[order]) == 0
@@ -317,9 +319,9 @@ def _gaps(rank: I64, start: I64, end: I64) -> tuple[I64, Bools]:
 
 
 def _outside(ranks: Sequence[RankProfile], met: RankMeetings, start: I64) -> _Outside:
-    """When ranks without files came on the common clock, and whether they may have come earlier.
+    """When ranks without files arrived on the common clock, and whether that is an upper bound.
 
-    Of what several ranks saw the surest counts: an exact time before a bound, then the earliest.
+    If several ranks saw the same arrival, exact times win over bounds, then the earliest one.
     """
     seen = views(met, [profile.seen for profile in ranks])
     outside = (seen.entry >= 0) & ~np.isin(seen.peer, [profile.rank for profile in ranks])
@@ -338,9 +340,9 @@ def excess(
 
     (calls of the table,) each. Work is the time since the previous call of the same rank, so it needs no common clock;
     before the first call, the time since ``begun``, the start of the rank's first step (ns since 1970, None: unknown).
-    A rank that computes during its calls is ahead afterwards: where ``busy`` is known of all ranks, that counts too.
-    The same work is the same place in the order of calls of a step, with the same type, on a rank with the same
-    ``key``; peers are compared with their median, two with the faster one.
+    A rank that computes during its calls has less left to do afterwards: if ``busy`` is known of all ranks, that counts
+    too. Calls are of the same work if their type and their place in the order of the step agree, on ranks with the same
+    ``key``. Each is compared with the median of its peers, of two ranks with the faster one.
     """
     count = len(table.rank)
     more, known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -385,13 +387,14 @@ def excess(
 
 
 def before_calls(more: I64, gap: I64) -> I64:
-    """``more`` work of one rank, ns, (n,) in order of time, each limited to the ``gap`` before its call.
+    """``more`` work of one rank before each call, ns, (n,) in order of time, capped at the ``gap`` before the call.
 
-    The rest moves to the calls before it: a rank that waits in one may begin the work of several later ones. The sum
-    stays the same.
+    What exceeds the gap was done during earlier calls, in which the rank waited, and is moved to them. The sum stays
+    the same.
     """
     if not len(more):
         return more
+    # From the last call back: what is beyond the gaps so far, which earlier gaps take up as far as they have room.
     beyond = np.cumsum((more - np.maximum(gap, 0))[:0:-1])
     carried = np.append(0, beyond - np.minimum(np.minimum.accumulate(beyond), 0) if len(beyond) else beyond)[::-1]
     return np.asarray(more + carried - np.append(0, carried[:-1]))
