@@ -1,7 +1,7 @@
-"""Two jobs: what the step became, part by part and stage by stage, and which ranks do more by their own work.
+"""Two jobs: how the step changed, part by part and stage by stage, and which ranks got slower through their own work.
 
-A rank that takes longer makes all others wait, so the step says nothing of who it is. Computing and idle time are the
-rank's own; what it waits for others, and the transfers, are not. Neither needs a common clock.
+A rank that takes longer makes all others wait, so the time of the step does not show which rank it is. Computing and
+idle time are the rank's own; waiting for others and transfers are not. No common clock is needed.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
 _FREEDOM = 6
-"""Values that the spread over steps rests on at least: that of n values is off by about 1/√n of itself."""
+"""The fewest degrees of freedom of the spread over steps: its relative error is about 1/√n."""
 _MANY = 16
-"""Ranks from which the spread between them tells what differs from run to run."""
+"""From so many ranks on the spread between them shows what differs from run to run."""
 _RUNS = 0.0025
 """Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %."""
 _SIGMAS = 3.0
-"""Spreads that a change must be at least."""
+"""A change must be at least so many spreads."""
 _WITHIN = 1.96
 """Spreads within which 95 of 100 changes lie."""
 _FALSE = 0.01
-"""How likely one of all ranks is named by chance: more ranks need more spreads."""
+"""The probability that chance alone names any of all ranks: more ranks need more spreads."""
 _ALONE = 1.25
-"""How many times what chance does not reach a rank must differ from its stage to have changed by itself."""
+"""A rank has changed by itself if it differs from its stage by more than so many times the limit of chance."""
 _NAMED = 8
-"""Ranks that a sentence names."""
+"""At most so many ranks are named in a sentence."""
 
 
 class RoleChange(Struct, frozen=True, kw_only=True):
-    """What became of some ranks of ``role`` and ``stage``: their ``TIMES`` in the base and in the new job, ns a step.
+    """How some ranks of ``role`` and ``stage`` changed: their ``TIMES`` in the base and in the new job, ns a step.
 
     ``verdict`` is about their work.
     """
@@ -64,7 +64,7 @@ class RoleChange(Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
     def delta(self, name: str) -> float:
-        """How much more it is, NaN where a side does not tell."""
+        """The new time minus that of the base, ns; NaN if either is unknown."""
         return self.new[name] - self.base[name]
 
 
@@ -75,9 +75,9 @@ class StageChange(RoleChange, frozen=True, kw_only=True):
 
 
 class RankChange(RoleChange, frozen=True, kw_only=True):
-    """One rank against the ``base_rank`` with the same work; ``alone``: it changed otherwise than its stage.
+    """One rank against the ``base_rank`` with the same work; ``alone``: it changed differently from its stage.
 
-    What its work changed by is known within ``error`` (95 %), ns, None where no steps tell the noise.
+    ``error`` is half of the 95 % interval of the change of its work, ns, None with too few steps.
     """
 
     rank: int
@@ -89,8 +89,8 @@ class RankChange(RoleChange, frozen=True, kw_only=True):
 class JobComparison:
     """``new`` held against ``base``; each part is computed once, when it is first asked for.
 
-    The ``tolerance`` of computing is that of all a rank does by itself. Of the collectives a rank may have lost the
-    share ``allowed``.
+    The ``tolerance`` of computing holds for all of a rank's own work. A rank may lack the share ``allowed`` of its
+    collectives.
     """
 
     def __init__(self, base: Job, new: Job, tolerance: Tolerance | None = None, allowed: float = 0.0) -> None:
@@ -105,7 +105,7 @@ class JobComparison:
 
     @once
     def _ranks(self) -> tuple[list[tuple[Job, RankProfile]], list[tuple[Job, RankProfile]]]:
-        """Every rank of both jobs with the part that it is of."""
+        """Every rank of both jobs with the part of the job that it belongs to."""
         return members(self.jobs[0]), members(self.jobs[1])
 
     @once
@@ -119,7 +119,7 @@ class JobComparison:
 
     @property
     def left_out(self) -> tuple[list[str], list[str]]:
-        """The steps of both jobs that are not."""
+        """The steps of both jobs that are not compared."""
         return self._sides[0][1], self._sides[1][1]
 
     @once
@@ -139,7 +139,7 @@ class JobComparison:
 
     @once
     def _rows(self) -> tuple[I64, I64]:
-        """The ranks that are compared: those that are paired and tell steps, else all of both jobs."""
+        """The ranks that are compared: pairs whose steps are known; all of both jobs if none are paired."""
         if not self.pairing.pairs:
             return np.arange(len(self._ranks[0])), np.arange(len(self._ranks[1]))
         base, new = np.array(self.pairing.pairs, np.int64).T
@@ -148,18 +148,18 @@ class JobComparison:
 
     @property
     def has_roles(self) -> bool:
-        """Whether both jobs are of several roles, which tell when they worked."""
+        """Whether both jobs have several roles whose working times are known."""
         told = (any(profile.stints for profile in job.ranks) for job in self.jobs)
         return all(len(job.parts) > 1 for job in self.jobs) and all(told)
 
     @property
     def is_comparable(self) -> bool:
-        """Whether both jobs tell what any step took."""
+        """Whether the length of any step is known in both jobs."""
         return all(len(level(side["total"][rows])) for side, rows in zip(self.times, self._rows, strict=True))
 
     @once
     def losses(self) -> list[Message]:
-        """What is not there of the two jobs, so that nothing can be said to be the same."""
+        """What is missing from either job; because of it no verdict can be "same"."""
         reasons = [loss.why for job in self.jobs for loss in job_losses(job) if loss.share > self._allowed]
         pairing = self.pairing
         if pairing.way == "none":
@@ -186,9 +186,9 @@ class JobComparison:
 
     @once
     def step(self) -> Judgement:
-        """The step of the mean rank, of a job of roles from the first work of any to the last.
+        """The step of the mean rank; of a job of roles from the first work of any rank to the last.
 
-        What is not there keeps it from being the same, or faster.
+        Missing data rules out the verdicts "same" and "faster".
         """
         base, new = (level(side["total"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
         if self.has_roles:
@@ -198,13 +198,14 @@ class JobComparison:
 
     @once
     def computing(self) -> Judgement:
-        """The computing time of all ranks a step; of few steps the ranks are the samples."""
+        """The computing time of all ranks a step; with few steps the ranks are the samples."""
         return self._own("computing", self._rows)
 
     def _own(self, name: str, rows: tuple[I64, I64]) -> Judgement:
-        """What the ranks at ``rows`` of each side do by themselves, ns a step: over the steps, else over the ranks.
+        """Judges the own time ``name`` of the ranks at ``rows`` of each side, ns a step.
 
-        Computing varies so little that few steps decide it, and work where the median rank agrees.
+        The samples are the steps, or the ranks if there are few steps. Computing varies so little that a few steps
+        decide it. They decide work only if the computing of the median rank changed in the same direction.
         """
         sides = [side[name][at] for side, at in zip(self.times, rows, strict=True)]
         base, new = map(level, sides)
@@ -226,7 +227,7 @@ class JobComparison:
     def parts(self) -> list[tuple[str, float, float]]:
         """What the mean rank spends a step on in the base and in the new job, ns; they sum to the step.
 
-        Those of roles that work one after the other do not: none.
+        Empty for a job of roles, whose parts do not add up to a step.
         """
         if self.has_roles:
             return []
@@ -239,7 +240,7 @@ class JobComparison:
 
     @once
     def _stage_of(self) -> tuple[list[Stage], list[Stage]]:
-        """Role and stage of every rank of both jobs; a pair has that which either job tells."""
+        """Role and stage of every rank of both jobs; those of a pair from whichever job knows them."""
         base, new = map(stages_of, self.jobs)
         for before, after in self.pairing.pairs:
             base[before] = new[after] = base[before] if new[after][1] is None else new[after]
@@ -247,14 +248,14 @@ class JobComparison:
 
     @once
     def stages(self) -> list[StageChange]:
-        """Every stage of every role that both jobs have; one row where nothing tells any."""
+        """Every stage of every role that both jobs have; one row if no stage is known."""
         both = set(self._stage_of[0]) & set(self._stage_of[1])
         rows = []
         for role, stage in sorted(both, key=lambda key: (key[0] or "", -1 if key[1] is None else key[1])):
             at = [np.array([row for row in rows.tolist() if of_rank[row] == (role, stage)], np.int64)
                   for rows, of_rank in zip(self._rows, self._stage_of, strict=True)]  # fmt: skip
             base, new = self._mean((at[0], at[1]))
-            if math.isnan(base["work"] + new["work"]):  # none of its ranks tells a step
+            if math.isnan(base["work"] + new["work"]):  # no step of its ranks is known
                 continue
             verdict = self._own("work", (at[0], at[1])).verdict
             counts = len(at[0]), len(at[1])
@@ -293,7 +294,7 @@ class JobComparison:
         return sorted(rows, key=lambda row: (row.role or "", row.rank))
 
     def _share_out(self, work: _RoleMoves, base: I64, new: I64, of_stage: list[int], verdicts: list[Verdict]) -> None:
-        """Give the ranks of a stage of which each is unsure the verdict of most others, or that they have together."""
+        """Settle the unsure ranks of a stage: by the verdict of most, else by that on all unsure ones together."""
         verdict: Verdict
         for verdict in ("slower", "faster"):
             moved = [k for k in of_stage if verdicts[k] == verdict]
@@ -315,7 +316,7 @@ class JobComparison:
 
     @once
     def by_step(self) -> F64:
-        """How much more the work of each rank of the new job is in each step than in the mean one of the base, ns."""
+        """How much more the work of each rank of the new job is in each step than in the mean step of the base, ns."""
         base, new = self._rows
         more = np.full(self.times[1]["work"].shape, np.nan)
         if self.pairing.pairs:
@@ -323,7 +324,7 @@ class JobComparison:
         return more
 
     def _moves(self, name: str, base: I64, new: I64, stage: I64) -> _RoleMoves:
-        """How ``name`` changed of each pair, held against the noise over steps and over ranks."""
+        """How ``name`` changed in each pair, compared with the noise over steps and over ranks."""
         before, after = self._means[0][name][base], self._means[1][name][new]
         usual = np.maximum(before, 1.0)  # ranks of a slower stage vary by more ns, but by no larger share
         share, count = (after - before) / usual, len(base)
@@ -334,7 +335,7 @@ class JobComparison:
         noise, least = _noise(sides, usual)
         by_peers = noise is None
         if count >= (FEWEST_PAIRS if by_peers else _MANY):
-            # Half of the ranks may have changed otherwise than the rest: the least spread of any two fifths counts.
+            # Half of the ranks may have changed differently from the rest: the least spread of any two fifths counts.
             ordered, inside = np.sort(apart), math.ceil(0.4 * count)
             among = max(float((ordered[inside:] - ordered[:-inside]).min()), _RUNS)
             noise = np.full(count, among) if noise is None else np.maximum(noise, among)
@@ -347,9 +348,9 @@ class JobComparison:
 
     @once
     def transfers(self) -> Judgement | None:
-        """What the mean rank transfers a step, ns; None where that is not told from waiting.
+        """How long the mean rank transfers in a step, ns; None if transfers cannot be told from waiting.
 
-        Of few steps the collectives are the samples, as each has its transfer.
+        With few steps each collective is a sample.
         """
         base, new = (level(side["transfer"][rows]) for side, rows in zip(self.times, self._rows, strict=True))
         if not len(base) or not len(new):
@@ -370,7 +371,7 @@ class JobComparison:
 
     @once
     def bandwidths(self) -> list[tuple[str, float, float]]:
-        """The speed of every transport that both jobs tell, GB/s: all bytes over all time."""
+        """The speed of every transport that is known in both jobs, GB/s: all bytes over all time."""
         sums: list[dict[str, list[float]]] = [{}, {}]
         for ranks, of_job in zip(self._ranks, sums, strict=True):
             for _, profile in ranks:
@@ -386,10 +387,10 @@ class JobComparison:
 
 
 class _RoleMoves(Struct, frozen=True, eq=False):
-    """How a time of each pair of ranks changed, a ``share`` of the ``usual`` ns: (ranks,) each.
+    """How a time of each pair of ranks changed, as a ``share`` of the ``usual`` ns of the base: (ranks,) each.
 
-    ``noise`` is the spread of the share, None if unknown; ``by_peers``: only that between ranks, which hides what they
-    have in common. ``least`` is more than chance makes of it, ``alone`` which changed otherwise than their stage.
+    ``noise`` is the spread of the share, None if unknown; ``by_peers``: it is that between ranks only, which does not
+    show what all have in common. Changes from ``least`` on are no chance; those of ``alone`` differ from their stage.
     ``sides`` are their steps, (ranks, steps) ns.
     """
 
@@ -402,7 +403,7 @@ class _RoleMoves(Struct, frozen=True, eq=False):
     least: F64
 
     def verdict(self, k: int, tolerance: float) -> Verdict:
-        """What became of pair ``k``: changes up to ``tolerance`` do not count."""
+        """The verdict on pair ``k``; changes up to ``tolerance`` do not count."""
         share = float(self.share[k])
         if self.noise is None or (self.by_peers and not self.alone[k] and share):
             return "same" if not share else "unsure"
@@ -413,7 +414,7 @@ class _RoleMoves(Struct, frozen=True, eq=False):
         return "slower" if share > 0 else "faster"
 
     def _lasts(self, k: int) -> bool:
-        """Whether most steps of pair ``k`` changed, not one by much; of few steps that is not known."""
+        """Whether most steps of pair ``k`` changed, not one by much; with few steps, whether it is beyond chance."""
         base, new = (side[k][~np.isnan(side[k])] for side in self.sides)
         moved, change = shift(base, new), float(self.share[k] * self.usual[k])
         if moved is not None:
@@ -423,7 +424,7 @@ class _RoleMoves(Struct, frozen=True, eq=False):
 
 
 def _either(work: _RoleMoves, computing: _RoleMoves, k: int, tolerance: float) -> Verdict:
-    """The verdict on the work of pair ``k``; where idle time is too noisy, that on its computing if the work agrees."""
+    """The verdict on the work of pair ``k``; if idle time is too noisy, that on its computing if the work agrees."""
     verdict = work.verdict(k, tolerance)
     if verdict == "unsure" and float(computing.share[k]) * float(work.share[k]) > 0:
         by_computing = computing.verdict(k, tolerance * float(work.usual[k] / computing.usual[k]))
@@ -432,9 +433,10 @@ def _either(work: _RoleMoves, computing: _RoleMoves, k: int, tolerance: float) -
 
 
 def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
-    """The spread of the difference of the means of each pair, a share of ``usual``, and what chance does not reach.
+    """The standard error of the difference of the means of each pair, and the limit of chance; (ranks,) each.
 
-    It is that of all ranks over their steps, and that from run to run; (ranks,). None for few steps.
+    Both are shares of ``usual``. The error pools the spread over steps of all ranks and adds that from run to run; None
+    with few steps.
     """
     spreads, parts = [], []
     for side in sides:
@@ -453,5 +455,5 @@ def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
 
 
 def _sigmas(count: int, more: float) -> float:
-    """How many spreads none of ``count`` ranks is off by chance; a spread of few values needs the share ``more``."""
+    """The spreads that none of ``count`` ranks exceeds by chance (Bonferroni), and the share ``more`` of them."""
     return max(_SIGMAS, NormalDist().inv_cdf(1 - _FALSE / 2 / count)) * (1 + more)
