@@ -29,6 +29,7 @@ NOTHING_LOST: Mapping[Evidence, Message] = {}
 BASELINE_MEASURES = ("step_p50", "step_p99", "device", "computing", "exposed_communication", "free", "lost")
 """The measures of a baseline; all but the step's percentiles are per step."""
 
+# Why a measure is unknown: ids of ``not_checked`` of a report, the first that is there; for others ``_OF_THE_DEVICE``.
 _REASONS = {
     "step_p50": ("steps",),
     "step_p99": ("steps",),
@@ -37,13 +38,15 @@ _REASONS = {
 }
 _OF_THE_DEVICE = ("device", "overlap")
 _BY_LINKS = ("lost", "host_late")
+"""The measures that rest on links from launches to kernels."""
 _BY_DEVICE = ("device", "computing", "exposed_communication", "free", "host_late", "lost")
+"""The measures that a device without any time leaves unknown."""
 
 
 class Measures(Struct, frozen=True):
-    """Times in µs by name over the whole selection (None: not measured), and what they are shares of.
+    """Times in µs by name over the whole selection (None: not measured), and the ``total`` that they are shares of.
 
-    ``steps`` is how many steps they are spread over, at least 1; ``reasons`` says for each unknown one why it is.
+    ``steps`` is how many steps they are spread over, at least 1; ``reasons`` says why a measure is unknown.
     """
 
     times: dict[str, float | None]
@@ -52,15 +55,15 @@ class Measures(Struct, frozen=True):
     reasons: dict[str, str]
 
     def per_step(self, name: str) -> float | None:
-        """The time of ``name`` for one step, µs; a percentile of the steps is one already."""
+        """The time of ``name`` for one step, µs; percentiles of the steps are per step already."""
         time = self.times[name]
         return time if time is None or name.startswith("step_") else round(time / self.steps, 3)
 
 
 def measures(report: Any, incomplete: Mapping[Evidence, Message] = NOTHING_LOST, no_times: str = "") -> Measures:
-    """The measures of ``report``; what rests on ``incomplete`` evidence is not measured, nor is a device without time.
+    """The measures of ``report``; those that rest on ``incomplete`` evidence or on a device without time are None.
 
-    A subject may have ``no_times`` of a device, which the text of that key says; then there are at most latencies.
+    ``no_times`` is the key of the text that says why a subject has no times of a device; it has latencies at most.
 
     Step lengths are those of the ``ProfilerStep#N`` slices on the host, percentiles as numpy's ``linear``; those of the
     engine steps of each kind (``decode:p99``) are on the device. The other times are those of ``overlap`` and
@@ -108,7 +111,7 @@ def measures(report: Any, incomplete: Mapping[Evidence, Message] = NOTHING_LOST,
 
 
 def _latencies(report: Report) -> dict[str, float | None]:
-    """TTFT and TPOT of a service, µs; unknown where most of its requests are without."""
+    """TTFT and TPOT of a service, µs; None if more than half of its requests have none."""
     times: dict[str, float | None] = {f"{metric}:{name}": None for metric in METRICS for name in PERCENTILES}
     for row in report.latency:
         if 2 * row.requests >= report.request_count:
@@ -133,8 +136,8 @@ def latency_notes(report: Any, limits: Collection[Limit]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _percentile(lengths: list[float], rank: int) -> float | None:
-    return round(float(np.percentile(lengths, rank)), 3) if lengths else None
+def _percentile(lengths: list[float], percent: int) -> float | None:
+    return round(float(np.percentile(lengths, percent)), 3) if lengths else None
 
 
 LIMITS = {
@@ -149,7 +152,7 @@ LIMITS = {
 """The measure that each option limits."""
 
 SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
-"""The options that take a share too; a step is not a share of anything."""
+"""The options that accept a percentage as well as a time; a step is not a share of anything."""
 
 
 OF_SERVICES = ("max_ttft", "max_tpot")
@@ -161,11 +164,11 @@ _OF_KIND = re.compile(rf"([^\s:]+):({'|'.join(PERCENTILES)})(?:\s*:\s*|\s+)(\S.*
 
 
 Most = tuple[float | None, float | None]
-"""The most a measure may be: a share of the time it is of, or a time in us."""
+"""The most a measure may be: a share of the total, or a time in µs."""
 
 
 def parse_most(text: str) -> Most | None:
-    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is none."""
+    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is invalid."""
     share = parse_share(text)
     time = parse_duration(text) if share is None and text.strip()[-1:].isalpha() else None
     if share is None and (time is None or time < 0):
@@ -185,10 +188,11 @@ class Limit(Struct, frozen=True):
 
 
 _MOST_PERCENT = 1e9
+"""A larger one is a mistake: no measure is ten million times the device time."""
 
 
 def parse_share(text: str) -> float | None:
-    """0.1 for ``10%``; None if it is not a percentage from 0."""
+    """0.1 for ``10%``; None unless it is a percentage of 0 or more."""
     number, sign, rest = text.strip().partition("%")
     try:
         value = float(number)
@@ -202,7 +206,7 @@ _POWERS = ("", "k", "m", "g", "t")
 
 
 def parse_size(text: str) -> int | None:
-    """The bytes in ``56GB`` (56e9), ``52.5 GiB`` or ``800MB``; None if it is no size. A number alone is none."""
+    """The bytes in ``56GB`` (56e9), ``52.5 GiB`` or ``800MB``; None if it is invalid, as a number alone is."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None
@@ -211,10 +215,10 @@ def parse_size(text: str) -> int | None:
 
 
 def parse_limit(option: str, text: str) -> Limit | None:
-    """The limit in the value of ``option``; None if it is none. A number without a unit is none: it may mean either.
+    """The limit in the value of ``option``; None if it is invalid. A bare number is: it may mean a share or a time.
 
     ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too; ``max_ttft`` and
-    ``max_tpot`` take ``p50:300ms``, and without a percentile it is p99.
+    ``max_tpot`` take ``p50:300ms``; p99 is the default.
     """
     measure = LIMITS[option]
     metric = measure.partition(":")[0] if option in OF_SERVICES else ""
@@ -244,7 +248,7 @@ NOISE = 0.001
 
 
 class BaselineSource(Struct, frozen=True):
-    """The profile that a baseline is of."""
+    """The profile that a baseline was written from."""
 
     path: str
     rank: int | None
@@ -290,11 +294,11 @@ def write_baseline(path: Path, content: Baseline, schema: str | None = None) -> 
 
 
 _LARGEST = 1 << 20
-"""Bytes of a baseline."""
+"""Bytes of the largest baseline that is read."""
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """The fields of the baseline in ``path``, side by side. Raises ``InputError`` for anything else than one."""
+    """The baseline in ``path`` as one flat dict. Raises ``InputError`` for anything that is no baseline."""
     try:
         content = orjson.loads(read_regular(path, _LARGEST))
     except OSError as error:
@@ -330,7 +334,7 @@ def _refused(path: Path, code: str, **args: object) -> InputError:
 
 
 def _is_size(value: object, unknown: bool) -> bool:
-    """Whether ``value`` is a number from 0, or None where that is allowed."""
+    """Whether ``value`` is a number of 0 or more, or None if ``unknown`` allows that."""
     if value is None:
         return unknown
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_US
