@@ -1,4 +1,4 @@
-"""What changed between two profiles: what it costs per step, how grave it is, where it is on both sides."""
+"""What changed between two profiles: what it costs per step, how severe it is, where it is on both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_EVIDENCE = 5
 
 
 def places_of(side: MeasuredSide, name: SideName, items: I64, step: StepWindow | None = None) -> list[Evidence]:
-    """The longest of the slices ``items``, by start: of those in ``step`` (by default the typical one) if any are."""
+    """The longest of the slices ``items``, by start; only those in ``step`` (default: the typical one) if any are."""
     slices = side.trace.slices
     window = step or side.sample.medoid
     inside = items[(slices.start[items] >= window.start) & (slices.start[items] < window.end)]
@@ -35,7 +35,7 @@ def places_of(side: MeasuredSide, name: SideName, items: I64, step: StepWindow |
 
 
 def place_at(side: MeasuredSide, name: SideName, item: int) -> Evidence:
-    """The slice ``item`` of one side."""
+    """The slice ``item`` of one side as evidence."""
     slices, text = side.trace.slices, printable(side.trace.name_of(item))
     return Evidence(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), text, slice=item, side=name)
 
@@ -50,12 +50,12 @@ _WORTH = 0.002
 _SYNCS = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::nonzero")
 _CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE", "DIFF.LOADER")
 _EXPLAINED = 1.25
-"""A line that costs more than this many times what a cause does has another one."""
+"""A line that costs more than so many times what a cause does is not explained by that cause."""
 _COMPILE = "aclopCompileAndExecute"
 _FREQUENCY = "AI Core Freq"
 _FREQUENCY_SHARE = 0.02
 _MEMORY_SHARE, _MEMORY_LEAST = 0.02, 16 * 2**20
-"""Share of the base, and bytes, from which another peak of memory is a finding."""
+"""Share of the base, and bytes, from which a different peak of memory is a finding."""
 _KERNEL_IDS = {
     "new": "DIFF.KERNEL.NEW",
     "gone": "DIFF.KERNEL.GONE",
@@ -88,7 +88,7 @@ _KINDS = {kind.id: kind for kind in DIFFERENCES}
 
 
 def differences(comparison: ProfileComparison) -> list[Finding]:
-    """All that changed and is worth a look: what costs or saves most first, then what only explains."""
+    """All changes worth a look: by what they cost or save, then those that only explain others."""
     if comparison.comparability.verdict == "incomparable":
         return [_explainer("DIFF.INCOMPARABLE", message("diff.incomparable"))]
     changes = [
@@ -102,7 +102,7 @@ def differences(comparison: ProfileComparison) -> list[Finding]:
     causes = [change for change in changes if change.id in _CAUSES_OF_LINES and (change.delta_ns or 0) > 0]
     cause = max(causes, key=lambda change: change.delta_ns or 0, default=None)
     changes += _line_findings(comparison, cause)
-    # What a cause explains comes after it, also where it is a little more.
+    # A change that a cause explains comes after it, even if it is a little larger.
     most = abs(cause.delta_ns or 0) if cause else 0.0
     changes.sort(
         key=lambda change: (
@@ -116,7 +116,7 @@ def differences(comparison: ProfileComparison) -> list[Finding]:
 
 
 def _wall(comparison: ProfileComparison) -> float:
-    """How long a step of the base takes, ns; of a profile of one slice that may be 0."""
+    """The mean step of the base, ns; at least 1, as a profile of one slice may have 0."""
     return max(float(comparison.base.walls.mean()), 1.0)
 
 
@@ -131,7 +131,7 @@ def _difference(
     part_of: str | None = None,
     p: float | None = None,
 ) -> Iterator[Finding]:
-    """What adds ``delta`` ns to a step, with its slices ``items`` of both sides; nothing where that is too little."""
+    """A finding that adds ``delta`` ns to a step, with slices ``items`` of both sides; none if that is too little."""
     wall = _wall(comparison)
     if abs(delta) >= _WORTH * wall:
         found, places = priced_change(_KINDS[id], delta, wall, title), places_on_both(comparison, *items)
@@ -139,7 +139,7 @@ def _difference(
 
 
 def _explainer(id: str, title: Message, evidence: tuple[Evidence, ...] = (), delta: float | None = None) -> Finding:
-    """What only explains the others."""
+    """A finding without a cost, which only explains others."""
     return replace(priced_change(_KINDS[id], None, 1.0, title), evidence=evidence, delta_ns=delta)
 
 
@@ -167,7 +167,7 @@ def _group_words(row: GroupChange) -> dict[str, object]:
 
 
 def _attribute(row: GroupChange) -> Message | str:
-    """Which attributes of a changed group differ, and how."""
+    """The first attribute of a changed group that differs, and how."""
     if row.was is None:
         return ""
     for key in ("dtypes", "shapes", "formats", "core"):
@@ -184,19 +184,19 @@ def _synchronisations(comparison: ProfileComparison) -> Iterator[Finding]:
     if all(new <= base for base, new in zip(*counts, strict=True)):
         return
     waits = [(item, name) for item, name in zip(*added[1], strict=True) if name in _SYNCS]
-    # One .item() is several operations inside each other: it is counted by the outer one where that is recorded.
-    outer = [item for item, name in waits if name == _SYNCS[0]] or [item for item, _ in waits]
+    # One .item() is several nested operations: the one that waits counts, or all if it is not recorded.
+    waiting = [item for item, name in waits if name == _SYNCS[0]] or [item for item, _ in waits]
     idle = _idle(comparison)
     if idle > 0:
-        operation = comparison.new.trace.name_of(outer[0])
-        title = message("diff.sync_added", count=len(outer), operation=operation, delta=idle)
+        operation = comparison.new.trace.name_of(waiting[0])
+        title = message("diff.sync_added", count=len(waiting), operation=operation, delta=idle)
         advice = (message("finding.advice.DIFF.SYNC.ADDED"),)
-        items = _NONE, np.array(outer, np.int64)
+        items = _NONE, np.array(waiting, np.int64)
         yield from _difference(comparison, "DIFF.SYNC.ADDED", idle, title, items, advice=advice)
 
 
 def _idle(comparison: ProfileComparison) -> float:
-    """How much longer the device has nothing to do, ns per step, but for what longer fetches and copies explain."""
+    """How much longer the device is idle, ns per step, except what longer fetches and copies explain."""
     idle = ("prep", "host_late", "device_side", "unlinked", "tail")
     longer = sum(row.delta for row in comparison.parts if row.part in idle)
     for spans in (_fetching, _copying):
@@ -206,7 +206,7 @@ def _idle(comparison: ProfileComparison) -> float:
 
 
 def _fetching(side: MeasuredSide) -> tuple[I64, Intervals]:
-    """The slices in which the host fetches a batch, and when that is on the device's clock while nothing is copied."""
+    """The slices in which the host fetches a batch, and their times on the device's clock without those of copies."""
     items = _named(side, lambda name: "dataloader" in name.lower())
     spans = union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
     return items, difference(*spans, *_copying(side)[1])
@@ -222,7 +222,7 @@ def _copying(side: MeasuredSide) -> tuple[I64, Intervals]:
 def _idle_difference(
     comparison: ProfileComparison, id: str, code: str, spans: Callable[[MeasuredSide], tuple[I64, Intervals]]
 ) -> Iterator[Finding]:
-    """The device has nothing to do while the slices of ``spans`` run, such as copies."""
+    """A finding if the device is idle for another time during ``spans``, such as copies."""
     (base_items, base_spans), (new_items, new_spans) = map(spans, comparison.sides)
     base, new = comparison.base.idle_in(*base_spans), comparison.new.idle_in(*new_spans)
     title = message(code, base=base, new=new, delta=new - base)
@@ -230,7 +230,7 @@ def _idle_difference(
 
 
 def _alone(comparison: ProfileComparison, k: int) -> tuple[list[int], list[str]]:
-    """The operations of one side that nothing was matched with: slices and names."""
+    """The operations of one side without a counterpart: slices and names."""
     operations = comparison.sides[k].operations
     match = (comparison.operations.base, comparison.operations.new)[k]
     alone = np.ones(len(operations), np.bool_)
@@ -296,7 +296,7 @@ def _compilations(comparison: ProfileComparison) -> Iterator[Finding]:
         counts.append(len(items) / steps)
         times.append(float((slices.end[items] - slices.start[items]).sum()) / steps)
     longer, idle = times[1] - times[0], _idle(comparison)
-    # Compiling costs the step no more than the device was idle for it.
+    # Compiling costs a step at most the additional idle time of the device.
     delta = min(longer, max(idle, 0.0)) if longer > 0 else max(longer, min(idle, 0.0))
     title = message("diff.compile", base_count=counts[0], new_count=counts[1], base=times[0], new=times[1])
     yield from _difference(comparison, "DIFF.COMPILE", delta, title, (base_items, new_items))
@@ -306,10 +306,10 @@ def _records_cann(side: MeasuredSide) -> bool:
     return any(layer.kind == "cann" and layer.lanes for layer in side.trace.layers)
 
 
-def _named(side: MeasuredSide, rule: Callable[[str], bool]) -> I64:
-    """The slices of the compared steps whose name fulfils ``rule``."""
+def _named(side: MeasuredSide, predicate: Callable[[str], bool]) -> I64:
+    """The slices of the compared steps whose name satisfies ``predicate``."""
     slices = side.trace.slices
-    chosen = np.array([rule(name) for name in side.trace.names] + [False])
+    chosen = np.array([predicate(name) for name in side.trace.names] + [False])
     if not chosen.any():
         return _NONE
     named = np.flatnonzero(chosen[slices.name])
@@ -320,7 +320,7 @@ def _named(side: MeasuredSide, rule: Callable[[str], bool]) -> I64:
 
 
 def _memory(comparison: ProfileComparison) -> Iterator[Finding]:
-    """The most that the framework's allocator held and reserved, where both profiles tell it."""
+    """The peak of what the framework's allocator held, else of what it reserved, if both profiles have it."""
     for amount in ("allocated", "reserved"):
         curves = [side.profile.memory.curve(amount) for side in comparison.sides]
         if curves[0] is None or curves[1] is None:
