@@ -11,10 +11,11 @@ import pytest
 from by_hand import ByHand
 from measured import profile_at
 
+from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.profile.step_tables import OVERLAP, STEPS
 from npu_tui.strings import words
 
 
@@ -225,3 +226,100 @@ def test_what_is_known_of_kernels_far_from_their_launches(tmp_path: Path, gpu: b
     jump = profile_at(trace.write(tmp_path)).clock_jump
     assert jump is not None
     assert ("or their times are wrong" in words(jump)) == gpu
+
+
+def test_a_collective_across_steps_is_of_both(tmp_path: Path) -> None:
+    """Of 2000 us, of which products hide the middle, 500 us lie in the step before: no step has it whole."""
+    trace = ByHand()
+    for step in range(4):
+        begin = 4000.0 * step
+        trace.step(step, begin, 4000)
+        for k in range(20):
+            trace.launch("aclnnMm_MatMulV2_MatMulV2", begin + 2 + 4 * k, begin + 30 + 150 * k, 150)
+        trace.group(f"hcom_allReduce__9_{step}_1", begin + 3530, 2000)
+    sheet = STEPS.make(profile_at(trace.write(tmp_path)))
+    computing, exposed, hidden = (sheet.values(name) for name in ("computing", "not_overlapped", "overlapped"))
+    assert set(computing) == {3_000_000}
+    assert list(zip(exposed, hidden, strict=True))[:3] == [(500_000, 0), (500_000, 1_500_000), (500_000, 1_500_000)]
+    assert sum(exposed) + sum(hidden) == 4 * 2_000_000
+
+
+def test_steps_within_steps_share_their_time(tmp_path: Path) -> None:
+    """Micro steps that the program marks lie within steps of the profiler, which are the unit."""
+    trace = ByHand(gpu=True)
+    for step in range(4):
+        for micro in range(4):
+            begin = 4000.0 * step + 1000 * micro
+            trace.host(f"micro_step {micro}", begin, 990, cat="user_annotation")
+            for k in range(10):
+                trace.launch("gemm", begin + 5 + 6 * k, begin + 20 + 95 * k, 95)
+        trace.step(step, 4000.0 * step, 4000)
+    profile = profile_at(trace.write(tmp_path))
+    assert [step.number for step in profile.steps] == [0, 1, 2, 3]
+    sheet = STEPS.make(profile)
+    assert sum(sheet.values("computing")) == 160 * 95_000
+    assert max(sheet.values("computing")) == 40 * 95_000
+
+
+@pytest.mark.parametrize("model", [False, True])
+def test_gaps_within_a_graph_of_streams_or_a_model_lead(tmp_path: Path, model: bool) -> None:
+    """The kernels of a graph take turns on two streams; those of a compiled model follow a single call."""
+    trace, at = ByHand(), 100.0
+    call = f"AscendCL@{'aclmdlExecuteAsync' if model else 'aclmdlRIExecuteAsync'}"
+    for _ in range(20):
+        trace.launch("Conv2D_0", at - 60, at, 20, call=call, takes=20)
+        for n in range(1, 16):
+            trace.kernel(f"Conv2D_{n % 3}", at + 50 * n, 20, stream=2 if model or n % 2 == 0 else 3)
+        at += 16 * 50 + 10
+    verdict = words(profile_at(trace.write(tmp_path)).findings.verdict[0])
+    assert "within replayed graphs" in verdict
+    assert f"{20 * 15} gaps of 30.00 µs" in verdict
+
+
+def test_what_the_recording_cut_is_left_out(tmp_path: Path) -> None:
+    """Kernels launched before it began, and one that lasts far beyond the next of its stream."""
+    trace = ByHand(gpu=True)
+    for k in range(50):
+        trace.kernel("leftover", 10.0 * k, 9.5)
+    for step in range(4):
+        begin = 1000 + 2000.0 * step
+        trace.step(step, begin, 2000)
+        for k in range(20):
+            trace.launch("gemm", begin + 5 * k, begin + 20 + 90 * k, 80)
+    trace.kernel("broken", 3000, 5e6)
+    profile = profile_at(trace.write(tmp_path))
+    assert OVERLAP.make(profile).values("computing") == [80 * 80_000]
+    assert "broken" in words(profile.findings.verdict[0])
+    assert [row.count for row in report(profile).operators] == [80]
+
+
+def _service(folder: Path) -> Path:
+    """Batches of an early service, the last one first; some name no type, and one type is in small letters."""
+    events = []
+    for k in reversed(range(20)):
+        args: dict[str, Any] = {"rid": "3"}
+        if k % 5 != 4:
+            args |= {"batch_type": "prefill" if k == 0 else "Decode", "batch_size": 2}
+        start = 1_727_940_490_000_000 + 2000 * k
+        for name, length in (("BatchSchedule", 100), ("modelExec", 800)):
+            event = {"ph": "X", "name": name, "pid": 1, "tid": name, "cat": "Execute", "ts": start, "dur": length}
+            events.append(event | {"args": args})
+    folder.mkdir(exist_ok=True)
+    (folder / "chrome_tracing.json").write_text(json.dumps({"traceEvents": events}))
+    return folder
+
+
+def test_batches_without_a_type_are_of_no_kind(tmp_path: Path) -> None:
+    profile = profile_at(_service(tmp_path / "out"))
+    (engine,) = report(profile).service_engines
+    assert (engine.prefill_us, engine.decode_us, engine.unknown_us) == (800, 15 * 800, 4 * 800)
+
+
+def test_changes_of_states_from_the_middle_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns and rows in another order; two requests ran before the first change, and one is never seen waiting."""
+    changes = ((0, "", -1), (10, 1, ""), (20, -1, 1), (30, "", -1), (40, "", -1))
+    rows = [f"{running},{1_727_940_490_000_000 + time}.0,{waiting}" for time, waiting, running in reversed(changes)]
+    (tmp_path / "request_status.csv").write_text("\n".join(["+RUNNING,time,+WAITING", *rows, ""]))
+    assert main(["query", str(tmp_path), "select waiting, running from request_status", "--format", "csv"]) == 0
+    told = [tuple(line.split(",")) for line in capsys.readouterr().out.split()[1:]]
+    assert told == [("0", "1"), ("1", "1"), ("0", "2"), ("0", "1"), ("0", "0")]
