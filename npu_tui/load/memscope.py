@@ -53,7 +53,7 @@ _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
 _KEPT = "action", "address", "size", "time", "owner", "total", "used"
 """Columns of allocations and releases that are looked at once all of them are in order."""
-_ROWS = 4_000
+_ROWS = 5_000
 """Rows that are looked at together: as texts each takes 700 bytes."""
 
 

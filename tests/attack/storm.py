@@ -54,6 +54,8 @@ TRACES = [
     "roles",
     "two_ranks",
     "healthy | dispatch_bound",
+    "compare | two_ranks | two_ranks",
+    "compare | roles | roles again",
     "snapshot leak | snapshot peak",
     "service healthy | service kv",
     "recording",
@@ -172,7 +174,10 @@ class Traces:
         self.names = names
         # A folder that is removed at exit would be by the child of a storm, which exits as well.
         self.home = Path(tempfile.mkdtemp(prefix="npu-tui-storm-"))
-        self._words = {name: [str(self._path(each, more)) for each in name.split(" | ")] for name in names}
+        self._words = {
+            name: [each if each == "compare" else str(self._path(each, more)) for each in name.split(" | ")]
+            for name in names
+        }
 
     def words(self, name: str) -> list[str]:
         return self._words[name]

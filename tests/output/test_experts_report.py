@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from written import fields_of, reasons
 
 from npu_tui.analysis.placement import best_swap, copies_in
@@ -19,6 +22,7 @@ from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.expert_files import read_expert_files
 from npu_tui.load.formats.experts import expert_files_in
+from npu_tui.load.group_lists import read_group_list
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.strings import say
 from npu_tui.tui.job_map import heat_picture
@@ -239,6 +243,31 @@ def test_group_lists_of_dumped_products_are_loads(tmp_path: Path, storage: str):
     again = _report(tmp_path)
     assert again.ranks == report.ranks
     assert any("rank2" in line for line in reasons(again))
+
+
+@given(
+    st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=20),
+    st.floats(0, 1),
+)
+def test_damaged_group_lists_are_read_or_refused_in_words(tmp_path_factory, packed, damages, kept):
+    """However a member is packed, and wherever bytes are wrong or missing."""
+    path = tmp_path_factory.mktemp("lists") / "list.pt"
+    _group_list(path, [3, 4, 5])
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", packed) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    data = bytearray(path.read_bytes())
+    for at, byte in damages:
+        data[int(at * len(data))] = byte
+    path.write_bytes(data[: len(data) if kept > 0.5 else int(2 * kept * len(data))])
+    with contextlib.suppress(ValueError, OSError):
+        numbers = read_group_list(path)
+        assert packed == zipfile.ZIP_STORED
+        assert len(numbers) <= 256
+        assert (numbers >= 0).all()
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
