@@ -87,6 +87,10 @@ class _Pool:
         """A block of at least ``size`` bytes: its address and size."""
         max_split = self._settings.max_split
         place = bisect_left(self._free, (size, -1))
+        while self._settings.expandable and place + 1 < len(self._free):
+            if self._growable(*self._free[place + 1]) >= self._growable(*self._free[place]):
+                break
+            place += 1
         found = self._free[place] if place < len(self._free) else None
         # Blocks too large to be divided are for requests of about their size.
         too_large = max_split if size < max_split else size + _LARGE_SEGMENT
@@ -104,6 +108,12 @@ class _Pool:
         if divided:
             self._put(at + size, rest)
         return at, size if divided else whole
+
+    def _growable(self, size: int, at: int) -> int:
+        """The size that a free block can grow to: one before pages without memory is for what fits nowhere else."""
+        place = bisect_left(self._unmapped, (at + size, 0))
+        gap, length = self._unmapped[place]
+        return size + length if gap == at + size else size
 
     def _add_segment(self, size: int) -> int:
         """Take a segment for ``size`` bytes from the device; returns the address of the free block that it is."""

@@ -38,9 +38,11 @@ class Picture:
         self.row = self.row[:at] + cells + self.row[at + len(cells) :]
 
     def alloc(self, size: int) -> int:
-        fitting = [(length, at) for at, length in self.runs("-") if length >= size]
+        fitting = sorted((length, at) for at, length in self.runs("-") if length >= size)
         if fitting:
-            at = min(fitting)[1]
+            growable = [length + dict(self.runs(".")).get(at + length, 0) for length, at in fitting]
+            place = next((k for k in range(len(fitting) - 1) if growable[k + 1] >= growable[k]), len(fitting) - 1)
+            at = fitting[place][1]
         else:
             before = {begin + length: begin for begin, length in self.runs("-")}
             begins = [before.get(gap, gap) for gap, _ in self.runs(".")]
