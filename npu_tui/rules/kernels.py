@@ -15,6 +15,7 @@ import numpy as np
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -73,6 +74,9 @@ def block_dim(facts: Facts) -> Draft | None:
             idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
             counted |= on_cores
     chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[SMALL_KERNEL_US] * 1000))
+    serial = _serial(facts, chosen[idle[chosen] >= NEARLY_ALL * table.duration[chosen]], idle)
+    if serial is not None:
+        return serial
     lost = float(idle[chosen].sum())
     total = int(table.duration[counted].sum())
     if not total or lost < limits[KERNEL_SHARE] * total:
@@ -85,6 +89,33 @@ def block_dim(facts: Facts) -> Draft | None:
             facts, rows[:MOST_PLACES], lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))
         ),
         confidence="low",
+    )
+
+
+def _serial(facts: Facts, rows: I64, idle: F64) -> Draft | None:
+    """The kernels at ``rows`` that leave nearly all cores idle, for so long (n,): divided among all they gain that."""
+    table, rows = facts.kernel_table, rows[facts.kernel_table.item[rows] >= 0]
+    items, keep = table.item[rows], np.ceil(100 * (1 - idle[rows] / table.duration[rows])) / 100
+    saved = int(idle[rows].sum())
+    if facts.share(saved) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    lines = ranked(lines_by(facts, operation_of(facts.trace, items), facts.length(items)), LISTED)
+    longest = int(rows[np.argmax(table.duration[rows])])
+    words = {
+        "name": brief(table.type.at(longest) or table.name.at(longest) or "", 40), "dim": int(table.block_dim[longest]),
+        "count": len(rows), "each": facts.per_unit(saved), "kernels": most_time(table, rows, table.duration),
+    }  # fmt: skip
+    return Draft(
+        severity_of(facts.limits, facts.share(saved)),
+        *about("serial", **words),
+        longest_kernels(facts, rows, lambda row: message("finding.block_dim.place", dim=int(table.block_dim[row]))),
+        advise("serial", "deterministic"),
+        facts.span_of(items),
+        confidence="medium",
+        code_lines=tuple(line for line, _ in lines),
+        change=Change(tasks=tuple(TaskCut(items[keep == share], share) for share in np.unique(keep).tolist())),
+        most=saved,
+        reach="cause",
     )
 
 
@@ -411,7 +442,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("kernel_details",),
         check=block_dim,
         thresholds=(SMALL_KERNEL_US, KERNEL_SHARE),
-        advice=("block_dim", "larger_shapes"),
+        advice=("block_dim", "larger_shapes", "serial", "deterministic"),
         pages=(pages.ADVISOR,),
         sources=("msprof-analyze advisor: block dim", "20-step tuning checklist 2-23"),
         reach="place",
