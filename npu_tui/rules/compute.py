@@ -14,6 +14,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.thresholds import Threshold
@@ -24,6 +25,7 @@ from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import length_of
 from npu_tui.rules.left_out import left_out
 from npu_tui.rules.rule import (
+    GRADES,
     LISTED,
     SEVERITY_MEDIUM,
     Draft,
@@ -34,10 +36,12 @@ from npu_tui.rules.rule import (
     most_common,
     ranked,
     sentences,
+    severity_of,
     timed,
 )
 from npu_tui.trace.arrays import F64, I64, BySlice
 from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
 
 CUBE = re.compile(r"matmul|gemm|^conv|attention|^mm$|^bmm$", re.IGNORECASE)
@@ -155,6 +159,8 @@ def op_share(facts: Facts) -> Draft | None:
         advise(*(f"share.{kind}" for kind, *_ in exceeding)),
         weight=(share - most) * total,
         shown=facts.span_of(items),
+        removes=facts.span_of(items) if first in ("copy", "layout") else None,  # at best none of them is needed
+        change=Change(tasks=(TaskCut(items),)) if first in ("copy", "layout") else None,
     )
 
 
@@ -213,7 +219,7 @@ def dominant(facts: Facts) -> Draft | None:
     time, share = times[name], times[name] / total
     items = _kernels_of(facts, {name})
     length = facts.length(items)
-    is_cube = CUBE.search(name) is not None
+    is_cube, converts = CUBE.search(name) is not None, name in COPY or LAYOUT.search(name) or name == "Cast"
     words = {"time": time, "count": len(items), "average": float(length.mean()), "longest": float(length.max())}
     return Draft(
         "info" if is_cube else "medium",
@@ -223,6 +229,9 @@ def dominant(facts: Facts) -> Draft | None:
         advise("dominant", "share.cube" if is_cube else "replace"),
         weight=time - limits[DOMINANT_SHARE] * total,
         shown=facts.span_of(items),
+        removes=facts.span_of(items) if converts else None,  # at best none of them is needed
+        change=Change(tasks=(TaskCut(items),)) if converts else None,
+        confidence="medium" if converts else "high",
     )
 
 
@@ -268,6 +277,56 @@ def recompute(facts: Facts) -> Draft | None:
     )
 
 
+def without_gradient(facts: Facts) -> Draft | None:
+    """What a pass forward computes of nothing that is trained: masks, positions, statistics.
+
+    Nothing in the pass backward comes from it. Products among it are a part of the model that is not trained.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    links = trace.bound_links_of(FORWARD_BACKWARD)
+    if not len(links):
+        return None
+    forward = np.flatnonzero(phases(trace, facts.kernels) == PHASES.index("forward"))
+    operations = operation_of(trace, facts.kernels[forward])
+    forward, operations = forward[operations >= 0], operations[operations >= 0]
+    trained = np.unique(trace.links.source_slice[links]).astype(np.int64)
+    around = Around(trace, trained).find(slices.lane[operations], slices.start[operations], slices.end[operations])
+    chosen = around < 0
+    for lane in np.unique(slices.lane[trained]).tolist():
+        begins = np.sort(slices.start[trained[slices.lane[trained] == lane]])
+        low, high = (np.searchsorted(begins, edge[operations]) for edge in (slices.start, slices.end))
+        chosen &= (slices.lane[operations] != lane) | (low == high)
+    items, operations = facts.kernels[forward[chosen]], operations[chosen]
+    types, code = facts.kernel_types
+    if any(CUBE.search(types[kind]) for kind in np.unique(code[forward[chosen]]).tolist()):
+        return None
+    time = int(facts.length(items).sum())
+    if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    lines = ranked(lines_by(facts, operations, facts.length(items)), LISTED)
+    sums = Counter[str]()
+    for kind, spent in zip(code[forward[chosen]].tolist(), facts.length(items).tolist(), strict=True):
+        sums[types[kind]] += spent
+    named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
+    words = {"each": facts.per_unit(time), "share": facts.share(time), "count": len(items)}
+    words |= {"at": message("finding.dtype.at", line=line_of(lines[0][0])) if lines else ""}
+    words |= {"kernels": [timed(name, spent) for name, spent in ranked(sums, LISTED)]}
+    calls = np.unique(operations)
+    threads = thread_numbers(trace)[1][slices.lane[calls]]
+    return Draft(
+        severity_of(facts.limits, facts.share(time)),
+        message("finding.nograd.title", **words),
+        sentences(message("finding.nograd.detail", **words), named),
+        facts.longest(items, lambda item: message("finding.nograd.place"), 5),
+        removes=facts.span_of(items),
+        confidence="medium",
+        code_lines=tuple(line for line, _ in lines),
+        verdict=message("finding.nograd.title", **words),
+        change=Change(tasks=(TaskCut(items),))
+        | host_without(trace, threads, slices.start[calls], slices.end[calls], 0),
+    )
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "OP.SHARE",
@@ -294,6 +353,23 @@ RULES: tuple[Rule, ...] = (
 """,
         sources=("affinity operators guide 3-03", "20-step tuning checklist 2-08"),
         reach="place",
+    ),
+    Rule(
+        "OP.NOGRAD",
+        cls="compute",
+        inputs=("device", "overlap", "python"),
+        check=without_gradient,
+        thresholds=GRADES,
+        advice=("nograd_once", "nograd_debug"),
+        gpu=("nograd_once", "nograd_debug"),
+        pages=(pages.TUNING,),
+        change="""\
+-    mask = torch.triu(torch.ones(n, n, device=x.device), 1).bool()
+-    out = attention(x, mask)
++    out = attention(x, self.mask[:n, :n])  # a buffer, made once
+""",
+        sources=("torch.profiler: fwdbwd links",),
+        reach="cause",
     ),
     Rule(
         "OP.RECOMPUTE",
