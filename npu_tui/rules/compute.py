@@ -311,6 +311,7 @@ def without_gradient(facts: Facts) -> Draft | None:
     words = {"each": facts.per_unit(time), "share": facts.share(time), "count": len(items)}
     words |= {"at": message("finding.dtype.at", line=line_of(lines[0][0])) if lines else ""}
     words |= {"kernels": [timed(name, spent) for name, spent in ranked(sums, LISTED)]}
+    words |= {"names": [brief(name, 40) for name, _ in ranked(sums, _MOST_KINDS)]}
     calls = np.unique(operations)
     threads = thread_numbers(trace)[1][slices.lane[calls]]
     return Draft(

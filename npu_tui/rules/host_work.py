@@ -206,8 +206,28 @@ def allocation(facts: Facts) -> Draft | None:
 @once_per_device
 def host_work(facts: Facts) -> tuple[Draft, ...]:
     """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
-    drafts = [_work(facts, owner) for owner in works(facts)["HOST.WORK"][:PLACES]]
+    drafts = [_work(facts, owner) for owner in _by_line(works(facts)["HOST.WORK"])[:PLACES]]
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _by_line(owners: tuple[Owner, ...]) -> list[Owner]:
+    """``owners`` with the operators of one line as one: they are what that line does."""
+    lines: dict[object, list[Owner]] = {}
+    for number, owner in enumerate(owners):
+        operator = "::" in owner.name and owner.where is not None
+        lines.setdefault((owner.where, owner.thread, owner.calls[1:]) if operator else number, []).append(owner)
+    return [
+        same[0]
+        if len(same) == 1
+        else replace(
+            same[0],
+            name=", ".join(owner.name for owner in same[:NAMED]),
+            change=change_of(tuple(same)),
+            items=np.sort(np.concatenate([owner.items for owner in same])),
+            on_path=sum(owner.on_path for owner in same),
+        )
+        for same in lines.values()
+    ]
 
 
 def _work(facts: Facts, owner: Owner) -> Draft | None:
