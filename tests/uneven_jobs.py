@@ -199,6 +199,32 @@ UNEVEN: dict[str, Cause] = {
         in_time(2),
         ("COMM.STRAGGLER",),
     ),
+    "uneven: one longer step": Cause(
+        (replace(CALM, steps=6, uneven=Uneven(lengths=(*(100,) * 3, 240, 100, 100))),),
+        changed(uneven=Uneven()),
+        ("STEP.ODD",),
+    ),
+    "uneven: two longer steps, four devices, no stacks": Cause(
+        (replace(JOB, steps=9, with_stack=False, uneven=Uneven(lengths=(*(100,) * 5, 190, 180, 100, 100))),),
+        changed(uneven=Uneven()),
+        ("STEP.ODD",),
+    ),
+    "uneven: one evaluation": Cause(
+        (replace(CALM, steps=5, uneven=Uneven(evaluated=(2,))),), changed(uneven=Uneven()), ("STEP.ODD",)
+    ),
+    "uneven: one evaluation at the end, no stacks": Cause(
+        (replace(CALM, steps=7, layers=4, item_sync=True, with_stack=False, uneven=Uneven(evaluated=(6,))),),
+        changed(uneven=Uneven()),
+        ("STEP.ODD",),
+    ),
+    "uneven: the last step is longer, Level0": Cause(
+        (replace(CALM, steps=6, profiler_level=0, with_waits=False, uneven=Uneven(lengths=(*(100,) * 5, 220))),),
+        changed(uneven=Uneven()),
+        ("STEP.ODD",),
+    ),
+    "nothing: an evaluation every other step": Cause(
+        (replace(CALM, steps=8, uneven=Uneven(evaluated=(1, 3, 5, 7))),), same, ()
+    ),
     "nothing: accumulation": Cause((_ACCUMULATE,), same, ()),
     "nothing: other lengths": Cause((_LENGTHS,), same, ()),
     "nothing: longest first": Cause((_uneven(_LENGTHS, lengths=(260, 100, 90, 110, 70)),), same, ()),

@@ -52,6 +52,17 @@ def user_lines(stack: str) -> list[CodeLine]:
     return list(_user_frames(stack))
 
 
+def common_lines(stacks: Iterable[str]) -> list[CodeLine]:
+    """The user frames that all of ``stacks`` have in common, outermost first."""
+    chains = [user_lines(stack)[::-1] for stack in stacks]
+    common: list[CodeLine] = []
+    for frames in zip(*chains, strict=False):
+        if any(frame != frames[0] for frame in frames):
+            break
+        common.append(frames[0])
+    return common
+
+
 def program_line(stack: str) -> CodeLine | None:
     """The innermost frame of a call stack in the program's own code, else that of the user; None without either."""
     frames = user_lines(stack)

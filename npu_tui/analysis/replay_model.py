@@ -87,6 +87,10 @@ def unrecorded_edges(
 ) -> None:
     """Adds edges from tasks to the ends of ``waits``, which are among ``points``."""
     point = _points_at(points, waits)
+    # The step may end with the wait: then its mark is passed at the same time, before the thread goes on.
+    before = points.before[point]
+    marked = (point >= 0) & (before >= 0) & (points.kind[before] == MARK) & (points.time[before] == waits.until)
+    point = np.where(marked, before, point)
     free = (point >= 0) & (points.source[point] < 0)
     free &= (points.before[point] >= 0) & (points.time[points.before[point]] <= waits.since)
     point, task = point[free], waits.task[free]

@@ -180,7 +180,7 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
         return np.asarray(sums[last] - sums[first])
 
     if chain.any():
-        kept &= ~chain | (members(_in_optimizer) == 0)
+        kept &= ~chain | (members(in_optimizer) == 0)
     number = matched.run
     if (linear | bias).any():
         inside = members(_in_linear)
@@ -219,7 +219,7 @@ def _in_linear(facts: Facts) -> Bools:
 
 
 @once_per_device
-def _in_optimizer(facts: Facts) -> Bools:
+def in_optimizer(facts: Facts) -> Bools:
     """Which kernels of the window an optimizer launched; (kernels,)."""
     return _launched_in(facts, lambda name: name.startswith("Optimizer.step#"))
 

@@ -192,13 +192,13 @@ def frequency(facts: Facts) -> Draft | None:
             message(f"finding.frequency.{'equals' if known else 'bound'}", **words),
         ),
         facts.longest(items, lambda item: message("finding.frequency.place"), 5),
-        removes=_ends(facts, cuts),
+        removes=shortened_ends(facts, cuts),
         change=Change(tasks=cuts),
         confidence="high" if known else "low",
     )
 
 
-def _ends(facts: Facts, cuts: Sequence[TaskCut]) -> Span:
+def shortened_ends(facts: Facts, cuts: Sequence[TaskCut]) -> Span:
     """The last part of every kernel that ``cuts`` take away."""
     items = np.concatenate([cut.items for cut in cuts] or [np.zeros(0, np.int64)])
     share = np.repeat([1 - cut.keep for cut in cuts], [len(cut.items) for cut in cuts])
@@ -220,7 +220,7 @@ def beside(facts: Facts) -> Draft | None:
         severity_of(facts.limits, share),
         *about("beside", each=facts.per_unit(slow.excess), **words),
         facts.longest(slow.items, lambda item: message("finding.beside.place")),
-        removes=_ends(facts, slow.cuts),
+        removes=shortened_ends(facts, slow.cuts),
         change=Change(tasks=slow.cuts),
         confidence="medium",
     )

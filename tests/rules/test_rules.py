@@ -57,6 +57,7 @@ SPEAKS = {
     "DATA.COPY": ("copies", "healthy", {"copy_share": 1.0}),
     "MEM.ALLOC": ("allocation", "healthy", {"sync_share": 10.0}),
     "PY.GC": ("collection", "healthy", {"sync_share": 10.0}),
+    "STEP.ODD": ("longer_step", "healthy", {"severity_medium": 1.0}),
     "FREQ": ("clock", "healthy", {"frequency_drop": 1.0}),
 }
 

@@ -12,7 +12,9 @@ from jobs import first_of, put
 from measured import profile_at
 from troubled import TROUBLED
 
+from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import AWAIT
+from npu_tui.analysis.replay_model import unrecorded_waits
 
 _REDUCED = replace(TROUBLED["slow_once"], layers=5, steps=5)
 _TENSOR = replace(TROUBLED["slow_once"], tensor_parallel=True, token_bytes=400_000, layers=3)
@@ -53,3 +55,23 @@ def test_waits_that_end_before_any_other_task_keep_their_length(tmp_path: Path) 
     trace.write_text(json.dumps(events))
     profile = profile_at(tmp_path / "fewer")
     assert "COMM.LONGOP" not in {each.id for each in profile.findings.findings}
+
+
+def test_a_step_that_ends_with_a_wait_that_is_not_recorded_ends_sooner_with_the_device(tmp_path: Path) -> None:
+    job = replace(TROUBLED["longer_step"], profiler_level=0, with_waits=False, steps=3)
+    put(first_of((job,)), tmp_path)
+    path = next(tmp_path.rglob("trace_view.json"))
+    profile = profile_at(path)
+    model = profile.facts[0].replay.model
+    waits = unrecorded_waits(profile.trace, model.tasks, model.floor)
+    step = profile.steps[-1].item
+    ends = waits.until[waits.until <= profile.trace.slices.end[step]]
+    events = json.loads(path.read_text())
+    for event in events:
+        if event.get("name") == profile.trace.name_of(step):
+            since = profile.trace.slices.end[step] - int(ends.max())
+            event["dur"] = float(event["dur"]) - since / 1000
+    path.write_text(json.dumps(events))
+    replay = profile_at(path).facts[0].replay
+    kernels = profile_at(path).facts[0].kernels
+    assert replay.gain(Change(tasks=(TaskCut(kernels, 0.5),))) > 0.42 * replay.recorded
