@@ -26,7 +26,7 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_columns import ValueCodes
 from npu_tui.load.raw import raw_services
-from npu_tui.load.service_spans import tables_of_events
+from npu_tui.load.service_spans import DECIMAL, tables_of_events
 from npu_tui.load.survey import Survey
 from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import I8, I32, I64
@@ -362,6 +362,9 @@ def _numbers(values: pl.Series) -> npt.NDArray[Any]:
     return values.fill_null(UNKNOWN).to_numpy(writable=True)
 
 
+_DECIMAL = re.compile(DECIMAL)
+
+
 def _coded(values: pl.Series, codes: ValueCodes[str]) -> I32:
     """The codes of texts, those that are new included."""
     import polars as pl
@@ -369,7 +372,7 @@ def _coded(values: pl.Series, codes: ValueCodes[str]) -> I32:
     values = values.cast(pl.Categorical)
     distinct, numbers = values.unique(maintain_order=True).drop_nulls(), values.to_physical()
     table = np.full(int(numbers.max() or 0) + 2, NONE, np.int32)  # type: ignore[arg-type]
-    table[distinct.to_physical()] = codes.of(distinct.cast(pl.String).to_list())
+    table[distinct.to_physical()] = codes.of([_DECIMAL.sub(r"\1", text) for text in distinct.cast(pl.String).to_list()])
     coded: I32 = table[numbers.fill_null(len(table) - 1).to_numpy()]
     return coded
 

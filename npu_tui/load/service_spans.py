@@ -163,6 +163,8 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
     return spans
 
 
+DECIMAL = r"^(\d+)\.0$"
+"""The number of a request where some rows of its column have none: the writer makes decimals of all."""
 _SEVERAL = set(",[]{}:")
 """What stands in a text that names several requests."""
 
@@ -197,6 +199,7 @@ def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.
     whole = dict.fromkeys(("start", "end"), pl.Int64)
     columns = {name: whole.get(name, pl.String) for name in ("name", "word", "start", "end", "process", *_ARGS)}
     events = pl.DataFrame(rows, columns, orient="row")
+    events = events.with_columns(pl.col("rid").str.replace(DECIMAL, "$1"))
     what, begin_of, end_of = pl.col("word"), pl.col("start"), pl.col("end")
     single = events.filter(~what.is_in([*PASS_OF]) & (pl.col("rid") != "") & ~pl.col("rid").str.contains(r"[,\[\]{}:]"))
     single = single.sort("start", maintain_order=True).join_asof(

@@ -323,3 +323,14 @@ def test_changes_of_states_from_the_middle_of_a_run(tmp_path: Path, capsys: pyte
     assert main(["query", str(tmp_path), "select waiting, running from request_status", "--format", "csv"]) == 0
     told = [tuple(line.split(",")) for line in capsys.readouterr().out.split()[1:]]
     assert told == [("0", "1"), ("1", "1"), ("0", "2"), ("0", "1"), ("0", "0")]
+
+
+def test_a_number_of_a_request_is_one_whether_decimal_or_not(tmp_path: Path) -> None:
+    """Tables of one service: where rows without a request stand between, its number is written as a decimal."""
+    start = 1_727_940_490_000.0
+    (tmp_path / "request.csv").write_text(
+        f"http_rid,start_time(ms),execution_time(ms),recv_token_size,reply_token_size\n7,{start},90.0,12,20\n"
+    )
+    rows = [f"{start + 1},{start + 3},{rid},2000.0" for rid in ("7.0", "")]
+    (tmp_path / "request_queue.csv").write_text("\n".join(["start_time(ms),end_time(ms),rid,during_time", *rows, ""]))
+    assert [row.rid for row in report(profile_at(tmp_path)).requests] == ["7"]
