@@ -253,6 +253,14 @@ class Rows(PlainTable):
             part.rstrip()
         return [*row[:-1], Text("\n", end="").join(lines)], max(len(lines), 1)
 
+    @staticmethod
+    def _cut(row: list[Text], most: int) -> list[Text]:
+        """A wrapped ``row`` whose last text has at most so many lines."""
+        lines = row[-1].split("\n")[:most]
+        lines[-1].right_crop(1)
+        lines[-1].append("…")
+        return [*row[:-1], Text("\n", end="").join(lines)]
+
     def _wrap_cursor(self) -> None:
         """Wrap the row under the cursor alone, where not all of them fit."""
         at, before = self.cursor_row, self._wrapped_at
@@ -262,8 +270,9 @@ class Rows(PlainTable):
             self._heights[before] = 1
             self.replace_row(before, self._drawn[before], 1)
         shown, height = self._wrap(self._drawn[at])
-        if height + self.header_height > self.size.height:
-            shown, height = self._drawn[at], 1
+        if height + self.header_height > self.size.height:  # what no row needs is better than a cut beside it
+            height = max(self.size.height - self.header_height - len(self._drawn) + 1, 1)
+            shown = self._drawn[at] if height == 1 else self._cut(shown, height)
         self._wrapped_at, self._heights[at] = at, height
         self.has_tall_rows = height > 1
         self.replace_row(at, shown, height)

@@ -26,7 +26,8 @@ QUESTIONS = {
     "连续Batch": "batches", "RmsNorm": "tab_operators", "async_npu": "tab_links", "nic.csv": "tab_communication",
     "安装": "tab_summary", "拐点": "tab_summary", "预热": "tab_summary", "异步": "tab_links", "bookmark": "flags",
     "混合精度": "tab_findings", "数据加载": "tab_findings", "异步调度": "tab_links", "卡序号": "tab_communication",
-    "where does the time go": "path", "时间去哪了": "path", "what changed?": "compare", "any outliers?": "tab_operators",
+    "where does the time go": "path", "时间去哪了": "path", "what changed?": "compare",
+    "any outliers?": "tab_operators",
     "who is waiting": "tab_communication", "通信为什么慢": "tab_communication", "拷贝": "tab_operators",
     "how does the run look without it": "film", "导出报告": "report", "distribution of a kernel": "tab_search",
 }  # fmt: skip
