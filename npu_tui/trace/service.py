@@ -363,7 +363,8 @@ class Service(Struct, dict=True, eq=False):
     def move(self, by: int, basis: Basis) -> None:
         """Put all moments ``by`` ns later, as ``basis`` has told."""
         for values in self.moments():
-            values[values != UNKNOWN] += by
+            if values.flags.writeable:  # of a column that is one value for all rows nothing is known
+                values[values != UNKNOWN] += by
         self.clock = DatedClock(self.clock.shift - by, basis)
 
     def words(self, column: str) -> list[str] | None:
