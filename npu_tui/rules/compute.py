@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
+from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
@@ -296,6 +296,8 @@ def without_gradient(facts: Facts) -> Draft | None:
         begins = np.sort(slices.start[trained[slices.lane[trained] == lane]])
         low, high = (np.searchsorted(begins, edge[operations]) for edge in (slices.start, slices.end))
         chosen &= (slices.lane[operations] != lane) | (low == high)
+    line = lines_of_stacks(trace, stack_of(trace, operations))[0]
+    chosen &= (line < 0) | ~np.isin(line, line[~chosen])  # a line that trains something is a part of the model
     items, operations = facts.kernels[forward[chosen]], operations[chosen]
     types, code = facts.kernel_types
     if any(CUBE.search(types[kind]) for kind in np.unique(code[forward[chosen]]).tolist()):
@@ -370,7 +372,7 @@ RULES: tuple[Rule, ...] = (
 +    out = attention(x, self.mask[:n, :n])  # a buffer, made once
 """,
         sources=("torch.profiler: fwdbwd links",),
-        reach="cause",
+        reach="place",
     ),
     Rule(
         "OP.RECOMPUTE",
