@@ -16,7 +16,7 @@ from msgspec import Struct
 from npu_tui.analysis.device import HOST, named_on
 from npu_tui.analysis.launches import graph_launches
 from npu_tui.analysis.limits import ALMOST_ALL, EVEN, FEWEST_EQUALS, HALF, LONG_NS, MORE_THAN_ONE, NEARLY_ALL
-from npu_tui.trace.arrays import I32, I64, Bools, distinct
+from npu_tui.trace.arrays import I64, Bools, distinct
 from npu_tui.trace.intervals import outermost
 from npu_tui.trace.kineto import launch_links, runtime_calls
 from npu_tui.trace.model import Trace
@@ -49,6 +49,7 @@ _ENGINE = tuple(
 _NO_RANGE = re.compile(r"::|[@#]|^(?:En|De)queue|^nn\.Module|^acl[a-z]|\(\d+\): |^<|^Torch-Compiled|^GC$")
 """Names of operations, calls, frames and modules: all others on the host are ranges that a program marked."""
 _DIGITS = re.compile(r"\d+")
+_COUNTED = re.compile(r"step|iter|batch|epoch|token|pass", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 _SERVES = re.compile(
     r"execute_(?:context_)?\d+\w*|execute_model|step\[|\b(?:decode|generate)\b|sample_token|_generation_\d"
@@ -189,7 +190,7 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
     items = items[np.argsort(kind, kind="stable")]
     best: I64 | None = None
     for calls in np.split(items, np.cumsum(np.bincount(kind))[:-1]):
-        calls = _first_of_cycle(slices.name, outermost(slices.start, slices.end, calls))
+        calls = _first_of_cycle(trace, outermost(slices.start, slices.end, calls))
         first, last = (np.searchsorted(launched[order], times[calls], "left") for times in (slices.start, slices.end))
         first, count = first[last > first], int((last - first).sum())
         if (
@@ -201,13 +202,16 @@ def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
     return None if best is None else np.sort(order[best])
 
 
-def _first_of_cycle(name: I32, calls: I64) -> I64:
-    """``calls`` by start, or of names that come again in turn, such as ``layer 0`` to ``layer 7``, each first one."""
-    codes = name[calls]
+def _first_of_cycle(trace: Trace, calls: I64) -> I64:
+    """``calls`` by start, or of names that come again in turn, such as ``layer 0`` to ``layer 7``, each first one.
+
+    Numbers of steps and batches begin anew with each epoch, and are what repeats.
+    """
+    codes = trace.slices.name[calls]
     period = len(np.unique(codes))
     if not 1 < period < len(codes) or float(np.mean(codes[period:] == codes[:-period])) < NEARLY_ALL:
         return calls
-    return calls[::period]
+    return calls if _COUNTED.search(trace.names[int(codes[0])]) else calls[::period]
 
 
 def _by_optimizer(trace: Trace, launched: I64) -> I64 | None:

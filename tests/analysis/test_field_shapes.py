@@ -100,6 +100,18 @@ def test_a_pass_of_layers_is_what_repeats(tmp_path: Path, marked: bool) -> None:
     assert facts.rhythm.count == 5
 
 
+def test_numbers_of_batches_that_begin_anew_are_no_cycle(tmp_path: Path) -> None:
+    """Three epochs of five batches are 15 iterations."""
+    trace = ByHand(gpu=True)
+    for k in range(15):
+        trace.host(f"train batch {k % 5}", 500.0 * k, 400, cat="user_annotation")
+        for n in range(6):
+            trace.launch("gemm" if n % 2 else "norm", 500.0 * k + 15 * n, 500.0 * k + 40 + 50 * n, 48)
+    (facts,) = profile_at(trace.write(tmp_path)).facts
+    assert facts.rhythm is not None
+    assert facts.rhythm.count == 15
+
+
 def test_pauses_are_those_that_count(tmp_path: Path) -> None:
     """Of 120 gaps four are pauses of the host; the others are a microsecond between two kernels."""
     profile = profile_at(_tokens(False).write(tmp_path))
