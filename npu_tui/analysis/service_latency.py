@@ -127,10 +127,13 @@ def timeline(service: Service) -> ServiceTimeline:
         seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, *np.zeros((2, len(steps)), np.int64),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
+    stays = np.bincount(step[entries] + 1, minlength=len(steps) + 1) - np.bincount(
+        step[leaves] + 1, minlength=len(steps) + 1
+    )
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
-    found.paused[:] = pauses(steps, np.bincount(step[~entered], minlength=len(steps)) > 0)
+    found.paused[:] = pauses(steps, np.cumsum(stays)[: len(steps)] > 0)
     found.stuck[:] = stuck_in(found)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
@@ -313,7 +316,10 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     rest[moves] -= away
     transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
     parts[moves, TPOT.transfer], away = transfer, away - transfer
-    waits = _waits(found, lat.engine[moves], np.clip(pull_end[moves], np.minimum(left, entered), entered), entered)
+    pulled_at = np.clip(pull_end[moves], np.minimum(left, entered), entered)
+    waits = _waits(found, lat.engine[moves], pulled_at, entered)
+    # Who has no place on the other engine is not pulled there.
+    waits += _waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
     for part, reason in ((TPOT.queue_blocks, TTFT.queue_blocks), (TPOT.queue_full, TTFT.queue_full)):
         parts[moves, part] = waited = np.minimum(waits[:, reason], away)
         away -= waited

@@ -35,8 +35,8 @@ class EngineModel(Struct, frozen=True):
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
     order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
-    it takes out. ``lost`` are the moments from which so many blocks more are nobody's. Passes of
-    a batch ``beyond`` a size take so many times as long.
+    it takes out. ``lost`` are the moments from which so many blocks more are nobody's. A request
+    computes no more than ``part`` tokens in a step. Passes of a batch ``beyond`` a size take so many times as long.
     """
 
     cost: Cost
@@ -59,6 +59,7 @@ class EngineModel(Struct, frozen=True):
     stuck: tuple[tuple[int, int], ...] = ()
     swaps: bool = False
     lost: tuple[tuple[int, int], ...] = ()
+    part: int = MANY
     beyond: tuple[int, float] = (MANY, 1.0)
 
 
@@ -68,8 +69,8 @@ class ServiceModel(Struct, frozen=True):
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
     lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
-    between a step and its tokens. Of those that wait the lowest ``rank`` is taken first, without it who came first.
-    ``first`` and ``last`` are engines.
+    between a step and the first token. Of those that wait the lowest ``rank`` is taken first, without it who came
+    first. ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -83,7 +84,7 @@ class ServiceModel(Struct, frozen=True):
     last: I64
     pull: I64
     handover: I64
-    tail: int
+    tail: I64
     held: I64
     early: Bools
     cached: int = 0
@@ -182,21 +183,21 @@ def model_of(
     np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
     pull = lat.ttft_parts[rids, TTFT.transfer] + lat.tpot_parts[rids, TPOT.transfer]  # of who changes engines
     handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
+    early = (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last)  # the wait for a place comes of itself
+    handover = np.where(early, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
     ttft, _ = lat.metrics
-    output = ttft.part(TTFT.output)
+    tail = lat.ttft_parts[rids, TTFT.output]
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
     ]
     least = int(np.percentile(waits, _LEAST)) if holds and len(waits) else 0
     turns, growth = np.maximum(lat.turns[rids], 0), growth_of(lat)[rids]
-    tail = int(np.median(output)) if len(output) else 0
     models = tuple(engines[number] for number in range(len(found.engines)))
     ordered = found.overtaken[rids].sum() < LITTLE * np.maximum(lat.ttft[rids], 0).sum()
     return ServiceModel(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail, np.full(len(rids), least, np.int64),
-        (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last),
-        rank=None if ordered else opened[lat.first[rids]],
+        early, rank=None if ordered else opened[lat.first[rids]],
     )  # fmt: skip
 
 
@@ -213,7 +214,11 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
     here = (begun >= part.start) & (begun < part.stop)
-    came, went = np.sort(found.came[here]), np.sort(steps.opened[begun[here]])
+    entered = found.entries[here]
+    before = np.maximum(entered - 1, 0)  # who comes from another engine may wait there until it has a place
+    moved = (entered > 0) & (found.pair_rid[before] == found.pair_rid[entered])
+    came = np.sort(np.where(moved, np.minimum(steps.end[found.pair_step[before]], found.came[here]), found.came[here]))
+    went = np.sort(steps.opened[begun[here]])
     waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
     budget, seated = int(tokens.max()), found.seated[mine]
     most = int(seated.max())
@@ -244,8 +249,17 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps(found, number), stalls=lost[0], stuck=lost[1],
-        lost=found.room.lost[number] if found.room.lost else (),
+        lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),
     )  # fmt: skip
+
+
+def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:
+    """The most tokens that one request computes in a step that has room for more, where several have just so many."""
+    tokens = found.pair_tokens[chunks]
+    most = int(tokens.max(initial=0))
+    goes_on = np.append(found.pair_rid[1:] == found.pair_rid[:-1], False) & np.append(found.pair_prompt[1:], False)
+    cut = np.count_nonzero((tokens == most) & goes_on[chunks])
+    return most if cut >= SOME and most < budget else MANY
 
 
 def _swaps(found: ServiceTimeline, number: int) -> bool:
@@ -328,7 +342,7 @@ def _run(
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
-            count = min(row.prompt, budget) or engine.width
+            count = min(row.prompt, budget, engine.part) or engine.width
             need = row.lacks(count, room)
             while need > free and not row.out:
                 victim = running.pop()
@@ -348,7 +362,7 @@ def _run(
             row = waiting[0]
             if not engine.chunked and chosen and row.prompt > budget:
                 break
-            count = (min(row.prompt, budget) if engine.chunked else row.prompt) or engine.width
+            count = (min(row.prompt, budget, engine.part) if engine.chunked else row.prompt) or engine.width
             need = row.lacks(count, room)
             rest = free - (engine.margin if running else 0)
             if need > rest or (engine.whole and row.lacks(row.prompt, room) > rest):

@@ -8,14 +8,13 @@ from functools import partial
 import numpy as np
 from msgspec.structs import astuple, replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE
+from npu_tui.analysis.limits import A_PART, HALF
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_replay import (
     ServiceModel,
     accepted,
-    line_of,
     twice,
     undrafted,
     with_engines,
@@ -24,12 +23,11 @@ from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Metric
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
 from npu_tui.rules.rule import Skipped, sentences
-from npu_tui.rules.service_engines import RANK_LOAD, beside_others, rank, stall, workers
+from npu_tui.rules.service_engines import RANK_LOAD, rank, stall, workers
 from npu_tui.rules.service_facts import (
     COMPUTING,
     SHARE,
     SLOWER,
-    SLOWEST,
     TAIL_SHARE,
     Cause,
     Remedy,
@@ -38,9 +36,10 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
+from npu_tui.rules.service_parts import FEWEST_REQUESTS, every_bubble, frontend, part, transfer
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.service import UNKNOWN
 
 LONG_PROMPT = Threshold("service_long_prompt", 8.0)
@@ -48,7 +47,6 @@ ACCEPTED = Threshold("service_accepted", 0.3)
 HIT_FALL = Threshold("service_hit_fall", 0.2)
 
 _CHUNK = 512  # tokens of a prompt per step, which the advice and its replay ask for
-FEWEST_REQUESTS = 10
 _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
@@ -59,15 +57,16 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
     shares = metric.shares(waits)
     if not facts.notable(shares):
-        return None
+        return _prompts_wait(facts)
     side, more = _short_side(facts)
     limited = facts.model is not None and any(engine.seqs < MANY for engine in facts.model.engines)
     now, then = facts.figures, facts.after(_more_room) if limited else None
     helps = then is not None and then["tpot_p99"] < _MORE * now["tpot_p99"]
     helps = helps and _earlier(metric, now, then) >= HALF * _earlier(metric, now, facts.after(more))
     empty = _without_queue(facts)
-    if not side and facts.model is not None and empty >= HALF and facts.most(now, then) < facts.limits[SHARE]:
-        return None  # a burst of more than a step takes, and no limit that could be lifted
+    # A burst of more than a step takes, and no limit that could be lifted: that is how the requests come.
+    by_clients = not side and facts.model is not None and empty >= HALF
+    by_clients = by_clients and facts.most(now, then) < facts.limits[SHARE]
     words = {
         "share": max(shares), "metric": facts.called(metric), "most": int(steps.size.max()),
         "count": int((waits > 0).sum()), "all": len(waits),
@@ -92,8 +91,42 @@ def _queue(facts: ServiceFacts) -> Cause | None:
     said = message(f"finding.service.queue_{side}", **words) if side else ""
     aborts = any("abort" in text.lower() for text in facts.found.service.texts)
     gone = message("finding.service.queue_aborts") if kind != "burst" and not aborts else ""
+    if by_clients:
+        hint = _if_spread(facts)
+        return replace(draft, hint=hint, remedy=_spread) if hint else None
     faster = ("faster", partial(_faster, facts.found.serves)) if side == "prefill" and not helps else None
     return replace(draft, detail=sentences(draft.detail, said, gone), instead=faster)
+
+
+def _if_spread(facts: ServiceFacts) -> Said:
+    """What it would be if the same requests came evenly; empty where that would hardly help the slowest ones."""
+    now, then = facts.figures, facts.after(_spread)
+    if then is None or facts.most(now, then) < facts.limits[TAIL_SHARE]:
+        return ""
+    best = max(known(now, then), key=lambda name: now[name] / then[name])
+    words = {"figure": message(f"service.figure.{best}"), "now": now[best], "then": then[best]}
+    return message("finding.service.queue_if_spread", **words)
+
+
+def _prompts_wait(facts: ServiceFacts) -> Cause | None:
+    """Where prefill is apart: prompts share its passes or wait for the running one, and a second one would help."""
+    found, steps = facts.found, facts.found.steps
+    if found.serves.all() or facts.model is None:
+        return None
+    prefills = ~found.serves
+    more = partial(twice, chosen=prefills)
+    then, now = facts.after(more), facts.figures
+    if then is None or not (gain := 1 - then["ttft_p50"] / now["ttft_p50"]) >= A_PART:
+        return None
+    mine = prefills[steps.engine] & (steps.size > 0)
+    words = {"share": gain, "metric": facts.called(facts.ttft), "mean": float(steps.cycle[mine].sum(axis=1).mean()),
+             "prompts": float(steps.size[mine].mean())}  # fmt: skip
+    cost = (facts.cost(TTFT.prefill, TTFT.queue_step) * gain).astype(np.int64)
+    draft = draft_of(
+        gain, "queue_at_prefill", "queue_passes", words, cost,
+        np.where(mine, steps.size, 0), more, "service_prefill",
+    )  # fmt: skip
+    return replace(draft, instead=("faster", partial(_faster, found.serves)))
 
 
 def _in_turn(model: ServiceModel) -> ServiceModel:
@@ -139,8 +172,8 @@ def _without_queue(facts: ServiceFacts) -> float:
     """The share of the time in which none of the requests that found the batch full waits for its first schedule."""
     found, lat = facts.found, facts.latencies
     waits = np.zeros(len(lat.start), np.bool_)
-    for metric, part in ((facts.ttft, TTFT.queue_full), (facts.tpot, TPOT.queue_full)):
-        waits[metric.rids] |= metric.part(part) > 0
+    for metric, reason in ((facts.ttft, TTFT.queue_full), (facts.tpot, TPOT.queue_full)):
+        waits[metric.rids] |= metric.part(reason) > 0
     mine = waits[found.pair_rid[found.entries]]
     begin, end = union(found.came[mine], found.steps.opened[found.pair_step[found.entries[mine]]])
     span = int(found.steps.end.max()) - int(lat.start[facts.ttft.rids].min())
@@ -185,7 +218,7 @@ _LARGER, _SEVERAL = 4, 2  # times the budget that is tried, and chunks of a prom
 def _bubble(facts: ServiceFacts) -> Cause | None:
     """Nothing runs between steps, time after time."""
     of_stalls, whole = facts.found.paused.sum(), facts.found.steps.cycle[:, Cycle.bubble].sum()
-    return _every_bubble(facts) if 2 * of_stalls < whole else None
+    return every_bubble(facts) if 2 * of_stalls < whole else None
 
 
 def _kv(facts: ServiceFacts) -> Cause | None:
@@ -222,7 +255,7 @@ def _kv(facts: ServiceFacts) -> Cause | None:
             *(message(f"finding.service.kv_{name}", **words) for name in taken),
         ),
         facts.cost(TTFT.queue_blocks, TPOT.queue_blocks, TPOT.preempted), facts.held(TTFT.queue_blocks),
-        _unlost if leaks else _more_blocks, ("service_lost",) if leaks else (),
+        _unlost if leaks else _more_blocks, ("service_lost" if leaks else "SERVICE.KV",),
     )  # fmt: skip
 
 
@@ -267,13 +300,9 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     chunked = facts.model is None or all(engine.chunked for engine in facts.model.engines)
     remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
     told = max(shares) >= facts.limits[SHARE] if few else shares[0] >= 2 * facts.limits[TAIL_SHARE]
-    if not told and not chunked and facts.notable(shares):  # what chunks give decides
+    if not told and not chunked and facts.notable(shares):  # what chunks give to all decides: TTFT gets longer
         then = facts.after(_in_chunks)
-        told = then is not None and any(
-            then[name] < (1 - facts.limits[SHARE]) * facts.figures[name]
-            for name in known(facts.figures, then)
-            if name.startswith("tpot")
-        )
+        told = then is not None and then["tpot_p50"] < (1 - facts.limits[SHARE]) * facts.figures["tpot_p50"]
     if not told:
         return None
     forward = steps.forward
@@ -299,121 +328,6 @@ def _in_chunks(model: ServiceModel) -> ServiceModel:
 def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
     """``model`` with prompts of the ``usual`` length in the place of the ``long`` ones."""
     return replace(model, prompt=np.where(np.isin(model.rids, long), usual, model.prompt))
-
-
-def _part(
-    name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None
-) -> Callable[[ServiceFacts], Cause | None]:
-    """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
-    firsts, others = (() if part is None else (part,) for part in (first, tokens))
-
-    def check(facts: ServiceFacts) -> Cause | None:
-        shares = facts.ttft.share(*firsts), facts.tpot.share(*others)
-        if not any(facts.worth(one, remedy) for one in shares):
-            return None
-        (of_first, _), (of_tokens, _) = shares
-        share = max(of_first, of_tokens)
-        turns = np.maximum(facts.latencies.turns[facts.tpot.rids], 0)
-        words = {
-            "share": share, "first": of_first, "tokens": of_tokens,
-            "mean": float(facts.ttft.part(*firsts).mean()) if len(facts.ttft.rids) else None,
-            "each": float(facts.tpot.part(*others).sum() / max(turns.sum(), 1)),
-        }  # fmt: skip
-        kind = "tokens" if of_tokens >= of_first else "first"
-        cycle = facts.found.steps.cycle
-        blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
-        words |= {"usual": int(np.median(blame)), "longest": int(blame.max())} if shown is not None else {}
-        cost = facts.cost(*firsts, *others)
-        draft = draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
-        rare = blame > FAR_LONGER * np.median(blame)
-        of = float(blame[rare].sum() / max(blame.sum(), 1))
-        seldom = of >= ALMOST_ALL and rare.mean() <= HALF
-        more = message("finding.service.rare", count=int(rare.sum()), all=len(rare), of=of) if seldom else ""
-        return replace(draft, detail=sentences(draft.detail, more))
-
-    return check
-
-
-_every_bubble = _part(
-    "bubble", lambda model: with_engines(model, gap=0.0, dispatch=0.0), TTFT.bubble, TPOT.bubble, Cycle.bubble
-)
-
-
-def _frontend(facts: ServiceFacts) -> Cause | None:
-    """Requests are long on their way to the queue: in the tokenizer, or before it."""
-    found = _every_frontend(facts)
-    own = facts.tokenizing
-    if found is None or not own.any():
-        return found
-    rids = facts.ttft.rids
-    waits = np.maximum(facts.latencies.ttft_parts[:, TTFT.frontend] - own, 0)[rids]
-    words = {"own": float(own[rids].mean()), "waits": float(waits.mean())}
-    detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
-    if not LITTLE <= own[rids].mean() / max((waits + own[rids]).mean(), 1) <= HALF:
-        return replace(found, detail=detail)
-
-    def at_once(model: ServiceModel) -> ServiceModel:
-        return replace(model, front=np.minimum(model.front, own[model.rids]))
-
-    return replace(found, detail=detail, instead=("tokenizers", at_once))
-
-
-_every_frontend = _part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)
-_handover = _part(
-    "handover", lambda model: replace(model, handover=np.zeros_like(model.handover)), None, TPOT.handover
-)  # fmt: skip
-
-
-def _transfer(facts: ServiceFacts) -> Cause | None:
-    """Keys and values come to decode late: their transfer takes long, or begins long after the prompt is computed."""
-    pulls, waits = _pulls(facts), _handover(facts)
-    return pulls if waits is None or (pulls is not None and pulls.share >= waits.share) else waits
-
-
-def _pulls(facts: ServiceFacts) -> Cause | None:
-    """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
-    both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
-    kind, shares = max(both, key=lambda one: one[1])
-    if shares[0] < facts.limits[SHARE]:
-        return None
-    pulls = facts.found.service.transfers
-    told = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
-    time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
-    ranks, of = np.unique(pulls.rank[told], return_inverse=True)
-    mine = [np.flatnonzero(of.ravel() == number) for number in range(len(ranks))]
-    mine = [rows for rows in mine if len(rows) >= FEWEST_REQUESTS and len(np.unique(tokens[rows])) > 1]
-    lines = [line_of(tokens[rows], time[rows]) for rows in mine]
-    per, related = 0.0, False
-    if lines:
-        per = float(np.median([slope for slope, _ in lines]))
-        explained = sum(
-            slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True)
-        )
-        every = sum(np.var(time[rows]) * len(rows) for rows in mine)
-        related = per > 0 and float(explained / max(every, 1.0)) >= _RELATED
-    usual = np.array([slope * tokens.mean() + offset for slope, offset in lines])
-    beside = beside_others(usual) if len(lines) > 1 else np.ones(1)
-    worst = int(np.argmax(beside))
-    words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
-    detail, factor = message(f"finding.service.transfer_{'length' if related else 'fixed'}", **words), 0.0
-    of_rank = np.ones(len(facts.found.service.rids), np.bool_)
-    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
-        slow = int(pulls.rank[told][mine[worst][0]])
-        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
-        detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
-        of_rank[:] = False
-        of_rank[pulls.rid[told][mine[worst]]] = True
-    return Cause(
-        max(shares), message(f"finding.service.transfer_{kind}", **words), detail,
-        np.where(of_rank, facts.cost(TTFT.transfer, TPOT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
-        lambda model: replace(
-            model, pull=np.where(of_rank[model.rids], model.pull * factor, model.pull).astype(np.int64)
-        ),
-    )  # fmt: skip
-
-
-_RELATED = 0.6
-"""The share of the variance of transfers that the length of the prompt explains."""
 
 
 def _prefix(facts: ServiceFacts) -> Cause | None:
@@ -493,7 +407,7 @@ def _model(facts: ServiceFacts) -> Cause | None:
     }  # fmt: skip
     return draft_of(
         share, kind, f"{kind}_detail", words, cost, np.where(slow, found.steps.forward, 0),
-        partial(_as_fast, slower.factor if warms else 1.0), *(("service_warm",) if warms else ()),
+        partial(_as_fast, slower.factor if warms else 1.0), "service_warm" if warms else "SERVICE.MODEL",
     )  # fmt: skip
 
 
@@ -566,12 +480,12 @@ SERVICE_RULES = (
     _rule("SERVICE.RANK", "dp_load_imbalance", rank, SLOWER, RANK_LOAD, advice=("service_device", "service_routing")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
-        _part("scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0)),
+        part("scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0)),
               TTFT.batching, TPOT.schedule, Cycle.schedule), SHARE,
     ),
     _rule(
         "SERVICE.INPUTS", "model_pre_post_processing_latency",
-        _part("inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)),
+        part("inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)),
               TTFT.prepare, TPOT.prepare, Cycle.prepare), SHARE,
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _bubble, SHARE),
@@ -582,19 +496,22 @@ SERVICE_RULES = (
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
         "SERVICE.SAMPLING", "sampler_high_latency",
-        _part("sampling", lambda model: with_engines(model, after=(0.0, 0.0)),
+        part("sampling", lambda model: with_engines(model, after=(0.0, 0.0)),
               TTFT.sampling, TPOT.sampling, Cycle.sampling), SHARE,
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
-        _frontend, SHARE,
+        frontend, SHARE,
     ),
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency",
-        _part("output", lambda model: replace(model, tail=0), TTFT.output), SHARE,
+        part("output", lambda model: replace(model, tail=np.zeros_like(model.tail)), TTFT.output), SHARE,
     ),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
-    _rule("SERVICE.TRANSFER", "kvcache_transfer_performance", _transfer, SHARE, SLOWER),
+    _rule(
+        "SERVICE.TRANSFER", "kvcache_transfer_performance", transfer, SHARE, SLOWER,
+        advice=("SERVICE.TRANSFER", "service_serial", "service_handover"),
+    ),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
         advice=("SERVICE.MODEL", "service_warm", "service_sizes"),

@@ -15,8 +15,9 @@ from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
-from npu_tui.rules.service import FEWEST_REQUESTS, SERVICE_RULES
+from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known
+from npu_tui.rules.service_parts import FEWEST_REQUESTS
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace
@@ -76,13 +77,13 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
     unsure = [cause for _, cause, _ in weighed if cause.hint]
     unsure.sort(key=lambda cause: -_would_gain(facts, cause))
-    least = _would_gain(facts, led[0][1]) if led else np.inf
+    least = _would_gain(facts, led[0][1]) if led else SHARE.default
     hints = [(sentences(message("service.cause", title=cause.title), cause.hint), _would_gain(facts, cause) > least)
              for cause in unsure]  # fmt: skip
     verdict = [said for said, is_more in hints if is_more]
     verdict += _verdict(
         facts, led, [said for said, is_more in hints if not is_more],
-        [why for id_, why in not_checked if id_ in ("requests", "ttft")],
+        [why for id_, why in not_checked if id_ in ("requests", "ttft")], bool(verdict),
     )  # fmt: skip
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
     half, every = half_told(found), len(found.latencies.start)
@@ -122,6 +123,8 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
     """The causes in the order of what they would gain; what the first one would take away is part of it."""
     now = facts.figures
+    if any(not cause.hint for _, cause in causes):  # bursts are told where nothing else is to be mended
+        causes = [(rule, cause) for rule, cause in causes if not cause.hint or rule.id != "SERVICE.QUEUE"]
     weighed: list[tuple[float, ServiceRule, Cause]] = []
     for rule, cause in causes:
         after = None if cause.remedy is None or cause.hint else facts.after(cause.remedy)
@@ -131,7 +134,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
             saved = 1 - after[best] / now[best]
         if after is not None and saved < LITTLE < weight and len(known(now, after)) < len(known(now)):
             after, saved = None, 1.0  # what it costs is among the figures that are not known
-        if after is not None and rule.id != "SERVICE.MIX":  # chunks trade one latency for another
+        if after is not None:  # chunks trade one latency for another: they come after what costs nothing
             weight = facts.better(now, after)
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
     others = [cause for _, _, cause in weighed]
@@ -229,14 +232,19 @@ def _change(facts: ServiceFacts, figure: str, then: float | None) -> dict[str, A
     return {"figure": message(f"service.figure.{figure}"), "now": facts.figures[figure], "then": then}
 
 
-def _verdict(facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unknown: list[Message]) -> list[Message]:
-    """The gravest cause, else that there is none and what may be; the figures, and how long no request was there."""
+def _verdict(
+    facts: ServiceFacts, led: list[_Weighed], hints: list[Message], unknown: list[Message], is_told: bool
+) -> list[Message]:
+    """The gravest cause, else that there is none and what may be; the figures, and how long no request was there.
+
+    That there is none is not said where what may be ``is_told`` before.
+    """
     figures, found = facts.figures, facts.found
     told: list[Message] = []
     if led:
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
     told += unknown
-    if not led and not unknown:
+    if not led and not unknown and not is_told:
         told.append(_verdict_without_cause(facts))
     told += hints
     if figures["ttft_p50"] == figures["ttft_p50"]:  # not NaN

@@ -95,8 +95,9 @@ def test_the_prefix_cache_forgets(tmp_path: Path) -> None:
     assert (found.named, found.error is not None and found.error < NEAR) == (["SERVICE.PREFIX"], True)
     Folder(serve(replace(_short(ALL["prefix"], 60).service, prefix=1))).write(tmp_path / "none")
     judged = judge(timeline(read_service(tmp_path / "none")))
-    assert [(one.id, one.severity) for one in judged.findings.findings] == [("SERVICE.PREFIX", "info")]
-    assert words(judged.findings.verdict[0]).startswith("No removable part")
+    assert ("SERVICE.PREFIX", "info") in [(one.id, one.severity) for one in judged.findings.findings]
+    assert not judged.findings.leaders
+    assert words(judged.findings.verdict[0]).startswith("The prefix cache gives 0% of the prompts")
 
 
 def test_the_rank_with_the_slow_link_is_named(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
 
 
 @pytest.mark.parametrize(
-    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager"]
+    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager", "serial"]
 )
 def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
@@ -134,6 +134,7 @@ def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path:
         ("leak", "The KV cache loses blocks, ", "blocks were free (median)"),
         ("newest", "Later requests overtake others", "still waited after one that came later was taken"),
         ("polled", "between prefill and decode before their KV transfer begins", "polling"),
+        ("serial", "Requests wait for the KV transfers of others", "one after another"),
         ("eager", "Steps of more than 8 requests take ", "no captured graph"),
         ("cold", "the model takes", "the steps after it are the reference"),
     ],
@@ -218,6 +219,72 @@ def test_chunks_without_tokens_are_told_by_the_passes_of_each_prompt(turns: bool
     assert np.abs(tokens - real).mean() < 0.03 * real.mean()
     first = judge(found).findings.findings[0]
     assert (first.id, first.severity) == ("SERVICE.CHUNKS", "high")
+
+
+def test_who_has_no_place_is_not_pulled(tmp_path: Path) -> None:
+    """Transfers begin once there is a place on the decode side: the wait before them is for that."""
+    trouble = TROUBLES["answered_full"]
+    served = serve(trouble.service)
+    for request in served.requests:
+        assert request.pull is not None
+        length = request.pull[1] - request.pull[0]
+        request.pull = request.dequeued - length, request.dequeued
+    Folder(served).write(tmp_path)
+    found = timeline(read_service(tmp_path))
+    _, tpot = found.latencies.metrics
+    assert tpot.share(TPOT.queue_full)[0] > 0.3
+    judged = judge(found)
+    id_, now, then = after(judged)
+    assert id_ == "SERVICE.QUEUE"
+    assert "on the decode side" in words(judged.findings.findings[0].title)
+    assert trouble.remedied is not None
+    assert now - then == pytest.approx(now - figure(trouble.remedied, "tpot", 99), rel=0.15)
+
+
+def test_bursts_that_no_limit_holds_up_are_told_for_information(tmp_path: Path) -> None:
+    """Prompts of a burst fill the budget of steps: evenly they would not, which the verdict says without blame."""
+    judged = told(Service(requests=200, burst=10, gap=300 * MS, blocks=8000, budget=2048), tmp_path)
+    first = judged.findings.findings[0]
+    assert (first.id, first.severity, first.gain_ns) == ("SERVICE.QUEUE", "info", None)
+    assert "evenly over the same time (replayed)" in words(first.detail)
+    assert words(judged.findings.verdict[0]).startswith("Requests come in bursts")
+    assert not judged.findings.leaders
+
+
+def test_prompts_that_share_passes_of_a_busy_prefill_side_are_told(tmp_path: Path) -> None:
+    """Nobody waits for a place, as all are computed together: a second prefill side would make passes shorter."""
+    short = told(Service(pull=6 * US, per_prompt=130 * US, budget=9000, gap=140 * MS), tmp_path / "short")
+    first = short.findings.findings[0]
+    assert "on the prefill side, which is short" in words(first.title)
+    assert "A pass of the prefill side takes" in words(first.detail)
+    assert first.gain_ns is not None
+    assert not told(TROUBLES["split"].service, tmp_path / "enough").findings.leaders
+
+
+def test_an_engine_that_pauses_before_a_prompt_stands_still(tmp_path: Path) -> None:
+    """What decodes has its place while whole prompts go first: the pause before them is no wait for the scheduler."""
+    service = Service(chunked=False, budget=9000, gap=120 * MS, stall=600 * MS, stall_every=50)
+    served = serve(service)
+    Folder(served).write(tmp_path)
+    found = timeline(read_service(tmp_path))
+    before_prompts = found.steps.prompts > 0
+    assert (found.paused[before_prompts] > 0).any()
+    ttft, _ = found.latencies.metrics
+    assert ttft.share(TTFT.queue_other)[0] < 0.05
+    assert judge(found).findings.findings[0].id == "SERVICE.STALL"
+
+
+def test_tokens_that_leave_ever_later_have_a_gain(tmp_path: Path) -> None:
+    """The way out of the service is not equally long for all: each has its own."""
+    served = serve(Service())
+    for number, request in enumerate(served.requests):
+        request.first_token += number % 10 * 60 * MS
+    Folder(served).write(tmp_path)
+    judged = judge(timeline(read_service(tmp_path)))
+    id_, now, then = after(judged)
+    assert id_ == "SERVICE.OUTPUT"
+    true = {share: figure(Service(), "ttft", share) for share in (50, 99)}
+    assert min(abs(then - one) for one in true.values()) < 0.1 * now
 
 
 def test_workers_that_last_as_long_as_their_step_are_its_parts(tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""Findings about parts of TTFT and TPOT that a healthy service has little of, and the ways to queue and decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec.structs import replace
+
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE
+from npu_tui.analysis.service_replay import ServiceModel, line_of, with_engines
+from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_timeline import TPOT, TTFT
+from npu_tui.rules.rule import sentences
+from npu_tui.rules.service_engines import beside_others
+from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.message import message
+from npu_tui.trace.service import UNKNOWN
+
+FEWEST_REQUESTS = 10
+"""Requests from which on a service is judged."""
+
+
+def part(
+    name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None
+) -> Callable[[ServiceFacts], Cause | None]:
+    """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
+    firsts, others = (() if part is None else (part,) for part in (first, tokens))
+
+    def check(facts: ServiceFacts) -> Cause | None:
+        shares = facts.ttft.share(*firsts), facts.tpot.share(*others)
+        if not any(facts.worth(one, remedy) for one in shares):
+            return None
+        (of_first, _), (of_tokens, _) = shares
+        share = max(of_first, of_tokens)
+        turns = np.maximum(facts.latencies.turns[facts.tpot.rids], 0)
+        words = {
+            "share": share, "first": of_first, "tokens": of_tokens,
+            "mean": float(facts.ttft.part(*firsts).mean()) if len(facts.ttft.rids) else None,
+            "each": float(facts.tpot.part(*others).sum() / max(turns.sum(), 1)),
+        }  # fmt: skip
+        kind = "tokens" if of_tokens >= of_first else "first"
+        cycle = facts.found.steps.cycle
+        blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
+        words |= {"usual": int(np.median(blame)), "longest": int(blame.max())} if shown is not None else {}
+        cost = facts.cost(*firsts, *others)
+        draft = draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
+        rare = blame > FAR_LONGER * np.median(blame)
+        of = float(blame[rare].sum() / max(blame.sum(), 1))
+        seldom = of >= ALMOST_ALL and rare.mean() <= HALF
+        more = message("finding.service.rare", count=int(rare.sum()), all=len(rare), of=of) if seldom else ""
+        return replace(draft, detail=sentences(draft.detail, more))
+
+    return check
+
+
+every_bubble = part(
+    "bubble", lambda model: with_engines(model, gap=0.0, dispatch=0.0), TTFT.bubble, TPOT.bubble, Cycle.bubble
+)
+
+
+def frontend(facts: ServiceFacts) -> Cause | None:
+    """Requests are long on their way to the queue: in the tokenizer, or before it."""
+    found = _every_frontend(facts)
+    own = facts.tokenizing
+    if found is None or not own.any():
+        return found
+    rids = facts.ttft.rids
+    waits = np.maximum(facts.latencies.ttft_parts[:, TTFT.frontend] - own, 0)[rids]
+    words = {"own": float(own[rids].mean()), "waits": float(waits.mean())}
+    detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
+    if not LITTLE <= own[rids].mean() / max((waits + own[rids]).mean(), 1) <= HALF:
+        return replace(found, detail=detail)
+
+    def at_once(model: ServiceModel) -> ServiceModel:
+        return replace(model, front=np.minimum(model.front, own[model.rids]))
+
+    return replace(found, detail=detail, instead=("tokenizers", at_once))
+
+
+_every_frontend = part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)
+_any_handover = part(
+    "handover", lambda model: replace(model, handover=np.zeros_like(model.handover)), None, TPOT.handover
+)  # fmt: skip
+
+
+def _handover(facts: ServiceFacts) -> Cause | None:
+    """Requests wait between prefill and decode: for transfers of others, where these come one after another."""
+    found, lat, steps = _any_handover(facts), facts.latencies, facts.found.steps
+    rids = facts.tpot.rids[facts.tpot.part(TPOT.handover) > 0]
+    begun, ended = facts.found.pulls
+    rids, pulls = rids[begun[rids] != UNKNOWN], np.flatnonzero(begun != UNKNOWN)
+    if found is None:
+        return None
+    found = replace(found, advice=("service_handover",))
+    if not len(rids):
+        return found
+    begin, end = union(begun[pulls], ended[pulls])
+    left = np.minimum(steps.end[lat.token[rids]], begun[rids])
+    busy, waits = covered_within(begin, end, left, begun[rids]).sum(), (begun[rids] - left).sum()
+    one_by_one = (end - begin).sum() >= ALMOST_ALL * (ended - begun)[pulls].sum()
+    if busy < HALF * waits or not one_by_one:
+        return found
+    words = {"share": found.share, "median": float(np.median((ended - begun)[pulls]))}
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("serial", "serial_detail"))
+    return replace(found, title=told, detail=explained, advice=("service_serial",))
+
+
+def transfer(facts: ServiceFacts) -> Cause | None:
+    """Keys and values come to decode late: their transfer takes long, or begins long after the prompt is computed."""
+    pulls, waits = _pulls(facts), _handover(facts)
+    return pulls if waits is None or (pulls is not None and pulls.share >= waits.share) else waits
+
+
+def _pulls(facts: ServiceFacts) -> Cause | None:
+    """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
+    both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
+    kind, shares = max(both, key=lambda one: one[1])
+    if shares[0] < facts.limits[SHARE]:
+        return None
+    pulls = facts.found.service.transfers
+    told = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
+    time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
+    ranks, of = np.unique(pulls.rank[told], return_inverse=True)
+    mine = [np.flatnonzero(of.ravel() == number) for number in range(len(ranks))]
+    mine = [rows for rows in mine if len(rows) >= FEWEST_REQUESTS and len(np.unique(tokens[rows])) > 1]
+    lines = [line_of(tokens[rows], time[rows]) for rows in mine]
+    per, related = 0.0, False
+    if lines:
+        per = float(np.median([slope for slope, _ in lines]))
+        explained = sum(
+            slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True)
+        )
+        every = sum(np.var(time[rows]) * len(rows) for rows in mine)
+        related = per > 0 and float(explained / max(every, 1.0)) >= _RELATED
+    usual = np.array([slope * tokens.mean() + offset for slope, offset in lines])
+    beside = beside_others(usual) if len(lines) > 1 else np.ones(1)
+    worst = int(np.argmax(beside))
+    words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
+    detail, factor = message(f"finding.service.transfer_{'length' if related else 'fixed'}", **words), 0.0
+    of_rank = np.ones(len(facts.found.service.rids), np.bool_)
+    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
+        slow = int(pulls.rank[told][mine[worst][0]])
+        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
+        detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
+        of_rank[:] = False
+        of_rank[pulls.rid[told][mine[worst]]] = True
+    return Cause(
+        max(shares), message(f"finding.service.transfer_{kind}", **words), detail,
+        np.where(of_rank, facts.cost(TTFT.transfer, TPOT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
+        lambda model: replace(
+            model, pull=np.where(of_rank[model.rids], model.pull * factor, model.pull).astype(np.int64)
+        ),
+        ("SERVICE.TRANSFER",),
+    )  # fmt: skip
+
+
+_RELATED = 0.6
+"""The share of the variance of transfers that the length of the prompt explains."""
