@@ -48,8 +48,8 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     findings = [*experts, *pipeline_findings(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
-    findings = findings or _alike(job)
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
+    findings = [*_alike(job, findings[0].gain_ns or 0 if findings else None), *findings]
     return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
 
 
@@ -248,34 +248,58 @@ _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 """What a rank tells of others: the job sees those itself."""
 
 
-def _alike(job: Job) -> list[Finding]:
-    """What holds up all ranks alike, by the profile of each whose trace was read: the cause that gains most in all."""
+def _alike(job: Job, found: int | None) -> list[Finding]:
+    """What holds up all ranks alike, by the profile of each whose trace was read: the cause that gains most in all.
+
+    Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
+    counts, and what it does itself: its communication may be waiting for what the job has found.
+    """
     examined = [profile for profile in job.ranks if profile.recorded is not None]
     own = [
-        {row.about: row for row in reversed(profile.findings) if row.is_cause and row.id not in _OF_OTHERS}
+        {
+            row.about: row
+            for row in reversed(profile.findings)
+            if row.is_cause and row.id not in _OF_OTHERS and (found is None or row.cls != "communication")
+        }
         for profile in examined
     ]
     shared = set(own[0]).intersection(*own[1:]) if len(own) > 1 and job.length else set()
     if not shared:
         return []
-    # Without a cause the job is as long as the rank that gains least; the others are without it as well.
-    gains = {
-        about: sorted((max(each[about].gain, each[about].freed), place) for place, each in enumerate(own))
-        for about in shared
+    # Without a cause the job is as long as the rank that gains least; the others are without it as well. A rank that
+    # waited for those that have more of it waits less, but the job gains no more than one rank does.
+    alone = {about: [max(each[about].gain, each[about].freed) * each[about].count for each in own] for about in shared}
+    waits = _waits(job, [profile.rank for profile in examined])
+    every = {
+        about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
+        for about, times in alone.items()
     }
-    about = max(shared, key=lambda about: (gains[about][0][0], repr(about)))
-    (least, place), (most, _) = gains[about][0], gains[about][-1]
-    row, held = own[place][about], _step_time(job)
-    gain = least * row.count
-    if gain < _ALARM * job.length:
+    about = max(shared, key=lambda about: (every[about], repr(about)))
+    place = min(range(len(own)), key=lambda place: abs(alone[about][place] - every[about]))
+    row, held, gain = own[place][about], _step_time(job), every[about]
+    least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
+    if gain < _ALARM * job.length or least * row.count <= (found or 0):
         return []
     count, of = len(examined), len(job.ranks) + len(job.missing)
     title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
-    args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
-    detail = message("job.alike.detail", **args)
+    args = {
+        "least": least,
+        "most": most,
+        "share": gain / job.length,
+        "rank": examined[place].rank,
+        **held.words,
+    }
+    detail = message(f"job.alike.detail{'' if found is None else '_more'}", **args)
     ranks = tuple(profile.rank for profile in examined)
     return [Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain, unit="run",
                     ranks=ranks)]  # fmt: skip
+
+
+def _waits(job: Job, ranks: Sequence[int]) -> list[int]:
+    """How long each of ``ranks`` waits for ranks that are slower than it, ns."""
+    slower = {row.rank: row.own for row in job.sums}
+    most = _gains(job, [[*slower]])[0] if slower else 0
+    return [max(most - max(slower.get(rank, 0), 0), 0) for rank in ranks]
 
 
 def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:

@@ -132,6 +132,26 @@ def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not
         assert "its own profile" not in with_findings(*others)
 
 
+@pytest.mark.parametrize(
+    ("own", "more", "first"),
+    [((20, 24, 20), 6, "HOST.WORK"), ((20, 24, 20), 90, "RANK.SLOW"), ((3, 9, 4), 6, "RANK.SLOW")],
+)
+def test_what_all_ranks_lose_comes_before_a_slow_rank_where_it_is_dearer(own, more: int, first: str):
+    slow = simulated(3, lambda rank, *_: 2 * MS + more * MS // 6 * (rank == 1))
+    ranks = [
+        replace(rank, findings=(found(gain, count=8),), recorded=0) for rank, gain in zip(slow.ranks, own, strict=True)
+    ]
+    told = causes(Job(Path("job"), ranks))
+    assert told[0].id == first
+    assert "RANK.SLOW" in {each.id for each in told}
+    if first == "HOST.WORK":
+        assert words(told[0].title).startswith("all 3 ranks alike: json.dumps at train.py:31")
+        assert "more than what ranks lose by each other" in words(told[0].detail)
+    # What may be waiting for the slow rank does not displace it.
+    waiting = [replace(rank, findings=(found(24, count=8, cls="communication"),)) for rank in ranks]
+    assert causes(Job(Path("job"), waiting))[0].id == "RANK.SLOW"
+
+
 def test_what_ranks_say_of_each_other_is_judged_by_the_job():
     assert causes(alike(*((found(9, id="COMM.STRAGGLER"),),) * 3)) == []
 
