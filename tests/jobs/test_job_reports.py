@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from msgspec.structs import replace
 from written import html_job, job_markdown, job_text
 
 from npu_tui.cli.main import main
-from npu_tui.jobs import findings, role_findings
 from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Busy
@@ -85,10 +83,8 @@ def test_a_folder_of_ranks_is_a_page_in_any_case(capsys: pytest.CaptureFixture[s
 
 
 def test_every_finding_about_a_job_is_explained(capsys: pytest.CaptureFixture[str]):
-    files = (Path(module.__file__) for module in (findings, role_findings))
-    source = "".join(file.read_text(encoding="utf-8") for file in files)
-    told = set(re.findall(r'"((?:RANK|LINK|GROUP|PIPELINE|EXPERT|ROLE)\.[A-Z]+)"', source))
-    assert told == {kind.id for kind in JOB_FINDINGS}
-    for key in told:
+    ids = [kind.id for kind in JOB_FINDINGS]
+    assert len({*ids}) == len(ids) > 10
+    for key in ids:
         assert main(["explain", key.lower()]) == 0
         assert capsys.readouterr().out.startswith(f"{key} · ")
