@@ -75,14 +75,15 @@ def chunks_of(service: Service, turn: I64) -> I64:
 def tokens_of(service: Service) -> I64:
     """The tokens of each member of a batch; without any that are written a prompt has all of its, a decode one."""
     members = service.members
-    tokens: I64 = members.tokens.copy()
-    unknown = tokens == UNKNOWN
-    if unknown.any():
-        prompt = is_prompt(service) & (members.rid >= 0)
-        whole = np.maximum(_asked(service)[0], 1)
-        tokens[unknown] = np.where(prompt, whole[members.rid], 1)[unknown]
-        if (unknown & _is_silent(service) & prompt).any():
-            _cut(service, tokens, prompt)
+    unknown = members.tokens == UNKNOWN
+    if not unknown.any():
+        return members.tokens
+    prompt = is_prompt(service) & (members.rid >= 0)
+    tokens: I64 = np.maximum(_asked(service)[0], 1)[members.rid]
+    tokens[~prompt] = 1
+    np.copyto(tokens, members.tokens, where=~unknown)
+    if (unknown & _is_silent(service) & prompt).any():
+        _cut(service, tokens, prompt)
     return tokens
 
 

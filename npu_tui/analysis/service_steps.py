@@ -341,11 +341,13 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
     """Tokens of prompts and of decodes, the requests, and what of ``Work`` the batches ``row`` do."""
     members, batches = service.members, service.batches
     tokens = tokens_of(service)
-    prompt = np.append(0, np.cumsum(np.where(is_prompt(service), tokens, 0)))
-    both = np.append(0, np.cumsum(tokens))
     first, last = members.offset[row], members.offset[row + 1]
-    prompts = prompt[last] - prompt[first]
-    listed = [prompts, both[last] - both[first] - prompts, last - first]
+    total = np.zeros(len(tokens) + 1, np.int64)  # of all members: there are many
+    np.cumsum(tokens, out=total[1:])
+    both = total[last] - total[first]
+    np.cumsum(tokens * is_prompt(service), out=total[1:])
+    prompts = total[last] - total[first]
+    listed = [prompts, both - prompts, last - first]
     columns = [batches.prefill_tokens[row], batches.decode_tokens[row], batches.size[row]]
     found = (np.where((of == 0) & (column > 0), column, of) for of, column in zip(listed, columns, strict=True))
     prompts, decoded, size = found
