@@ -106,6 +106,16 @@ def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
     assert "; top line train.py:151 (" in words(computing)
 
 
+def test_what_nothing_in_the_backward_pass_comes_from_has_no_gradient() -> None:
+    """A chain in the forward pass that no link leads from; where its line is known it trains a product as well."""
+    formula = replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12)
+    assert "OP.NOGRAD" not in {row.id for row in measured(formula).findings.findings}
+    without_lines = measured(replace(formula, with_stack=False)).findings.findings
+    found = next(row for row in without_lines if row.id == "OP.NOGRAD")
+    assert (found.severity, found.code_lines) == ("high", ())
+    assert 0 < (found.remedy.gain if found.remedy else 0) < measured(formula).facts[0].step_ns
+
+
 @pytest.mark.parametrize(("shape", "severity"), [("64,64;64,64", "high"), ("{row},64;64", "info"), ("", "info")])
 def test_one_kernel_for_many_tensors_moves_as_much(shape: str, severity: str) -> None:
     found = measured(replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12))
