@@ -188,7 +188,8 @@ class Unsplit(Struct, frozen=True):
 def unsplit(facts: Facts) -> list[Unsplit]:
     """The steps that reduce all gradients after the pass backward; a bucket is as large as usual, or one parameter."""
     starts, every = facts.trace.slices.start, facts.collectives
-    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (every.size > 0))
+    moved = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
+    rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (moved > 0))
     steps = np.sort(facts.repetitions)
     passes = facts.kernels[_of_backward(facts)]
     added = facts.named(("python", "other"), lambda name: name.endswith("AccumulateGrad"))
@@ -199,7 +200,7 @@ def unsplit(facts: Facts) -> list[Unsplit]:
         begin = starts[every.item[reductions]]
         step = int(np.searchsorted(steps, begin[0], "right"))
         kernels = passes[np.searchsorted(steps, starts[passes], "right") == step]
-        size = int(every.size[reductions].sum())
+        size = int(moved[reductions].sum())
         buckets = min(round(size / BUCKET), parameters)
         if buckets < 2 or not len(kernels) or starts[kernels[-1]] > begin.min():
             continue
