@@ -16,6 +16,7 @@ from npu_tui.subjects import subject_at, subject_of
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import go_on, once
 from npu_tui.trace.side_file import paths_in
+from npu_tui.trace.text import read_fine
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
@@ -205,6 +206,7 @@ class OpenProfiles:
                     len(self._opened) > _MOST_OPEN or sum(entry.size for entry in self._opened.values()) > _MOST_BYTES
                 ):
                     self._opened.popitem(last=False)
+            read_fine(known.profile is not None and known.profile.trace.is_fine)
             return known
 
     def _open(self, place: Path, stamp: object, size: int, call: ToolCall) -> Opened:

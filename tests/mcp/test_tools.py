@@ -346,3 +346,16 @@ def test_two_services_are_compared(tmp_path: Path) -> None:
     found = asked("compare", OpenProfiles([tmp_path]), base="healthy", new="scheduler")
     assert found["data"]["kind"] == "compare_service"
     assert found["verdict"][0].startswith("Slower: ")
+
+
+def test_picoseconds_of_one_profile_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """A simulator's trace has times below a nanosecond; a profile that was open before it keeps its own."""
+    times = [f'{{"ph":"X","name":"MOV","pid":1,"tid":1,"ts":{k * 0.0004:f},"dur":0.0004}}' for k in range(1, 401)]
+    (tmp_path / "fine.json").write_text(f"[{','.join(times)}]")
+    (tmp_path / "plain.json").write_text('[{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":2.5}]')
+    session = OpenProfiles([tmp_path])
+
+    asked("report", session, path="plain.json", fields=["source"])
+    asked("report", session, path="fine.json", fields=["lanes"])
+    [lane] = asked("report", session, path="plain.json", fields=["lanes"])["data"]["lanes"]
+    assert lane["busy_us"] == 2.5
