@@ -163,7 +163,8 @@ def blocked_for_nothing(facts: Facts) -> Message | None:
     if time < NOTABLE * whole:
         return None
     name = short_call(facts.name_of(int(calls[np.argmax(until - since)]), 60))
-    return message("finding.sync.nothing_verdict", name=name, count=len(calls), time=time, total=whole)
+    words = {"name": name, "each": facts.per_unit(time), "share": time / whole}
+    return message("finding.sync.nothing_verdict", **words)
 
 
 def _for_nothing(facts: Facts) -> Draft | None:
