@@ -358,7 +358,10 @@ def long_op(facts: Facts) -> Draft | None:
     slow = slow[np.argsort(-longer[slow], kind="stable")]
     (worst,) = every.at(slow[:1])
     words = {"name": facts.name_of(worst.item, 40), "count": len(slow), "speed": _speed(worst)}
-    words |= {"time": int(own[slow[0]]), "usual": int(usual[slow[0]])}
+    words |= {"time": int(own[slow[0]]), "usual": int(usual[slow[0]]), "where": ""}
+    if len(slow) == 1 and len(facts.steps) > 1 and facts.whole_steps:
+        at = np.searchsorted(facts.repetitions, facts.trace.slices.start[worst.item], "right") - 1
+        words["where"] = message("finding.long.step", step=facts.steps[max(int(at), 0)].number)
     return Draft(
         severity_of(facts.limits, share),
         message("finding.long.title", **words),

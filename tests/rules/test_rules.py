@@ -194,6 +194,16 @@ def test_no_overlap_advice_where_a_rank_is_late() -> None:
     assert order.index("COMM.STRAGGLER") < order.index("COMM.EXPOSED")
 
 
+def test_the_step_of_the_only_slow_collective_is_named() -> None:
+    once = measured(
+        replace(TROUBLED["slow_once"], one_bucket=True, trouble=replace(TROUBLED["slow_once"].trouble, slow_once=60))
+    )
+    several = measured(replace(TROUBLED["slow_once"], layers=5))
+    second = once.steps[1].number
+    assert f"in 1 collective, in step {second} alone:" in words(by_id(once.findings)["COMM.LONGOP"].title)
+    assert "alone" not in words(by_id(several.findings)["COMM.LONGOP"].title)
+
+
 def test_the_late_rank_is_named() -> None:
     found = by_id(job("straggler").findings)["COMM.STRAGGLER"]
     assert words(found.title).startswith("Rank 2 is late")
