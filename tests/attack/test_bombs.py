@@ -32,6 +32,7 @@ KINDS = [
 SIZE = 6 << 20
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", [*KINDS, *(bomb.format for bomb in BOMBS if bomb.name == "hole of 1 TB")])
 def test_memory_and_time_are_those_of_the_bytes_on_the_disk(name):
     bomb = next(bomb for bomb in BOMBS if name in (bomb.name, bomb.format if bomb.name == "hole of 1 TB" else ""))
@@ -90,7 +91,11 @@ def test_blocks_with_a_history_are_read_as_far_as_the_file_holds_them(tmp_path_f
     [device] = load_snapshot(path).devices
     assert device.blocks.requested.tolist() == [7] * blocks * entries
     assert device.blocks.address.tolist() == [(n << 20) + 8 * k for n in range(entries) for k in range(blocks)]
-    segments[0]["blocks"] = [block] * 2_000_000
+
+
+def test_millions_of_shared_blocks_that_end_too_soon_are_refused(tmp_path):
+    path, block = tmp_path / "s.pickle", {"size": 8, "state": "active_allocated", "history": []}
+    segments = [{"device": 0, "address": 0, "total_size": 1 << 20, "stream": 0, "blocks": [block] * 2_000_000}]
     path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[]]}, 4)[:2_100_000])
     with pytest.raises(InputError):
         load_snapshot(path)

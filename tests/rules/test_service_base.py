@@ -32,6 +32,7 @@ NAMES = "kv", "queue", "capture", "rank_slow", "transfer_later", "late_worker"
 FORMS = "text", "markdown", "html"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_time_of_a_service_says_its_base(name: str, tmp_path: Path) -> None:
     served = serve(TROUBLES[name].service)
