@@ -197,7 +197,7 @@ class _Pool:
 def replay(device: DeviceMemory, settings: AllocatorSettings, failed: Failure | None = None) -> AllocatorReplay:
     """The history of ``device`` with ``settings``. Blocks older than it are allocated first, the largest one first.
 
-    With ``failed`` only up to that allocation, and including it.
+    With ``failed`` only up to that allocation, and including it: the allocator gives back what it can, then tries again.
     """
     lives, events = device.lives, device.events
     pools: dict[tuple[int, bool], _Pool] = {}
@@ -227,6 +227,9 @@ def replay(device: DeviceMemory, settings: AllocatorSettings, failed: Failure | 
             pool, block = blocks.pop(life)
             pool.free(*block)
         elif kind == _ALLOC:
+            if life == len(lives):
+                for pool in pools.values():
+                    pool.empty_cache()
             key = streams[life], sizes[life] <= SMALL
             pool = pools.get(key) or pools.setdefault(key, _Pool(key[1], settings))
             blocks[life] = pool, pool.alloc(sizes[life])

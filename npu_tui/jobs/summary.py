@@ -60,14 +60,11 @@ class _Summary(msgspec.Struct):
 
 
 def write_summary(profile: RankProfile, path: Path) -> None:
-    """``profile`` as the file ``path``, which is there whole or not at all. Raises ``OSError``.
-
-    When it ``ended`` is left out: what follows the path of a job from there reads traces, which may lie elsewhere.
-    """
+    """``profile`` as the file ``path``, which is there whole or not at all. Raises ``OSError``."""
     calls = dataclasses.replace(profile.calls, name=tuple(profile.calls.name))
     problems = tuple(map(_builtins_only, profile.problems))
     findings = tuple(replace(finding, title=_builtins_only(finding.title)) for finding in profile.findings)
-    bare = replace(profile, groups={}, calls=calls, problems=problems, findings=findings, ended=None)
+    bare = replace(profile, groups={}, calls=calls, problems=problems, findings=findings)
     _write(_Summary(FORMAT, bare, [_packed_group(name, ranks) for name, ranks in profile.groups.items()]), path)
 
 

@@ -112,7 +112,9 @@ def test_a_request_that_failed_is_held_against_free_blocks(name: str, tmp_path: 
 
 
 def test_memory_taken_beside_free_memory_says_why(tmp_path: Path):
-    detail, _ = found(taken(tmp_path, [*CHECKERED, ("segment_alloc", 200, 40), ("alloc", 200, 40)]))["SNAPSHOT.PIECES"]
+    # A segment of another stream that nobody uses: no replay takes it, so none tells what another setting would do.
+    rows = [*CHECKERED, ("segment_alloc", 600, 100), ("segment_alloc", 200, 40), ("alloc", 200, 40)]
+    detail, _ = found(taken(tmp_path, rows, stream_of={600: 9}))["SNAPSHOT.PIECES"]
     assert "100.0 MiB were free in its pool and on its stream, the largest block 20.0 MiB" in detail
     rows = [*OTHER, ("segment_alloc", 500, 40), ("alloc", 500, 40)]
     detail, _ = found(taken(tmp_path, rows, stream_of={300: 5}))["SNAPSHOT.PIECES"]

@@ -78,7 +78,9 @@ async def test_the_copied_command_opens_the_same_view(session, keys, size):
     async with opened(session, size, app) as driver:
         await share_rows(driver)
         after = driver.state
-        assert (after.viewport, after.cursor, after.range) == (before.viewport, before.cursor, before.range)
+        views = [(view.start, view.span, view.width) for view in (after.viewport, before.viewport)]
+        assert views[0] == views[1]
+        assert (after.cursor, after.range) == (before.cursor, before.range)
         assert (after.selection, after.focus, after.top, after.pinned) == (
             before.selection, before.focus, before.top, before.pinned
         )  # fmt: skip
