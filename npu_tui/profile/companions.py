@@ -451,8 +451,10 @@ def setup_of(companions: Companions | None) -> Setup:
     return Setup(settings, _environment(metadata), companions.ranks, groups_in(metadata), companions.chip, added)
 
 
-_OF_PROFILER = frozenset({"ENV_VARIABLES", "parallel_group_info", "distributed_args", "distributed_info", "role"})
-"""Keys of profiler_metadata.json that are the profiler's own, or shown in their place."""
+_OF_PROFILER = frozenset(
+    {"ENV_VARIABLES", "SCHEMA_VERSION", "parallel_group_info", "distributed_args", "distributed_info", "role"}
+)
+"""Keys of profiler_metadata.json, or META_DATA, that are the profiler's own or shown in their place."""
 _MOST_ADDED = 200
 """A damaged file may have as many as it has bytes."""
 
