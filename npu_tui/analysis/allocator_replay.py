@@ -197,7 +197,7 @@ class _Pool:
 def replay(device: DeviceMemory, settings: AllocatorSettings, failed: Failure | None = None) -> AllocatorReplay:
     """The history of ``device`` with ``settings``. Blocks older than it are allocated first, the largest one first.
 
-    With ``failed`` only up to that allocation, and including it: the allocator gives back what it can, then tries again.
+    With ``failed`` only up to that allocation, and including it: it gives back what it can, then tries again.
     """
     lives, events = device.lives, device.events
     pools: dict[tuple[int, bool], _Pool] = {}

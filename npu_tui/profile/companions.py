@@ -452,8 +452,9 @@ def setup_of(companions: Companions | None) -> Setup:
 
 
 _OF_PROFILER = frozenset(
-    {"ENV_VARIABLES", "SCHEMA_VERSION", "parallel_group_info", "distributed_args", "distributed_info", "role"}
-)
+    {"ENV_VARIABLES", "parallel_group_info", "distributed_args", "distributed_info", "role",
+     "SCHEMA_VERSION", "SCHEMA_VERSION_MAJOR", "SCHEMA_VERSION_MINOR", "SCHEMA_VERSION_MICRO"}
+)  # fmt: skip
 """Keys of profiler_metadata.json, or META_DATA, that are the profiler's own or shown in their place."""
 _MOST_ADDED = 200
 """A damaged file may have as many as it has bytes."""

@@ -14,7 +14,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.engine import places, steps_of
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together
+from npu_tui.rules.inputs import NOTHING, Span, common, inside, length_of, together
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.intervals import union
@@ -196,7 +196,7 @@ def drafts(facts: Facts) -> Draft | None:
     engine = facts.inputs.engine()
     items = facts.kernels[inside(spans, engine.made[engine.rows_of(facts.kernels)])]
 
-    drafting = together(facts.span_of(items), both(facts.lost, facts.on_device(spans)))
+    drafting = together(facts.span_of(items), common(facts.lost, facts.on_device(spans)))
     time = sum(step.span or 0 for step in steps)
     lasts = time - length_of(drafting) * (1 - np.arange(width + 1) / width)
     best = int(np.argmin(lasts / tokens_of))

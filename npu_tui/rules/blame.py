@@ -14,7 +14,7 @@ from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Task
 from npu_tui.analysis.replay_device import KERNEL
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, inside, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, common, inside, length_of, together, without
 from npu_tui.rules.rule import SEVERITY_MEDIUM
 from npu_tui.trace.arrays import I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_within, touches, union
@@ -53,7 +53,7 @@ def late_behind_collectives(facts: Facts) -> Span:
     ready = tasks.end[tasks.previous[launched]]
     made = np.minimum(tasks.launched[launched] + facts.floor, tasks.start[launched])
     late = made > ready
-    return both((ready[late], made[late]), facts.exposed)
+    return common((ready[late], made[late]), facts.exposed)
 
 
 def blocking_is_set(facts: Facts) -> bool:

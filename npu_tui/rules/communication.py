@@ -20,7 +20,7 @@ from npu_tui.analysis.what_if import host_without
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
-from npu_tui.rules.inputs import Span, both, largest, length_of, without
+from npu_tui.rules.inputs import Span, common, largest, length_of, without
 from npu_tui.rules.late_ranks import (
     LatePeers,
     fill_span,
@@ -90,7 +90,7 @@ def exposed(facts: Facts) -> Draft | None:
     items = facts.collectives.item
     cuts = shortened(facts, _hideable(facts, rest))
     again = reduced_again(facts)
-    if needless := length_of(both(rest, facts.span_of(again))) >= A_PART * length_of(rest) > 0:
+    if needless := length_of(common(rest, facts.span_of(again))) >= A_PART * length_of(rest) > 0:
         parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
         cuts = (TaskCut(again),)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
@@ -138,7 +138,7 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
 def _words(facts: Facts) -> list[str]:
     """What to do about exposed communication: by what each notable part of it is for, the largest first."""
     parts = {purpose: facts.collectives.item[is_for(facts, purpose)] for purpose in PURPOSES}
-    times = {purpose: length_of(both(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
+    times = {purpose: length_of(common(facts.exposed, facts.span_of(items))) for purpose, items in parts.items()}
     order = sorted((purpose for purpose in PURPOSES if times[purpose]), key=lambda purpose: -times[purpose])
     notable = [purpose for purpose in order if times[purpose] >= A_PART * max(sum(times.values()), 1)]
     words = _WORDS if many_small(facts) is None else {**_WORDS, "gradients": ("merge_buckets", "accumulate")}
@@ -200,7 +200,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     if not facts.whole_steps and device is not None:
         items = np.flatnonzero(device.collective)
         items = items[(slices.start[items] < start) & (slices.end[items] > start)]
-        cut = length_of(both(facts.exposed, facts.span_of(items)))
+        cut = length_of(common(facts.exposed, facts.span_of(items)))
         if len(items) and 2 * cut >= facts.sums.not_overlapped:
             longest = int(items[np.argmax(slices.end[items])])
             words = {"name": facts.name_of(longest, 40), "time": start - int(slices.start[longest])}
@@ -272,7 +272,7 @@ def _fitting(needed: I64, room: I64) -> I64:
 
 
 def _exposed_of(facts: Facts, item: int) -> int:
-    return length_of(both(facts.exposed, facts.span_of(np.array([item]))))
+    return length_of(common(facts.exposed, facts.span_of(np.array([item]))))
 
 
 def _sizes(facts: Facts) -> I64:
@@ -316,7 +316,7 @@ def many_small(facts: Facts) -> Draft | None:
         trace, thread_numbers(trace)[1][slices.lane[calls]], slices.start[calls], slices.end[calls], 1 - less
     )
     begin = slices.start[items[rows]]
-    removes = both(facts.exposed, union(begin, begin + spared[rows]))
+    removes = common(facts.exposed, union(begin, begin + spared[rows]))
     share = facts.share(cost_of(facts, change, removes))
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None
@@ -350,7 +350,7 @@ def long_op(facts: Facts) -> Draft | None:
     if not len(slow):
         return None
     begin = facts.trace.slices.start[every.item] + every.waited
-    removes = both(union(begin[slow], (begin + longer)[slow]), facts.exposed)
+    removes = common(union(begin[slow], (begin + longer)[slow]), facts.exposed)
     change = Change(tasks=shortened(facts, longer))
     share = facts.share(cost_of(facts, change, removes))
     if share < facts.limits[SEVERITY_MEDIUM]:

@@ -10,7 +10,7 @@ from npu_tui.analysis.limits import ALMOST_ALL, NOTABLE
 from npu_tui.analysis.replay import Change, HostCut
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, first_of_largest, length_of
+from npu_tui.rules.inputs import NOTHING, Span, common, first_of_largest, length_of
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import (
     LISTED,
@@ -49,7 +49,7 @@ def thief(facts: Facts) -> tuple[Culprit, Span] | None:
         return None
     every = known.culprits(launches.link, together=True)
     first = next((row for row in every if _words(row) not in ("running", "unknown", "waking")), None)
-    removes = NOTHING if first is None else both(union(*known.on_device(first.rows)), facts.lost)
+    removes = NOTHING if first is None else common(union(*known.on_device(first.rows)), facts.lost)
     return (
         None if first is None or facts.share(length_of(removes)) < facts.limits[SEVERITY_MEDIUM] else (first, removes)
     )

@@ -14,7 +14,7 @@ from npu_tui.rules.blame import (
     waited_copies,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import both, length_of, without
+from npu_tui.rules.inputs import common, length_of, without
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import path_owners
 from npu_tui.trace.message import message
@@ -40,7 +40,7 @@ def copies(facts: Facts) -> Draft | None:
         return None
     blocking = len(waited_copies(facts))
     lines, back = _copied_at(facts), goes_back(facts)
-    at_starts = both(removes, before_first_kernels(facts))
+    at_starts = common(removes, before_first_kernels(facts))
     moved = _moved(facts)
     ways = [message("finding.copy.way", way=way, count=n, size=size, speed=size / time) for way, n, size, time in moved]
     fast = limits[COPY_GB_S]

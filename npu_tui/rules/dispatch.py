@@ -30,7 +30,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, first_of_largest, largest, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, common, first_of_largest, largest, length_of, together, without
 from npu_tui.rules.model import Evidence, Severity
 from npu_tui.rules.rule import (
     SEVERITY_HIGH,
@@ -204,7 +204,7 @@ def free(facts: Facts) -> Draft | None:
         severity = "info"
     known, free = facts.part.split is not None, length_of(idle)
     late, side = length_of(facts.host_late), length_of(facts.device_side)
-    copied = length_of(both(idle, _copied(facts)))
+    copied = length_of(common(idle, _copied(facts)))
     parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
     where = max(parts, key=parts.__getitem__) if known else "launches"
     inner, inside = graph_gaps(facts)
@@ -219,7 +219,7 @@ def free(facts: Facts) -> Draft | None:
             if copied >= HARDLY_ANY * free
             else message("finding.free.split", **shares)
         )
-    told_ns = length_of(both(idle, elsewhere))
+    told_ns = length_of(common(idle, elsewhere))
     told = message("finding.free.verdict_told", each=facts.per_unit(told_ns)) if severity == "info" else None
     where, on_gpu = "tasks" if gaps else where, "_gpu" * facts.on_gpu
     unexplained = message(f"finding.free.unexplained.{where}{'' if gaps else on_gpu}", **gaps)

@@ -14,7 +14,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE, sync_calls, sync_operations
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import MOST_PLACES, NOTHING, Span, both, largest, length_of, together, without
+from npu_tui.rules.inputs import MOST_PLACES, NOTHING, Span, common, largest, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, runs_of, sentences, severity_of, stretches
 from npu_tui.trace.arrays import I64
@@ -69,7 +69,7 @@ def eager(facts: Facts) -> Draft | None:
     alike = [step for step in steps if step.kind in {one.kind for one in alone}]
     replayed = [step for step in alike if step.captured != "eager"]
     cut = _launching(facts, alone, replayed)
-    removes = both(facts.lost, facts.on_device(cut))
+    removes = common(facts.lost, facts.on_device(cut))
     share = facts.share(length_of(removes))
     if share < facts.limits[SYNC_SHARE]:
         return None
@@ -140,7 +140,7 @@ def host(facts: Facts) -> Draft | None:
     phases["between"] = without(union(*between), together(*phases.values(), NOTHING))
     waits = together(forward, facts.span_of(np.concatenate((sync_calls(facts), sync_operations(facts)))))
     work = {name: without(span, waits) for name, span in phases.items()}
-    idle = {name: both(facts.lost, facts.on_device(span)) for name, span in work.items()}
+    idle = {name: common(facts.lost, facts.on_device(span)) for name, span in work.items()}
     time = length_of(together(*idle.values()))
     if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
         return None

@@ -23,7 +23,7 @@ from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, both, inside, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, common, inside, length_of, together, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
@@ -321,7 +321,7 @@ class Facts(TraceSlices):
         """Idle time of the device in which the host waits for a request, or the profiler works: nobody is late then."""
         if self.part.lanes is None:
             return NOTHING
-        return both(self.cut(self.part.lanes.free), together(self._without_requests, self.profiling))
+        return common(self.cut(self.part.lanes.free), together(self._without_requests, self.profiling))
 
     @once
     def profiling(self) -> Span:

@@ -34,7 +34,17 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import GARBAGE_COLLECTION, NOTHING, Span, both, inside, largest, length_of, together, without
+from npu_tui.rules.inputs import (
+    GARBAGE_COLLECTION,
+    NOTHING,
+    Span,
+    common,
+    inside,
+    largest,
+    length_of,
+    together,
+    without,
+)
 from npu_tui.rules.judged import within
 from npu_tui.rules.rule import (
     GRADES,
@@ -133,7 +143,7 @@ def called(
     if not len(calls):
         return None
     change = facts.without_calls(calls) if change is None else change
-    removes = both(waiting(facts), facts.on_device(facts.span_of(calls)))
+    removes = common(waiting(facts), facts.on_device(facts.span_of(calls)))
     cost, idle, length = cost_of(facts, change, removes), length_of(removes), facts.length(calls)
     if facts.share(max(cost, idle)) < facts.limits[SYNC_SHARE]:
         return None
@@ -233,7 +243,7 @@ def _by_line(owners: tuple[Owner, ...]) -> list[Owner]:
 def _work(facts: Facts, owner: Owner) -> Draft | None:
     change = owner.change or NO_CHANGE
     copied = _read_before(facts, change)
-    removes = together(both(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
+    removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
@@ -333,7 +343,7 @@ def pauses(facts: Facts) -> Draft | None:
     owners = works(facts)["HOST.PAUSE"]
     change = _uncollected(facts, change_of(owners))
     silent = span_of(facts, change)
-    removes = both(waiting(facts), silent)
+    removes = common(waiting(facts), silent)
     # Short ones within a frame, or as short as a read-back takes, are how launching looks.
     longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
     if not len(removes[0]) or longest_ns < WORK_NS:
@@ -344,7 +354,7 @@ def pauses(facts: Facts) -> Draft | None:
         return None
     copied = _copying(facts, removes)
     if len(copied[0]):
-        change, removes = change | without_all(facts, copied), together(removes, both(waiting(facts), copied), copied)
+        change, removes = change | without_all(facts, copied), together(removes, common(waiting(facts), copied), copied)
     cost = cost_of(facts, change, removes)
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:

@@ -113,7 +113,7 @@ def without(span: Span, cut: Span) -> Span:
     return difference(*span, *cut)
 
 
-def both(span: Span, other: Span) -> Span:
+def common(span: Span, other: Span) -> Span:
     """What two spans share."""
     return intersection(*span, *other)
 

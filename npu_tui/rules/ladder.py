@@ -20,7 +20,7 @@ from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.followed import still_to_do
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of, together, without
+from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
@@ -139,7 +139,7 @@ class ReplayScale(Scale):
             return NO_CHANGE
         start, end = draft.removes
         within = np.array([start.min()]), np.array([end.max()])
-        late = both(late_behind_collectives(self._facts), within)
+        late = common(late_behind_collectives(self._facts), within)
         return self._facts.without_work(together(draft.removes, late))
 
 
@@ -232,7 +232,7 @@ def _unexplained(
     covering = [
         candidate
         for candidate in others
-        if candidate is loss or (_counts(candidate, facts) and length_of(both(candidate.span, span)) >= HALF * rest)
+        if candidate is loss or (_counts(candidate, facts) and length_of(common(candidate.span, span)) >= HALF * rest)
     ]
     return max(
         covering,
@@ -253,7 +253,7 @@ def _is_untold(candidate: FiredRule, facts: Facts) -> bool:
     """Whether streams waited during most of what the candidate removes, and nothing tells for what."""
     if facts.replay is None:
         return False
-    waited = both(candidate.span, facts.replay.model.unexplained)
+    waited = common(candidate.span, facts.replay.model.unexplained)
     return length_of(waited) > HALF * length_of(candidate.span)
 
 

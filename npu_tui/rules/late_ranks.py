@@ -27,7 +27,7 @@ from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import NOTHING, Span, both, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, common, length_of, without
 from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
@@ -152,7 +152,7 @@ def late(facts: Facts) -> LatePeers | None:
         order,
         named,
         tuple(cases),
-        both(_waiting(facts, cases), facts.exposed),
+        common(_waiting(facts, cases), facts.exposed),
         waited[order[0]] < HALF * total,
         mostly(case.collective.neighbours_only for case in cases),
         mostly(case.collective.item in fills(facts) for case in cases),
@@ -200,7 +200,7 @@ def moving(facts: Facts) -> Span:
 def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
     """The exposed time of ``waits``: ns at the start of each slice."""
     start = facts.trace.slices.start[list(waits)].astype(np.int64)
-    return both((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
+    return common((start, start + np.array(list(waits.values()), np.int64)), facts.exposed)
 
 
 def number_of(facts: Facts, peer: int) -> int | Message:
@@ -402,7 +402,7 @@ def _gain(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
         return facts.replay.gain(within(facts, Change(in_time=some)))
-    return length_of(both(_waiting(facts, lateness.cases, some), facts.exposed))
+    return length_of(common(_waiting(facts, lateness.cases, some), facts.exposed))
 
 
 def _short(facts: Facts, collective: Collective) -> str:

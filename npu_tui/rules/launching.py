@@ -28,7 +28,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
-from npu_tui.rules.inputs import NOTHING, both, inside, length_of
+from npu_tui.rules.inputs import NOTHING, common, inside, length_of
 from npu_tui.rules.rule import (
     GRADES,
     SEVERITY_HIGH,
@@ -55,7 +55,7 @@ def queue(facts: Facts) -> Draft | None:
         return None
     tid, lane = np.array([lane.tid for lane in facts.trace.lanes]), facts.trace.slices.lane
     there = np.isin(tid[lane[calls]], tid[lane[operations[operations >= 0]]])
-    change, removes = queued(facts, sync_calls(facts)), both(facts.host_late, facts.on_device(facts.span_of(calls)))
+    change, removes = queued(facts, sync_calls(facts)), common(facts.host_late, facts.on_device(facts.span_of(calls)))
     if there.mean() < HALF or change.is_empty:
         return None
     cost = cost_of(facts, change, removes)
@@ -96,7 +96,7 @@ def one_core(facts: Facts) -> Draft | None:
         return None
     tids = {trace.lanes[lane].tid for lane in lanes.tolist()}
     change = Change(host=tuple(HostCut(tid, beside) for tid in sorted(tids)))
-    removes = both(facts.host_late, facts.on_device(beside))
+    removes = common(facts.host_late, facts.on_device(beside))
     cost = cost_of(facts, change, removes)
     if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
         return None

@@ -10,7 +10,7 @@ from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import named_in
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import both, inside, length_of
+from npu_tui.rules.inputs import common, inside, length_of
 from npu_tui.rules.rule import runs_of
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
@@ -32,7 +32,7 @@ def left_out(facts: Facts) -> list[Message]:
         longest = overruns[np.argmax(facts.length(overruns))]
         words = {"name": facts.name_of(int(longest), 40), "time": int(facts.length(np.array([longest])).sum())}
         parts.append(message("finding.left_out.overruns", count=len(overruns), **words))
-    flushed = both(facts.unasked, facts.profiling)
+    flushed = common(facts.unasked, facts.profiling)
     if len(flushed[0]):
         parts.append(_flushed(facts, length_of(flushed)))
     if time := length_of(facts.unasked) - length_of(flushed):

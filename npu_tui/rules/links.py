@@ -23,7 +23,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.communication import shortened
 from npu_tui.rules.data import LARGE_BYTES
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.inputs import Span, both, length_of
+from npu_tui.rules.inputs import Span, common, length_of
 from npu_tui.rules.late_ranks import moving, number_of
 from npu_tui.rules.model import SEVERITIES, Confidence, Evidence, Severity
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, sentences, severity_of
@@ -196,7 +196,7 @@ def _without_slow(facts: Facts, slow: Sequence[SlowLink]) -> tuple[Span, Change]
     for each in slow:
         saved[each.owner] = np.maximum(saved[each.owner], each.saved)
     end = facts.trace.slices.end[every.item]
-    removes = both(facts.exposed, union(end - saved, end))
+    removes = common(facts.exposed, union(end - saved, end))
     return removes, Change(tasks=shortened(facts, saved))
 
 
@@ -227,7 +227,7 @@ def draft_of_links(
 
 def _matters(facts: Facts, items: I64) -> bool:
     """Whether the device waits for these transfers, not for a rank or a pipeline, long enough to mention it."""
-    return facts.share(length_of(both(moving(facts), facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
+    return facts.share(length_of(common(moving(facts), facts.span_of(items)))) >= facts.limits[SEVERITY_MEDIUM]
 
 
 def _sdma_speeds(facts: Facts) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ from npu_tui.analysis.replay import Change
 from npu_tui.analysis.replay_device import AWAIT, RECORD, DeviceTasks
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import Span, both, length_of, together, without
+from npu_tui.rules.inputs import Span, common, length_of, together, without
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.rule import SEVERITY_HIGH, SEVERITY_MEDIUM, Draft, Rule, advise, sentences, severity_of
 from npu_tui.trace.arrays import I64
@@ -34,7 +34,7 @@ def event_waits(facts: Facts) -> Draft | None:
         return None
     low, high = tasks.start[chosen], tasks.end[chosen]
     idle = without(facts.free, together(facts.busy, facts.host_late))
-    removes = both(idle, union(low, high))
+    removes = common(idle, union(low, high))
     chosen = chosen[touches(*removes, low.astype(np.float64), high.astype(np.float64))]
     share = facts.share(length_of(removes))
     if not len(chosen) or share < facts.limits[SEVERITY_MEDIUM]:
@@ -84,7 +84,7 @@ def _sources(facts: Facts, tasks: DeviceTasks, chosen: I64, removes: Span) -> li
     for task in chosen.tolist():
         awaited = (tasks.start[[task]], tasks.end[[task]])
         source = _source(facts, tasks, task)
-        waited[source] = waited.get(source, 0) + length_of(both(removes, awaited))
+        waited[source] = waited.get(source, 0) + length_of(common(removes, awaited))
     rows = sorted(waited.items(), key=lambda row: -row[1])[:NAMED]
     return [message("finding.event.row", what=what, time=time) for what, time in rows]
 

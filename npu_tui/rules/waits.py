@@ -37,7 +37,7 @@ from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import change_of, cost_of, reads_back, span_of, works
-from npu_tui.rules.inputs import NOTHING, Span, both, inside, largest, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -93,7 +93,7 @@ def sync_host(facts: Facts) -> Draft | None:
     few = facts.is_serving or len(waits) <= facts.count + 1
     freed = _freed(facts, change, few)
     blocked = facts.on_device(facts.span_of(waits))
-    removes = without(both(facts.lost, _drained(facts)), _fresh_starts(facts))
+    removes = without(common(facts.lost, _drained(facts)), _fresh_starts(facts))
     lost = length_of(removes) if freed is None else freed
     least = limits[SEVERITY_HIGH] if few else limits[SEVERITY_MEDIUM]
     share = facts.share(lost)
@@ -172,7 +172,7 @@ def _for_nothing(facts: Facts) -> Draft | None:
     calls, (since, until) = waits_for_nothing(facts)
     if not len(calls):
         return None
-    removes = both(facts.lost, union(since, until))
+    removes = common(facts.lost, union(since, until))
     time, floor = length_of(removes), facts.floor
     share = facts.share(time)
     if share < facts.limits[SEVERITY_MEDIUM]:
@@ -360,8 +360,8 @@ def step_start(facts: Facts) -> Draft | None:
     if not len(gaps[0]) or share < facts.limits[SEVERITY_HIGH]:
         return None
     time, copying = length_of(gaps), facts.part.slices.copy if facts.part.slices is not None else np.zeros(0, np.int64)
-    copies = length_of(both(gaps, facts.span_of(copying)))
-    waited = length_of(both(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
+    copies = length_of(common(gaps, facts.span_of(copying)))
+    waited = length_of(common(facts.on_device(facts.span_of(sync_calls(facts))), gaps))
     parts, least = _start_parts(facts, gaps), LITTLE * time
     words = {"time": time / facts.count, "step": facts.step_ns, "share": share, "unit": facts.unit}
     times = {"time": waited / facts.count, "copy": copies / facts.count}

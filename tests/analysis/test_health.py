@@ -98,7 +98,7 @@ def test_the_hours_of_a_time_zone_are_far(loaded: Any) -> None:
 
 
 def test_what_is_far_away_is_not_judged(tmp_path: Path) -> None:
-    """A kernel at the beginning of time, one days later, and the Free slice between them change no figure of the others."""
+    """A kernel long before, one days later, and the Free slice between them change no figure of the others."""
     events = json.loads((FIXTURES / "dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json").read_text())
     kernel = next(e for e in events if e.get("args", {}).get("Task Type") == "AI_CORE")
     idle = next(e for e in events if e.get("name") == "Free" and e["ph"] == "X")
