@@ -124,7 +124,7 @@ def _untold(job: Job) -> Message | None:
         return message("job.path.roles")
     if not any(profile.has_trace for profile in job.ranks):
         return message("job.path.no_traces")
-    if summaries_in(job.path):  # the walk reads traces, which may lie elsewhere
+    if summaries_in(job.path, job.survey):  # the walk reads traces, which may lie elsewhere
         return message("job.path.kept")
     if all(profile.ended is None for profile in job.ranks):
         return message("job.path.unread")
