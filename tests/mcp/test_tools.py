@@ -359,3 +359,4 @@ def test_picoseconds_of_one_profile_are_not_those_of_the_next(tmp_path: Path) ->
     asked("report", session, path="fine.json", fields=["lanes"])
     [lane] = asked("report", session, path="plain.json", fields=["lanes"])["data"]["lanes"]
     assert lane["busy_us"] == 2.5
+    assert duration_text(2_500) == "2.500 µs"
