@@ -21,8 +21,8 @@ from npu_tui.strings import say, words
 from npu_tui.trace.text import drawable, padded, printable, shortened, wait_text, whole_number, wrapped
 
 if TYPE_CHECKING:
+    from npu_tui.record.progress import RecordRequest
     from npu_tui.record.recording import Recorder, RecordingSource
-    from npu_tui.record.request import RecordRequest
 
 _SHOWN_SECONDS = 0.25
 _LINE_SECONDS = 30.0
@@ -116,8 +116,8 @@ def _source(parser: Parser, options: argparse.Namespace) -> RecordingSource:
 
 
 def _wanted(parser: Parser, options: argparse.Namespace) -> RecordRequest:
+    from npu_tui.record.progress import RecordRequest
     from npu_tui.record.recording import PROFILES
-    from npu_tui.record.request import RecordRequest
 
     out = options.out or (Path(options.dir) / PROFILES if options.dir is not None else PROFILES)
     seconds = None if options.seconds is None else _seconds(parser, "--seconds", options.seconds)
@@ -295,7 +295,7 @@ def _explored(recorder: Recorder) -> int:
 
 
 def _write_setup() -> None:
-    from npu_tui.record.setup import JOBS, shell_of
+    from npu_tui.record.ready import JOBS, shell_of
 
     width = max(shutil.get_terminal_size().columns, 40)
     for job in JOBS:

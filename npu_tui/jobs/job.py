@@ -57,7 +57,7 @@ from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
 
 if TYPE_CHECKING:  # few jobs have expert files
-    from npu_tui.load.expert_files import ExpertFiles
+    from npu_tui.load.formats.experts import ExpertFiles
     from npu_tui.profile.placement_tables import Loads
 
 
@@ -162,8 +162,7 @@ class Job:
     @once
     def expert_files(self) -> ExpertFiles:
         """The dumps of expert loads and the placements that lie with the job."""
-        from npu_tui.load.expert_files import read_expert_files
-        from npu_tui.load.formats.experts import expert_files_in
+        from npu_tui.load.formats.experts import expert_files_in, read_expert_files
 
         return read_expert_files(expert_files_in(self.path, self.survey))
 

@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
-from npu_tui.load.open_file import open_file
-from npu_tui.load.unpack import at_hand, plain_path
+from npu_tui.load.unpack import at_hand, open_file, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
 from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, as_number, column_of, joined

@@ -1,8 +1,8 @@
 """A profiler database to a ``Trace``: which tables are read in which order, and what is shown meanwhile.
 
 ``TASK``, ``COMMUNICATION_OP`` and ``OVERLAP_ANALYSIS`` make the lanes of the device, ``PYTORCH_API``, ``CANN_API`` and
-others those of the host, tables with timestamps the counters; ``database_device``, ``database_host`` and
-``database_links`` read them. What else a profile holds lies in the same file, and is read by ``database_companions``.
+others those of the host, tables with timestamps the counters; ``database_device`` and ``database_host`` read them. What
+else a profile holds lies in the same file, and is read by ``database_companions``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from pathlib import Path
 
 from npu_tui.load.build import Background, build_trace
 from npu_tui.load.database_args import DatabaseArgs
-from npu_tui.load.database_columns import DatabaseColumns
+from npu_tui.load.database_columns import Connections, DatabaseColumns, Texts
 from npu_tui.load.database_device import read_collectives, read_device, read_overlap
 from npu_tui.load.database_file import UNREADABLE, Database, open_database
-from npu_tui.load.database_host import read_host
-from npu_tui.load.database_links import read_counters, read_links
+from npu_tui.load.database_host import read_counters, read_host, read_links
 from npu_tui.load.database_rows import Tables
-from npu_tui.load.database_texts import Connections, Texts
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.json_reader import WholeColumns

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.load.database_columns import COLLECTIVE, ROW, ROW_BITS, TABLES
+from npu_tui.load.database_columns import COLLECTIVE, FRAMES, NOT_APPLICABLE, ROW, ROW_BITS, TABLES, enumeration
 from npu_tui.load.database_device import TASK_TYPES
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
 from npu_tui.load.database_rows import ABSENT, DatabaseTable, Tables, plain
-from npu_tui.load.database_texts import FRAMES, NOT_APPLICABLE, enumeration
 from npu_tui.load.errors import InputError
 from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, column_of
 from npu_tui.trace.arrays import I64

@@ -1,4 +1,7 @@
-"""What the tables of a database hold, put into the columns that a trace is made of.
+"""What the tables of a database hold, put into the columns that a trace is made of; texts, joins and call stacks.
+
+Its rows name everything by number: texts by ``STRING_IDS``, call stacks by ``PYTORCH_CALLCHAINS``, launches by
+``connectionId``. A join is a look-up of one column of numbers in another.
 
 A row of a table takes the place of an event of a text trace. A chunk is a run of neighbouring rows: its offset is the
 first row number with the number of the table in ``TABLES`` above it, its length the count of rows.
@@ -6,16 +9,273 @@ first row number with the number of the table in ``TABLES`` above it, its length
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.load.database_rows import DatabaseRows, Tables, plain
-from npu_tui.load.database_texts import enumeration
-from npu_tui.load.json_columns import SOURCE, TARGET
+from npu_tui.load.companion_schema import MISSING
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables, plain
+from npu_tui.load.json_columns import SOURCE, TARGET, ValueCodes
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.trace.arrays import I32, I64
+from npu_tui.trace.arrays import I32, I64, U64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+T = TypeVar("T", bound=np.generic)
+
+_TABLE = 1 << 22
+"""Numbers in so narrow a range are found in a table, others by sorting."""
+_NARROW = 1 << 16
+_BLOCK = 1 << 16
+"""Values at a time that stay in the processor's cache from one step to the next."""
+
+
+def per_value(values: I64, compute: Callable[[I64], npt.NDArray[T]]) -> npt.NDArray[T]:
+    """What ``compute`` gives for each of ``values``; (n,). It is called once, with the distinct ones, ascending."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, _NARROW)
+    if high - low >= _NARROW:
+        distinct, place = numbered(values)
+        return compute(distinct)[place]
+    # A table of all numbers in between is small: looking up is faster than sorting.
+    is_there = np.zeros(high - low + 1, np.bool_)
+    for first in range(0, len(values), _BLOCK):
+        is_there[values[first : first + _BLOCK] - low] = True
+    distinct = np.flatnonzero(is_there)
+    results = compute(distinct + low)
+    table = np.zeros(len(is_there), results.dtype)
+    table[distinct] = results
+    column = np.empty(len(values), results.dtype)
+    for first in range(0, len(values), _BLOCK):
+        np.take(table, values[first : first + _BLOCK] - low, out=column[first : first + _BLOCK], mode="clip")
+    return column
+
+
+def numbered(values: I64) -> tuple[I64, I64]:
+    """The distinct ``values``, ascending, and for each of them its place among those; (k,), (n,)."""
+    if not len(values):
+        return values, np.zeros(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low > max(4 * len(values), _TABLE):
+        distinct, place = np.unique(values, return_inverse=True)
+        return distinct, place.astype(np.int64)
+    if high - low < _NARROW:
+        calls: list[I64] = []
+
+        def places(distinct: I64) -> I64:
+            calls.append(distinct)
+            return np.arange(len(distinct))
+
+        place = per_value(values, places)
+        return calls[0], place
+    offset = values - low
+    is_there = np.zeros(high - low + 1, np.bool_)
+    is_there[offset] = True
+    return np.flatnonzero(is_there) + low, np.take(np.cumsum(is_there) - 1, offset)
+
+
+def matched(keys: I64, wanted: I64) -> I64:
+    """The first place of each of ``wanted`` among ``keys``, -1 where it is not there; (n,).
+
+    Negative numbers stand for nothing and match nothing.
+    """
+    if not len(keys) or not len(wanted):
+        return np.full(len(wanted), -1, np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= max(4 * len(keys), _TABLE):
+        table = np.full(high - low + 2, -1, np.int64)
+        table[keys[::-1] - low] = np.arange(len(keys) - 1, -1, -1)
+        inside = (wanted >= max(low, 0)) & (wanted <= high)
+        return table[np.where(inside, wanted - low, high - low + 1)]
+    order = np.argsort(keys, kind="stable")
+    at = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    return np.where((keys[at] == wanted) & (wanted >= 0), at, -1)
+
+
+def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
+    """All pairs of a place in ``wanted`` and a place in ``keys`` with the same number, in the order of ``wanted``.
+
+    Among equal keys they keep their order. Negative numbers match nothing.
+    """
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first, last = np.searchsorted(ordered, wanted, "left"), np.searchsorted(ordered, wanted, "right")
+    count = np.where(wanted >= 0, last - first, 0)
+    left = np.repeat(np.arange(len(wanted)), count)
+    begins = np.cumsum(count) - count
+    return left, order[np.arange(len(left)) - np.repeat(begins - first, count)]
+
+
+_MOST_NUMBERS = 16
+"""The profiler writes three at most."""
+
+
+class Connections:
+    """``CONNECTION_IDS``: one or more numbers for each ``connectionId`` of the rows of the framework.
+
+    A number is a connection of CANN, or what an operation and its backward one, or both sides of the queue, share. Of
+    one id the first ``_MOST_NUMBERS`` are kept, and ``dropped`` counts the others.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        rows = tables.select("CONNECTION_IDS", ("id", "connectionId"))
+        order = np.argsort(rows["id"], kind="stable")
+        ids = rows["id"][order]
+        of_id = np.arange(len(ids)) - np.searchsorted(ids, ids)
+        is_kept = np.ones(len(ids), np.bool_)
+        is_kept[order] = of_id < _MOST_NUMBERS
+        self.dropped = int(np.count_nonzero(~is_kept))
+        self._rows = rows.where(is_kept) if self.dropped else rows
+
+    def first_of(self, ids: I64) -> I64:
+        """The first number of each of ``ids``, -1 without one; (n,). Without the table an id is its own number."""
+        if not len(self._rows):
+            return ids
+        at = matched(self._rows["id"], ids)
+        return np.where(at >= 0, self._rows["connectionId"][at], -1)
+
+    def all_of(self, ids: I64) -> tuple[I64, I64]:
+        """All pairs of a place in ``ids`` and a number of it; (pairs,) each."""
+        if not len(self._rows):
+            place = np.flatnonzero(ids >= 0)
+            return place, ids[place]
+        place, at = expanded(self._rows["id"], ids)
+        return place, self._rows["connectionId"][at]
+
+
+_NO_CONNECTION = (1 << 32) - 1
+
+
+def valid_connections(values: I64) -> I64:
+    """Connection ids, -1 for those that stand for none."""
+    return np.where((values < 0) | (values == _NO_CONNECTION), ABSENT, values)
+
+
+NOT_APPLICABLE = "N/A"
+
+
+class Texts:
+    """``STRING_IDS``: texts by number."""
+
+    def __init__(self, tables: Tables) -> None:
+        table = tables.find("STRING_IDS")
+        self._texts = tables.texts(table, "id", "value") if table else {}
+        self.missing: set[int] = set()
+
+    def __getitem__(self, number: int) -> str:
+        """The text of ``number``, empty for ``ABSENT``, and the number itself where its text is lost."""
+        text = self._texts.get(number)
+        if text is None:
+            if number == ABSENT:
+                return ""
+            self.missing.add(number)
+            return f"#{number}"
+        return text
+
+    def codes(self, numbers: I64, into: ValueCodes[str], prefix: str = "") -> I32:
+        """The codes of texts, each after ``prefix``, in the dictionary ``into``; (n,)."""
+        return per_value(
+            numbers, lambda ids: np.array([into[prefix + self[number]] for number in ids.tolist()], np.int32)
+        )
+
+    def which(self, numbers: I64, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+        """Which of ``numbers`` stand for a text that passes ``test``; (n,)."""
+        return per_value(numbers, lambda ids: np.array([test(self[number]) for number in ids.tolist()], np.bool_))
+
+
+def enumeration(tables: Tables, *names: str) -> dict[int, str]:
+    """The names of an ``ENUM_`` table by number, empty without it."""
+    table = tables.find(*names)
+    return tables.texts(table, "id", "name") if table else {}
+
+
+FRAMES = ";\r\n"
+"""Stands between the frames of a call stack, innermost first, as in a text trace."""
+
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # of SplitMix64 and xxHash: odd, and with bits everywhere
+_PLACE = 0xD6E8FEB86659FD93
+_SPREAD = 0xBF58476D1CE4E5B9
+"""What frames are mixed with; two numbers of 64 bits tell stacks apart."""
+
+
+def stack_codes(tables: Tables, texts: Texts, into: ValueCodes[str]) -> tuple[I64, I32]:
+    """The ids of all call stacks and the codes of their texts in ``into``; (stacks,) each.
+
+    Equal stacks of many operations have one text, which is put together once.
+    """
+    rows = tables.select("PYTORCH_CALLCHAINS", ("id", "stack", "stackDepth"))
+    if not len(rows):
+        return np.zeros(0, np.int64), np.zeros(0, np.int32)
+    chain, frame, depth = rows["id"], rows["stack"], rows["stackDepth"]
+    step = np.diff(chain)
+    if (step < 0).any() or (np.diff(depth)[step == 0] <= 0).any():
+        order = np.lexsort((depth, chain))
+        chain, frame = chain[order], frame[order]
+    first, *marks = marked(chain, frame)
+    last = np.append(first[1:], len(chain))
+    _, example, of = np.unique(marks[0], return_index=True, return_inverse=True)
+    if (marks[1] != marks[1][example][of]).any():
+        _, example, of = np.unique(np.stack(marks, 1), axis=0, return_index=True, return_inverse=True)
+    codes = []
+    for low, high in zip(first[example].tolist(), last[example].tolist(), strict=True):
+        codes.append(into[FRAMES.join(texts[number] for number in frame[low:high].tolist())])
+    return chain[first], np.array(codes, np.int32)[of.reshape(-1)]
+
+
+def marked(chain: I64, frame: I64) -> tuple[I64, U64, U64]:
+    """The first row of every stack and two numbers that equal ones share, of rows that lie in order."""
+    first = np.flatnonzero(np.diff(chain, prepend=chain[:1] - 1))
+    place = (np.arange(len(chain)) - np.repeat(first, np.diff(first, append=len(chain)))).astype(np.uint64)
+    frames = frame.astype(np.uint64) + np.uint64(1)
+    marks = []
+    for mix in _MIX:
+        spread = frames * np.uint64(mix) + place * np.uint64(mix ^ _PLACE)
+        spread = (spread ^ (spread >> np.uint64(29))) * np.uint64(_SPREAD)
+        marks.append(np.add.reduceat(spread ^ (spread >> np.uint64(32)), first))
+    return first, marks[0], marks[1]
+
+
+_QUOTES = str.maketrans("", "", '"\r\n')
+
+
+def texts_of(texts: Texts, numbers: I64) -> pl.Series:
+    """The texts of ``numbers`` on one line; (n,), null where there is none."""
+    distinct, place = numbered(numbers)
+    return chosen([texts[number].translate(_QUOTES) for number in distinct.tolist()], place)
+
+
+def chosen(words: list[str], place: I64) -> pl.Series:
+    """The text at each ``place`` (n,) among ``words``, null for one that says nothing."""
+    import polars as pl
+
+    texts = [None if (text := word.strip()) in MISSING else text for word in words]
+    chosen_texts: pl.Series = pl.Series(texts, dtype=pl.String)[place] if texts else pl.Series(dtype=pl.String)
+    return chosen_texts
+
+
+def labels(words: pl.Series) -> pl.Series:
+    """``words`` dictionary-coded, where they are a few again and again."""
+    import polars as pl
+
+    coded: pl.Series = words.cast(pl.Categorical)
+    return coded
+
+
+def known_numbers(numbers: I64) -> pl.Series:
+    """``numbers`` with null for what is ``ABSENT``; (n,)."""
+    return masked(numbers, numbers == ABSENT)
+
+
+def masked(values: npt.NDArray[Any], absent: npt.NDArray[np.bool_]) -> pl.Series:
+    """``values`` (n,) with null where they are ``absent``."""
+    import polars as pl
+
+    series: pl.Series = pl.Series(values)
+    return series.set(pl.Series(absent), None) if absent.any() else series
+
 
 TABLES = (
     "PYTORCH_API",

@@ -21,10 +21,8 @@ from npu_tui.load.communication import MatrixRow, Place, Transport, WrittenColle
 from npu_tui.load.companion_schema import STEPS, JsonFile, Reading, Schema, column_name, reason
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
-from npu_tui.load.database_columns import COLLECTIVE
-from npu_tui.load.database_file import UNREADABLE, as_text, opened
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
-from npu_tui.load.database_texts import (
+from npu_tui.load.database_columns import (
+    COLLECTIVE,
     Texts,
     chosen,
     enumeration,
@@ -35,6 +33,8 @@ from npu_tui.load.database_texts import (
     numbered,
     texts_of,
 )
+from npu_tui.load.database_file import UNREADABLE, as_text, opened
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
 from npu_tui.load.documents import TOTALS
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Source

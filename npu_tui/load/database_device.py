@@ -13,10 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from npu_tui.load.database_columns import DatabaseColumns, Ends
-from npu_tui.load.database_host import valid_connections
+from npu_tui.load.database_columns import (
+    NOT_APPLICABLE,
+    DatabaseColumns,
+    Ends,
+    Texts,
+    enumeration,
+    matched,
+    numbered,
+    valid_connections,
+)
 from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
-from npu_tui.load.database_texts import NOT_APPLICABLE, Texts, enumeration, matched, numbered
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union

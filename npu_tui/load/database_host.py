@@ -1,8 +1,11 @@
-"""The host's side of a profiler database as columns.
+"""The host's side of a profiler database as columns, the links to the device, and counters.
 
 ``PYTORCH_API`` holds operations, Python functions and both sides of the task queue, ``CANN_API`` (``API`` in older
 versions) the calls of CANN, ``MSTX_EVENTS`` marks, ``GC_RECORD`` Python's garbage collector, ``OSRT_API`` calls of the
-operating system, ``STEP_TIME`` the steps. Their types are those of ``ENUM_API_TYPE``.
+operating system, ``STEP_TIME`` the steps. Their types are those of ``ENUM_API_TYPE``. There are no links, only numbers
+that both ends share: ``connectionId`` of a call of CANN and of a task, numbers of ``CONNECTION_IDS`` of operations.
+Counters are every table that has a column ``timestampNs``: ``AICORE_FREQ``, ``NPU_MEM``, ``HBM``, ``NIC`` and more,
+each described by a ``SampleTable``.
 """
 
 from __future__ import annotations
@@ -10,16 +13,31 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.load.database_columns import COLLECTIVE, DatabaseColumns, Ends
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
-from npu_tui.load.database_texts import Connections, Texts, enumeration, matched, numbered, per_value, stack_codes
-from npu_tui.trace.arrays import I32, I64, Bools
+from npu_tui.load.database_columns import (
+    COLLECTIVE,
+    Connections,
+    DatabaseColumns,
+    Ends,
+    Texts,
+    enumeration,
+    expanded,
+    matched,
+    numbered,
+    per_value,
+    stack_codes,
+    valid_connections,
+)
+from npu_tui.load.database_device import GroupCollectives, Tasks
+from npu_tui.load.database_rows import DatabaseRows, DatabaseTable, Tables, plain
+from npu_tui.load.times import INVALID
+from npu_tui.trace.arrays import F64, I32, I64, Bools
+from npu_tui.trace.binding import LaneIndex
+from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 
 OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004
 _CATEGORIES = {OP: "cpu_op", FUNCTION: "python_function", MARK: "mstx"}
 _LEVELS = {20000: "AscendCL@", 15000: "Model@", 10000: "Node@", 5000: "Runtime@"}
 _TID = (1 << 32) - 1
-_NO_CONNECTION = (1 << 32) - 1
 _PYTHON_FILE = ".py("
 _STEP = "ProfilerStep#"
 
@@ -47,11 +65,6 @@ class HostRows(Struct):
     framework: list[HostCalls] = []
     cann: list[HostCalls] = []
     marks: list[HostCalls] = []
-
-
-def valid_connections(values: I64) -> I64:
-    """Connection ids, -1 for those that stand for none."""
-    return np.where((values < 0) | (values == _NO_CONNECTION), ABSENT, values)
 
 
 def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str) -> HostRows:
@@ -191,3 +204,331 @@ def _steps(tables: Tables, whole: DatabaseColumns, python: str) -> None:
         thread = np.full(len(rows), code, np.int32)
         category = whole.categories[_CATEGORIES[OP]]
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)
+
+
+MARKS = "MsTx"
+
+
+def read_links(
+    whole: DatabaseColumns,
+    host: HostRows,
+    connections: Connections,
+    tasks: Tasks | None,
+    collectives: GroupCollectives | None,
+) -> None:
+    """Take the links in: task queue, forward to backward, host to device, operation to device."""
+    framework = _together(host.framework)
+    if framework is not None:
+        _queues(whole, framework)
+        _backward(whole, framework, connections)
+    targets = _targets(tasks, collectives)
+    if targets is None:
+        return
+    ends, connection = targets
+    for marks in host.marks:
+        source, target = expanded(connection, marks.connection)
+        whole.links(MARKS, source, marks.ends[source], ends[target])
+    cann = _together(host.cann)
+    launches: tuple[I64, I64] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if cann is not None:
+        source, target = expanded(connection, cann.connection)
+        launches = (source, target)
+        whole.links(HOST_TO_DEVICE, source, cann.ends[source], ends[target])
+    if framework is not None:
+        _operations(whole, framework, connections, ends, connection, cann, launches)
+
+
+def _together(calls: list[HostCalls]) -> HostCalls | None:
+    """All ``calls`` as one; None without any."""
+    if len(calls) < 2:
+        return calls[0] if calls else None
+    return HostCalls(
+        Ends(
+            np.concatenate([of_table.ends.thread for of_table in calls]),
+            np.concatenate([of_table.ends.time for of_table in calls]),
+        ),
+        *(
+            np.concatenate([getattr(of_table, name) for of_table in calls])
+            for name in ("until", "kind", "connection", "is_dequeue", "tid")
+        ),
+    )
+
+
+def _targets(tasks: Tasks | None, collectives: GroupCollectives | None) -> tuple[Ends, I64] | None:
+    """What launches lead to, by time, and the connection ids: linked tasks and collectives as a whole."""
+    targets: list[tuple[Ends, I64]] = []
+    if tasks is not None:
+        linked = tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID)
+        if collectives is not None:
+            linked &= matched(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
+        places = np.flatnonzero(linked)
+        targets.append((tasks.ends[places], tasks.connection[places]))
+    if collectives is not None:
+        places = np.flatnonzero((collectives.connection >= 0) & (collectives.ends.time != INVALID))
+        targets.append((collectives.ends[places], collectives.connection[places]))
+    if not targets:
+        return None
+    ends = Ends(
+        np.concatenate([ends.thread for ends, _ in targets]), np.concatenate([ends.time for ends, _ in targets])
+    )
+    order = np.argsort(ends.time, kind="stable")
+    return ends[order], np.concatenate([connection for _, connection in targets])[order]
+
+
+def _queues(whole: DatabaseColumns, calls: HostCalls) -> None:
+    """From each enqueue to the dequeue with the same number."""
+    queue = calls.kind == QUEUE
+    source, target = np.flatnonzero(queue & ~calls.is_dequeue), np.flatnonzero(queue & calls.is_dequeue)
+    at = matched(calls.connection[target], calls.connection[source])
+    paired = at >= 0
+    number = np.arange(np.count_nonzero(paired))
+    whole.links(TASK_QUEUE, number, calls.ends[source[paired]], calls.ends[target[at[paired]]])
+
+
+def _backward(whole: DatabaseColumns, calls: HostCalls, connections: Connections) -> None:
+    """From each forward operation to the backward one on another thread that shares a number with it."""
+    place, value = _operation_numbers(calls, connections)
+    if not len(place):
+        return
+    order = np.lexsort((calls.ends.time[place], value))
+    place, value = place[order], value[order]
+    same = (value[1:] == value[:-1]) & (calls.tid[place[1:]] != calls.tid[place[:-1]])
+    first = np.flatnonzero(same)
+    whole.links(FORWARD_BACKWARD, np.arange(len(first)), calls.ends[place[first]], calls.ends[place[first + 1]])
+
+
+def _operation_numbers(calls: HostCalls, connections: Connections) -> tuple[I64, I64]:
+    """All pairs of an operation and a number of it."""
+    ops = np.flatnonzero((calls.kind == OP) & (calls.connection >= 0))
+    place, value = connections.all_of(calls.connection[ops])
+    return ops[place], value
+
+
+def _operations(
+    whole: DatabaseColumns,
+    calls: HostCalls,
+    connections: Connections,
+    ends: Ends,
+    connection: I64,
+    cann: HostCalls | None,
+    launches: tuple[I64, I64],
+) -> None:
+    """From each operation to what it launched, the first slice of each launch.
+
+    Newer tables leave the launches of copies out; torch_npu finds the operation of a launch by the queue, and so do we.
+    """
+    place, value = _operation_numbers(calls, connections)
+    distinct, at = numbered(value)
+    alone = (np.bincount(at, minlength=len(distinct)) == 1)[at]  # others are those from forward to backward
+    place, value = place[alone], value[alone]
+    target = matched(connection, value)
+    place, target = place[target >= 0], target[target >= 0]
+    if cann is not None:
+        source, to = launches
+        first = np.flatnonzero(np.diff(source, prepend=-1))
+        missing = first[~np.isin(connection[to[first]], connection[target])]
+        owner = _owners(calls, cann.tid[source[missing]], cann.ends.time[source[missing]])
+        place = np.concatenate((place, owner[owner >= 0]))
+        target = np.concatenate((target, to[missing][owner >= 0]))
+    whole.links(ASYNC_NPU, np.arange(len(place)), calls.ends[place], ends[target])
+
+
+def _owners(calls: HostCalls, tid: I64, time: I64) -> I64:
+    """The operation that a launch on thread ``tid`` at ``time`` belongs to, -1 for none; (n,).
+
+    A launch inside a dequeue belongs to the operation around the enqueue with the same number, any other to the
+    operation around it on its own thread.
+    """
+    dequeues = np.flatnonzero((calls.kind == QUEUE) & calls.is_dequeue)
+    enqueues = np.flatnonzero((calls.kind == QUEUE) & ~calls.is_dequeue)
+    dequeue = _innermost(calls, dequeues, tid, time)
+    queued = dequeue >= 0
+    at = np.full(len(time), -1, np.int64)
+    if len(enqueues):
+        number = calls.connection[np.where(queued, dequeue, 0)]
+        at = np.where(queued, matched(calls.connection[enqueues], number), -1)
+        begun = enqueues[np.maximum(at, 0)]
+        tid = np.where(at >= 0, calls.tid[begun], tid)
+        time = np.where(at >= 0, calls.ends.time[begun], time)
+    ops = np.flatnonzero(calls.kind == OP)
+    return np.where(~queued | (at >= 0), _innermost(calls, ops, tid, time), -1)
+
+
+def _innermost(calls: HostCalls, among: I64, tid: I64, time: I64) -> I64:
+    """The innermost of the slices ``among`` that is open at ``time`` on thread ``tid``, -1 without one; (n,)."""
+    among = among[calls.ends.time[among] != INVALID]
+    if not len(among):
+        return np.full(len(time), -1, np.int64)
+    threads, lane = numbered(calls.tid[among])
+    start, end = calls.ends.time[among], calls.until[among]
+    order = np.lexsort((-end, start, lane))
+    bounds = np.searchsorted(lane[order], np.arange(len(threads) + 1))
+    index = LaneIndex(bounds[:-1], bounds[1:], start[order], end[order])
+    at = index.innermost(matched(threads, tid).astype(np.int32), time)
+    return np.where(at >= 0, among[order][np.maximum(at, 0)], -1)
+
+
+_KB, _MB, _PERCENT = 1 / 1024, 1 / (1 << 20), 0.01
+
+
+class CurveValue(Struct, frozen=True):
+    """One value of a row: ``name`` and ``key`` of the curve (with the columns in braces), its columns (summed), and
+    what to multiply with.
+
+    ``instance`` tells curves of the same name apart.
+    """
+
+    name: str
+    key: str
+    columns: tuple[str, ...]
+    factor: float = 1.0
+    instance: str = ""
+
+
+class SampleTable(Struct, frozen=True):
+    """A table of samples: its layer, its curves, the columns that tell rows apart, and those of them that are texts."""
+
+    layer: str
+    curves: tuple[CurveValue, ...]
+    apart: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def _port(way: str, columns: str) -> tuple[CurveValue, ...]:
+    """The curves of a network port: ``way`` is Rx or Tx."""
+    name = f"Port {{funcId}}/{way}"
+    return (
+        CurveValue(name, f"{way} Bandwidth(MB/s)", (f"{columns}ByteRate",), _MB),
+        CurveValue(name, f"{way} Packets/s", (f"{columns}PacketRate",)),
+        CurveValue(name, f"{way} Errors", (f"{columns}Errors",)),
+        CurveValue(name, f"{way} Dropped", (f"{columns}Dropped",)),
+    )
+
+
+_NETWORK = (*_port("Rx", "rx"), *_port("Tx", "tx"))
+
+KNOWN: dict[str, SampleTable] = {
+    "AICORE_FREQ": SampleTable("AI Core Freq", (CurveValue("AI Core Freq", "MHz", ("freq",)),)),
+    "NPU_MEM": SampleTable(
+        "NPU MEM",
+        (
+            CurveValue("{type}/DDR", "KB", ("ddr",), _KB),
+            CurveValue("{type}/HBM", "KB", ("hbm",), _KB),
+            CurveValue("{type}/Memory", "KB", ("ddr", "hbm"), _KB),
+        ),
+        ("type",),
+        ("type",),
+    ),
+    "HBM": SampleTable(
+        "HBM", (CurveValue("HBM {hbmId}/{type}", "{type}(MB/s)", ("bandwidth",), _MB),), ("hbmId", "type"), ("type",)
+    ),
+    "DDR": SampleTable(
+        "DDR",
+        (CurveValue("DDR/Read", "Read(MB/s)", ("read",), _MB), CurveValue("DDR/Write", "Write(MB/s)", ("write",), _MB)),
+    ),
+    "LLC": SampleTable(
+        "LLC",
+        (
+            CurveValue("LLC {llcId} {mode}/Throughput", "Throughput(MB/s)", ("throughput",), _MB),
+            CurveValue("LLC {llcId} {mode}/Hit Rate", "Hit Rate(%)", ("hitRate",), _PERCENT),
+        ),
+        ("llcId", "mode"),
+        ("mode",),
+    ),
+    "SOC_BANDWIDTH_LEVEL": SampleTable(
+        "Stars Soc Info",
+        (
+            CurveValue("Mata Bw Level", "Mata Bw Level", ("mataBwLevel",)),
+            CurveValue("L2 Buffer Bw Level", "L2 Buffer Bw Level", ("l2BufferBwLevel",)),
+        ),
+    ),
+    "ACC_PMU": SampleTable(
+        "Acc PMU",
+        (
+            CurveValue("read_bandwidth", "value", ("readBwLevel",), instance="acc_id {accId}"),
+            CurveValue("write_bandwidth", "value", ("writeBwLevel",), instance="acc_id {accId}"),
+            CurveValue("read_ost", "value", ("readOstLevel",), instance="acc_id {accId}"),
+            CurveValue("write_ost", "value", ("writeOstLevel",), instance="acc_id {accId}"),
+        ),
+        ("accId",),
+    ),
+    "QOS": SampleTable(
+        "QoS", (CurveValue("QoS {eventName}", "value", ("bandwidth",), _MB),), ("eventName",), ("eventName",)
+    ),
+    "HCCS": SampleTable(
+        "HCCS",
+        (CurveValue("Tx", "Tx(MB/s)", ("txThroughput",), _MB), CurveValue("Rx", "Rx(MB/s)", ("rxThroughput",), _MB)),
+    ),
+    "NIC": SampleTable("NIC", _NETWORK, ("funcId",)),
+    "ROCE": SampleTable("RoCE", _NETWORK, ("funcId",)),
+    "CPU_USAGE": SampleTable("CPU Usage", (CurveValue("CPU {cpuId}", "Usage(%)", ("usage",)),), ("cpuId",)),
+    "HOST_MEM_USAGE": SampleTable("Memory Usage", (CurveValue("Memory Usage", "Usage(%)", ("usage",)),)),
+    "HOST_DISK_USAGE": SampleTable("Disk Usage", (CurveValue("Disk Usage", "Usage(%)", ("usage",)),)),
+    "HOST_NETWORK_USAGE": SampleTable("Network Usage", (CurveValue("Network Usage", "Usage(%)", ("usage",)),)),
+}
+
+_LAYERS = {"PCIE": "PCIe"}
+_TIME = "timestampNs"
+_NO_CURVE = frozenset({plain(_TIME), "deviceid"})
+_TABLES_OF_THEIR_OWN = frozenset(map(plain, ("NPU_MODULE_MEM", "NPU_OP_MEM", "MEMORY_RECORD", "OP_MEMORY")))
+
+
+def read_counters(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
+    """Take every table of samples in, also one that no version knows yet: its columns are its curves."""
+    for key, name in list(tables.names.items()):
+        table = tables.find(name)
+        if table is None or plain(_TIME) not in table.columns or key in _TABLES_OF_THEIR_OWN:
+            continue
+        samples = next((samples for known, samples in KNOWN.items() if plain(known) == key), None)
+        _read(tables, texts, whole, table, samples or _unknown(table))
+
+
+def _unknown(table: DatabaseTable) -> SampleTable:
+    """Every column is a curve, and every column of an id tells curves apart."""
+    apart = [
+        name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
+    ]
+    values = [name for column, name in table.columns.items() if name not in apart and column not in _NO_CURVE]
+    suffix = "".join(f" {{{name}}}" for name in apart)
+    curves = tuple(CurveValue(f"{name}{suffix}", name, (name,)) for name in values)
+    return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
+
+
+def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: DatabaseTable, samples: SampleTable) -> None:
+    columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
+    columns = tuple(column for column in columns if plain(column) in table.columns)
+    rows = tables.read(table, (_TIME, "deviceId", *samples.apart), columns)
+    on_device = "deviceid" in table.columns
+    keys = [("deviceId", rows["deviceId"]), *((name, rows[name]) for name in samples.apart)]
+    for values, places in _apart([values for _, values in keys]):
+        device = max(values[0], 0) if on_device else -1
+        words = {name: str(value) for (name, _), value in zip(keys, values, strict=True)}
+        for name in samples.texts:
+            words[name] = _title(texts[int(words[name])])
+        pid = whole.process(samples.layer, device, label="NPU" if on_device and device < 0 else "")
+        time = rows.time(_TIME)[places]
+        for curve in samples.curves:
+            if set(curve.columns) <= set(columns):
+                name, key, instance = (text.format(**words) for text in (curve.name, curve.key, curve.instance))
+                whole.samples(pid, name, key, instance, time, _value(rows, curve)[places])
+
+
+def _value(rows: DatabaseRows, curve: CurveValue) -> F64:
+    total = sum((rows.real(column) for column in curve.columns[1:]), rows.real(curve.columns[0]))
+    return total * curve.factor
+
+
+def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
+    """The distinct values of ``columns`` together, each with the places of its rows."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, place = numbered(values)
+        key = numbered(key * max(len(distinct), 1) + place)[1]
+    order = np.argsort(key, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
+    return [([int(values[places[0]]) for values in columns], places) for places in groups]
+
+
+def _title(word: str) -> str:
+    """``app`` is ``APP`` in a text trace, ``read`` is ``Read``."""
+    return word.upper() if word == "app" else word[:1].upper() + word[1:]

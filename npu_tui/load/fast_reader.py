@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from npu_tui.load.fast_scanner import Scanned, Scanner
 from npu_tui.load.json_reader import Advance, ReadingOutcome, WholeColumns, boundary_from
-from npu_tui.load.open_file import open_file
+from npu_tui.load.unpack import open_file
 from npu_tui.native.library import Library
 
 ALONE_BYTES = 4 << 20

@@ -17,10 +17,26 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.load import layouts, raw
+from npu_tui.load import raw
 from npu_tui.load.errors import InputError, SeveralError
+from npu_tui.load.format import (
+    LEVELS,
+    MSPROF_OUTPUT,
+    OUTPUT,
+    OUTPUTS,
+    TIMELINE,
+    Files,
+    Form,
+    Format,
+    form_of,
+    is_capture,
+    is_part,
+    packed_in,
+    table_of_export,
+    timelines_in,
+)
+from npu_tui.load.format import MOST_FOLDERS as MOST_FOLDERS
 from npu_tui.load.format import RANK_IN_NAME as RANK_IN_NAME
-from npu_tui.load.format import Files, Form, Format, form_of
 from npu_tui.load.format import Source as Source
 from npu_tui.load.formats import FORMATS
 from npu_tui.load.formats.chrome import begins_as_trace, named_otherwise
@@ -31,8 +47,6 @@ from npu_tui.load.formats.memory import dumps_in
 from npu_tui.load.formats.msprof import NAMES as MSPROF_NAMES
 from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
-from npu_tui.load.layouts import LEVELS, MSPROF_OUTPUT, OUTPUT, OUTPUTS, TIMELINE
-from npu_tui.load.layouts import MOST_FOLDERS as MOST_FOLDERS
 from npu_tui.load.roles import holds_roles
 from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
@@ -151,7 +165,7 @@ def traces_in(folder: Path, survey: Survey, form: Form | None = None) -> list[Fi
     traces = [trace for child in survey.folders(folder, "PROF_*") for trace in traces_in(child, survey, form)]
     if traces or form == "db":
         return traces
-    old = [trace for place in layouts.timelines_in(folder, survey) for trace in _named_in(place, survey, "text")]
+    old = [trace for place in timelines_in(folder, survey) for trace in _named_in(place, survey, "text")]
     return old or [(file,) for file in named_otherwise(folder, survey) if begins_as_trace(file, survey)]
 
 
@@ -217,7 +231,7 @@ def _held_below(folder: Path, survey: Survey, form: Form | None = None, most: in
         children[:] = [
             child
             for child in children
-            if place == folder and not layouts.is_part(child) and not any(file.is_relative_to(child) for file in used)
+            if place == folder and not is_part(child) and not any(file.is_relative_to(child) for file in used)
         ]
 
 
@@ -303,7 +317,7 @@ def left_out(source: Source) -> list[Message]:
         others += [held.place for held in _held_below(home, survey) if held.place != home]
         if others:
             said.append(listed("input.left_out", home, others, len(others)))
-        captures = [child for child in survey.folders(home) if layouts.is_capture(child) and sources_in(child, survey)]
+        captures = [child for child in survey.folders(home) if is_capture(child) and sources_in(child, survey)]
         said += [message("input.capture", path=str(capture)) for capture in captures]
         if home != source.opened:
             unparsed = unparsed_in(source.opened, [replace(source, opened=home)], survey)
@@ -348,7 +362,7 @@ def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
     inside = next((place for place in path.parents[:3] if raw.is_msprof(place)), None)
     if inside is not None and traces_in(inside, survey):
         return message("input.inside", path=str(path), folder=OUTPUT, profile=str(inside))
-    tables = layouts.table_of_export(path, survey)
+    tables = table_of_export(path, survey)
     if tables is not None:
         return message("input.export_of_tables", path=str(path), name=tables.name, folder=str(tables.parent))
     place = inside or path
@@ -360,7 +374,7 @@ def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
         return listed("input.recordings", path, memory, len(memory))
     if survey.glob(path, "*.db") or survey.glob(path, f"{OUTPUT}/*.db"):
         return message("input.databases", path=str(path))
-    if loose := named_otherwise(path, survey) + layouts.packed_in(path, survey):
+    if loose := named_otherwise(path, survey) + packed_in(path, survey):
         return listed("input.loose", path, loose, len(loose))
     return message("input.nothing", path=str(path), folder=OUTPUT)
 

@@ -1,29 +1,41 @@
-"""The text of ftrace or ``trace-cmd report`` to what threads and CPUs did.
+"""Recordings of the scheduler: texts of ftrace and databases made of them, as what threads and CPUs did.
 
 A line is ``comm-pid [cpu] flags seconds.fraction: event: args``; the kernel and trace-cmd spell args of their own way
 (https://docs.kernel.org/trace/ftrace.html, ``Documentation/trace/events.rst``). Read are sched_switch, sched_waking,
 sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_exit, irq_handler and softirq entry and exit; of all
 others it counts which task ran where.
+
+``ftrace_data.db`` is what MindStudio Insight's converter makes of a text: tables ``thread`` (lanes of "CPU Scheduling"
+and "Process Scheduling") and ``slice``, by ``scripts/ftrace_tools`` of https://gitcode.com/Ascend/msinsight. It leaves
+swapper, kworker and migration out: what ran between is not known.
 """
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npu_tui.load.build import build_trace
+from npu_tui.load.database_file import UNREADABLE, as_text, opened, tables_of
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.format import ReadingPace, Source
+from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.scheduling import ENDS, GONE, SOFT, Event, SchedulerEvents, scheduling_of
-from npu_tui.trace.arrays import I64
+from npu_tui.load.service_spans import TextArgs
+from npu_tui.trace.arrays import I64, summed
 from npu_tui.trace.message import message
-from npu_tui.trace.scheduling import NOBODY, Scheduling
+from npu_tui.trace.model import EventFile, Health, Trace
+from npu_tui.trace.scheduling import FTRACE, IDLE, NOBODY, OwnedSpans, Scheduling, State
 from npu_tui.trace.side_file import open_regular
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 _BLANK_LINES = re.compile(rb"\n\s*\n")
 _BLOCK, _LONGEST = 1 << 20, 4096
@@ -140,3 +152,138 @@ def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[
         value=pl.repeat(nobody, pl.len()),
     )
     return {column.name: column.to_numpy(writable=True) for column in columns}
+
+
+_TASK = re.compile(r"(.{0,64}):(\d{1,9})")
+_CPU = re.compile(r"CPU (\d{1,5})")
+_ROWS = (
+    "SELECT thread.tid, slice.timestamp, slice.duration, slice.name, slice.args FROM slice JOIN thread "
+    "ON slice.track_id = thread.track_id WHERE thread.pid = ? ORDER BY slice.timestamp"
+)
+_EPOCH = 1 << 59
+"""Nanoseconds since 1970 are more, those since a machine was started are less."""
+
+
+def is_ftrace_database(path: Path) -> bool:
+    """Whether ``path`` is such a database."""
+    asked = "SELECT count(*) FROM thread WHERE pid IN ('CPU Scheduling', 'Process Scheduling')"
+    try:
+        with opened(path) as database:
+            tables = set(tables_of(database.connection)[0])
+            return {"thread", "slice"} <= tables and bool(database.connection.execute(asked).fetchone()[0])
+    except (InputError, OSError, *UNREADABLE):
+        return False
+
+
+def load_ftrace_database(path: Path) -> Scheduling:
+    """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
+    events = SchedulerEvents()
+    rows: list[tuple[int, ...]] = []
+    with opened(path) as database:
+        try:
+            _add_cpus(events, rows, database.connection.execute(_ROWS, ("CPU Scheduling",)))
+            _add_wakeups(rows, database.connection.execute(_ROWS, ("Process Scheduling",)))
+        except UNREADABLE:  # what was read up to the damaged page counts
+            events.count_odd(message("odd.ftrace_database"), 1)
+    if not rows:
+        raise InputError(message("input.ftrace_empty", path=str(path)))
+    names = ("time", "cpu", "current", "kind", "task", "other", "value")
+    events.put(dict(zip(names, np.array(rows, np.int64).T, strict=True)))
+    return scheduling_of(events, str(path), path.stat().st_size, bool(min(row[0] for row in rows) > _EPOCH))
+
+
+def _timed(begin: object, length: object) -> bool:
+    return type(begin) is int and type(length) is int and begin >= 0 and length >= 0 and begin + length < 1 << 62
+
+
+def _add_wakeups(rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
+    """Take the wakeups of threads in, which begin what the converter calls runnable."""
+    for lane, begin, length, name, _ in cells:
+        task = _TASK.fullmatch(as_text(lane))
+        if as_text(name) == "Runnable" and task is not None and _timed(begin, length):
+            rows.append((begin, NOBODY, NOBODY, Event.wake, int(task[2]), NOBODY, NOBODY))
+
+
+def _add_cpus(events: SchedulerEvents, rows: list[tuple[int, ...]], cells: sqlite3.Cursor) -> None:
+    """Take the runs and interrupts of CPUs in: a run is a switch to its thread and one away from it."""
+    ran: dict[int, tuple[int, int, int]] = {}  # of each CPU who ran last, until when, in which state it left
+    for lane, begin, length, slice_name, cell in cells:
+        name = as_text(slice_name)
+        cpu, task = _CPU.fullmatch(as_text(lane)), _TASK.fullmatch(name)
+        args = {key: str(value) for key, value in TextArgs((as_text(cell),)).one(0).items()}
+        if cpu is None or not _timed(begin, length) or (task is None and name not in ("irq", "softirq")):
+            events.count_odd(message("odd.ftrace_event"), 1)
+            continue
+        place, end = int(cpu[1]), begin + length
+        if task is None:
+            soft = name == "softirq"
+            text, named = args.get("vec" if soft else "irq", ""), args.get("action" if soft else "name", "")
+            number = int(text[:9]) if text[:9].isdecimal() else 0
+            events.sources[number + SOFT * soft] = f"softirq {named}" if soft else f"irq {number} {named}"
+            number += SOFT * soft
+            rows.append((begin, place, NOBODY, Event.irq_in, number, NOBODY, NOBODY))
+            rows.append((end, place, NOBODY, Event.irq_out, number, NOBODY, NOBODY))
+            continue
+        before, until, state = ran.get(place, (NOBODY, begin, GONE))
+        if place in ran and until < begin:  # somebody else ran, or nobody
+            rows.append((until, place, before, Event.switch, before, NOBODY, state))
+            before, state = NOBODY, GONE
+        number = int(task[2])
+        events.tasks[number] = task[1]
+        rows.append((begin, place, before, Event.switch, before, number, state))
+        ran[place] = number, end, ENDS.get(args.get("end_state", "")[:1], GONE)
+    for place, (number, until, state) in ran.items():
+        rows.append((until, place, number, Event.switch, number, NOBODY, state))
+
+
+def load_scheduling(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
+    """The recording at ``path``, text or database; raises as ``load_ftrace``."""
+    return load_ftrace_database(path) if path.suffix == ".db" else load_ftrace(path, watcher)
+
+
+_CPUS, _THREADS = 1, 2
+_MOST_LANES = 2000
+"""Threads that get a lane, those that ran longest: the others are on the lanes of CPUs."""
+_WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sleeping", "Uninterruptible sleep")
+"""The states of threads, as MindStudio Insight and the kernel call them."""
+assert len(_WORDS) == len(State)
+
+
+def read_ftrace_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
+    """The trace of the recording ``source``; raises as ``load_scheduling``."""
+    scheduling = load_scheduling(source.path, watcher)
+    whole = WholeColumns()
+    whole.metadata.process_name = {_CPUS: "CPU Scheduling", _THREADS: "Process Scheduling"}
+    whole.metadata.process_order = {_CPUS: 0, _THREADS: 1}
+    health = Health(skipped=dict(scheduling.odd))
+    runs, interrupts, lost = scheduling.runs, scheduling.interrupts, scheduling.lost
+    busy = runs.taken(runs.kind != IDLE)
+    _put(whole, _CPUS, busy, [scheduling.name_of(task) for task in busy.kind.tolist()])
+    _put(whole, _CPUS, interrupts, [scheduling.sources[source] for source in interrupts.kind.tolist()])
+    _put(whole, _CPUS, lost, ["events lost"] * len(lost.owner))
+    tasks, number = np.unique(scheduling.states.owner, return_inverse=True)
+    lasting = np.where(scheduling.states.kind == State.running, scheduling.states.end - scheduling.states.start, 0)
+    ran = summed(number, lasting, len(tasks))
+    shown = np.sort(tasks[np.argsort(-ran, kind="stable")[:_MOST_LANES]]).tolist()
+    if len(shown) < len(tasks):
+        health.warnings.append(message("odd.ftrace_lanes", count=len(tasks) - len(shown), most=_MOST_LANES))
+    for task in shown:
+        spans = scheduling.states_of(task)
+        _put(whole, _THREADS, spans, [_WORDS[state] for state in spans.kind.tolist()])
+        whole.metadata.thread_name[_THREADS, task] = scheduling.name_of(task)
+    for cpu in {*runs.owner.tolist(), *interrupts.owner.tolist(), *lost.owner.tolist()}:
+        whole.metadata.thread_name[_CPUS, cpu] = f"CPU {cpu}"
+    trace = build_trace(whole, scheduling.path, (EventFile(scheduling.path, scheduling.size),), None, health)
+    trace.args = TextArgs(())  # all that is known of a slice is its name and its lane
+    trace.nature, trace.scheduling = FTRACE, scheduling
+    trace.events = {"ftrace": scheduling.events}  # those of the file: slices are made of several
+    return trace
+
+
+def _put(whole: WholeColumns, process: int, spans: OwnedSpans, names: list[str]) -> None:
+    """Take ``spans`` in as slices on the lanes of their owners."""
+    owners, number = np.unique(spans.owner, return_inverse=True)
+    threads = np.array([whole.threads[process, owner] for owner in owners.tolist()], np.int32)
+    event = np.arange(whole.count, whole.count + len(names))
+    codes = np.array([whole.names[name] for name in names], np.int32)
+    whole.slices(event, threads[number], spans.start, spans.end, codes, whole.categories["scheduling"])

@@ -14,10 +14,8 @@ from msgspec import Struct
 
 from npu_tui.load.companions import companions_of
 from npu_tui.load.documents import read_document
-from npu_tui.load.errors import UNWATCHED, Watcher
-from npu_tui.load.format import Source
+from npu_tui.load.format import OUTPUTS, Source
 from npu_tui.load.formats.ftrace import recording_in
-from npu_tui.load.layouts import OUTPUTS
 from npu_tui.load.survey import Survey
 from npu_tui.trace.scheduling import Scheduling
 
@@ -25,19 +23,10 @@ _CLOCKS = ("start_info", "PROF_*/start_info", "*/start_info", "PROF_*/*/start_in
 _MOST_CLOCKS = 8
 
 
-def load_scheduling(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
-    """The recording at ``path``, text or database; raises as ``load_ftrace``."""
-    if path.suffix == ".db":
-        from npu_tui.load.ftrace_database import load_ftrace_database  # most are texts
-
-        return load_ftrace_database(path)
-    from npu_tui.load.ftrace import load_ftrace  # it brings polars
-
-    return load_ftrace(path, watcher)
-
-
 @lru_cache(maxsize=1)
 def _loaded(path: Path, size: int, changed: int) -> Scheduling:
+    from npu_tui.load.ftrace import load_scheduling  # few profiles have one beside them
+
     return load_scheduling(path)
 
 

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from npu_tui.load.json_chunks import BOUNDARY, Chunk, ChunkReader, TooLongError, object_spans
 from npu_tui.load.json_columns import PHASES, Dictionaries, EventColumns, RangeColumns
 from npu_tui.load.json_events import Event, Metadata, decode_events, strict_json
-from npu_tui.load.open_file import open_file, stream_at
 from npu_tui.load.times import INVALID, TimeUnit, parse_times
+from npu_tui.load.unpack import open_file, stream_at
 from npu_tui.trace.arrays import F64, I32, I64
 from npu_tui.trace.memory import RowRoom
 from npu_tui.trace.model import UNFINISHED, Chunks

@@ -1,16 +1,24 @@
-"""What stands in a trace of Kineto besides its events: the rank, and links and call stacks that it leaves out.
+"""What PyTorch's profiler and dumps of graphs leave out of their events: rank, links, call stacks, totals of memory.
 
 From the launch of a graph to the kernels that it replays ROCm writes no link, and tools that cut traces drop all links;
-but a launch and its kernels have equal args ``correlation``.
+but a launch and its kernels have equal args ``correlation``. With ``profile_memory=True`` instants named ``[memory]``
+have the totals of memory (torch/csrc/profiler/collection.cpp, libkineto's output_json.cpp).
+
+The dump of a captured ACLGraph is written to debug a graph, and is no profile: processes called ``<pid> aclGraph`` with
+a thread a stream, tasks in their order with times of 10 us each, ``EVENT_RECORD_<id>`` and ``EVENT_WAIT_<id>`` among
+them, and no link.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import mmap
 import re
 import zlib
+from collections import defaultdict
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +33,8 @@ from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, is_kineto, made_up_links
-from npu_tui.trace.model import Trace
+from npu_tui.trace.message import message
+from npu_tui.trace.model import EVENTS, Trace
 from npu_tui.trace.side_file import held_bytes, open_regular
 
 _FRAMES = "python_function"
@@ -215,3 +224,100 @@ def _distributed_in(value: Any) -> Distributed:
             kind = _KINDS.get(kind.removesuffix("_GROUP"), kind.removeprefix("mesh_"))
             groups[kind if kind not in groups else name] = tuple(ranks)
     return Distributed(rank if type(rank) is int and 0 <= rank < 1 << 31 else None, groups)
+
+
+_PROCESS = re.compile(r"(?:\d+ )?aclGraph", re.IGNORECASE)
+_TASK = re.compile(r"EVENT_(RECORD|WAIT)_(\d+)")
+
+
+def is_graph(process: str) -> bool:
+    """Whether a ``process`` is a dumped graph, by its name."""
+    return _PROCESS.fullmatch(process) is not None
+
+
+def link_events(trace: Trace) -> None:
+    """Add the links of a ``trace`` that has dumped graphs, and say in its health what they are.
+
+    A wait belongs to the only record of its event in the graph, of several to the one with its number in the order of
+    time, where there are as many waits.
+    """
+    graphs = {layer.index for layer in trace.layers if is_graph(layer.name)}
+    if not graphs:
+        return
+    tasks = {code: match for code, name in enumerate(trace.names) if (match := _TASK.fullmatch(name)) is not None}
+    slices, layer_of = trace.slices, [lane.layer for lane in trace.lanes]
+    ends: dict[tuple[int, str], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    items = np.flatnonzero(np.isin(slices.name, list(tasks)))
+    for item in items[np.argsort(slices.start[items], kind="stable")].tolist():
+        layer, match = layer_of[int(slices.lane[item])], tasks[int(slices.name[item])]
+        if layer in graphs:
+            ends[layer, match[2]][match[1] == "WAIT"].append(item)
+    pairs = []
+    waiting = 0
+    for records, waits in ends.values():
+        waiting += len(waits)
+        if len(records) == 1:
+            pairs += [(records[0], wait) for wait in waits]
+        elif len(records) == len(waits):
+            pairs += zip(records, waits, strict=True)
+    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
+    if len(source):
+        trace.add_links(EVENTS, source, target, source)
+    trace.health.warnings.append(message("odd.graph_dump", linked=len(source), waits=waiting))
+
+
+_NAME = b'"[memory]"'
+_MOST_BYTES = 4096
+"""An event of memory is far shorter."""
+_TOTALS = ("Total Allocated", "Total Reserved")
+
+
+class MemoryEvent(Struct, frozen=True):
+    """What was ``allocated`` and ``reserved`` (bytes) on a ``device`` at ``time``, ns as the file counts them."""
+
+    time: int
+    device: int
+    allocated: int
+    reserved: int
+
+
+def memory_events(path: str) -> list[MemoryEvent]:
+    """The events of memory of devices in the trace at ``path``, which is not packed, by time; none where it is gone."""
+    try:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _events_in(content)
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return []
+
+
+def _events_in(content: mmap.mmap) -> list[MemoryEvent]:
+    found: list[MemoryEvent] = []
+    at = content.find(_NAME)
+    while at >= 0:
+        event = _event_around(content, at)
+        args = event.get("args") if event else None
+        # Device Type 0 is the host, whose totals are not tracked.
+        if event and isinstance(args, dict) and args.get("Device Type") != 0:
+            allocated, reserved = (args.get(name) for name in _TOTALS)
+            time, device = event.get("ts"), args.get("Device Id")
+            if isinstance(allocated, int) and isinstance(reserved, int) and isinstance(time, int | Decimal):
+                device = device if isinstance(device, int) else 0
+                found.append(MemoryEvent(round(time * 1000), device, allocated, reserved))
+        at = content.find(_NAME, at + 1)
+    return sorted(found, key=lambda event: event.time)
+
+
+def _event_around(content: mmap.mmap, at: int) -> dict[str, Any] | None:
+    """The object of JSON around the byte ``at``; None where there is none nearby."""
+    depth, start = 0, at
+    while depth < 1:
+        start -= 1
+        if start < 0 or at - start > _MOST_BYTES:
+            return None
+        depth += {123: 1, 125: -1}.get(content[start], 0)
+    try:
+        text = content[start : start + 2 * _MOST_BYTES].decode("utf-8", "replace")
+        event, _ = json.JSONDecoder(parse_float=Decimal).raw_decode(text)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None

@@ -19,14 +19,13 @@ from msgspec.structs import replace
 import npu_tui.load.text_trace  # noqa: F401 - most traces are texts: their reader is imported now
 from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
-from npu_tui.load.containers import piped
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.find import PIPE, PIPED, find_source
 from npu_tui.load.format import Form, ReadingPace, Source, form_of
 from npu_tui.load.json_chunks import CHUNK
-from npu_tui.load.open_file import open_file
 from npu_tui.load.survey import Survey
-from npu_tui.load.unpack import Unpacking, scratch_folder, spooled
+from npu_tui.load.text_trace import piped
+from npu_tui.load.unpack import Unpacking, open_file, scratch_folder, spooled
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once

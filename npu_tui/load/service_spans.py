@@ -22,8 +22,8 @@ from npu_tui.load.json_chunks import ChunkReader, array_start
 from npu_tui.load.json_columns import EventColumns
 from npu_tui.load.json_events import Event, decode_args, decode_events, named, place_number, strict_json
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.open_file import open_file
 from npu_tui.load.times import INVALID, parse_time
+from npu_tui.load.unpack import open_file
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message

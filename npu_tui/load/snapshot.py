@@ -1,7 +1,8 @@
-"""Reads a memory snapshot into columns: a dump of MemScope, or a pickle of dicts, each field checked before it counts.
+"""A memory snapshot as columns and as a ``Trace``: a dump of MemScope, or a pickle of dicts, each field checked.
 
 What is damaged is counted and left out: an event without a number for its size, a block without an address. Each object
-that is a stack is read once; stacks of the same text have one number.
+that is a stack is read once; stacks of the same text have one number. Where the writer gives no times, as torch_npu
+does, one event of the allocator stands for 1 us.
 """
 
 from __future__ import annotations
@@ -15,27 +16,37 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu_tui.load.build import build_trace
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.memory import is_memscope
-from npu_tui.load.lives import lives_of
-from npu_tui.load.memscope import load_memscope
+from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.pickle_runs import EntryRun, Objects
 from npu_tui.load.pickles import PickleError, Unpickler, unframed
+from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
+from npu_tui.trace.frames import NO_STACK, function_of
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.side_file import bytes_to_read, open_regular
 from npu_tui.trace.snapshot import (
+    AGES,
+    BEFORE,
+    MEMORY,
     NEVER,
+    SEGMENTS_PID,
     Action,
     AllocatorEvents,
     Annotation,
     DeviceMemory,
+    Lives,
     MemorySnapshot,
     SegmentBlocks,
     Segments,
     State,
 )
+from npu_tui.trace.text import memory_text
 
 _STATES = {**State.__members__, "active_awaiting_free": State.active_pending_free}
 _EVENT, _SEGMENT, _NOTE = (message(f"odd.memory_{name}") for name in ("event", "segment", "annotation"))
@@ -55,6 +66,8 @@ _TOO_LATE_US = 1 << 53
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:
     """The snapshot at ``path``. Raises ``InputError`` where it is none, ``OSError`` where it cannot be read."""
     if is_memscope(path):
+        from npu_tui.load.memscope import load_memscope  # it reads tables, which pickles need not
+
         return load_memscope(path, watcher)
     with open_regular(path) as stream:
         size = bytes_to_read(stream)
@@ -346,3 +359,157 @@ def _block(block: Any) -> Any:
 
 def _listed(value: Any) -> list[Any]:
     return value if type(value) is list else []
+
+
+def lives_of(events: AllocatorEvents, segments: Segments, blocks: SegmentBlocks) -> Lives:
+    """Every block that ``events`` or the ``blocks`` at the end tell of, by the event that began it."""
+    at = np.flatnonzero(np.isin(events.action, (Action.alloc, Action.free_requested, Action.free_completed)))
+    at = at[np.lexsort((at, events.address[at]))]
+    action, address = events.action[at], events.address[at]
+    earlier = np.append(np.int8(-1), action[:-1])[: len(at)]
+    earlier[np.append(True, address[1:] != address[:-1])[: len(at)]] = -1  # the first one of its address
+    # A release that no allocation or request leads to is of a block older than the history.
+    requested, completed = action == Action.free_requested, action == Action.free_completed
+    begins = (action == Action.alloc) | (earlier == -1)
+    begins |= requested & (earlier != Action.alloc)
+    begins |= completed & (earlier == Action.free_completed)
+    first, life = np.flatnonzero(begins), np.cumsum(begins) - 1
+    # Memory that is given out again was released, even where the history lacks that.
+    gone = np.append(at[first[1:]], NEVER)[: len(first)]
+    gone[np.append(address[first[1:]] != address[first[:-1]], True)[: len(first)]] = NEVER
+    gone[life[completed]] = at[completed]
+    end = gone.copy()
+    end[life[requested]] = at[requested]
+    start, at = np.where(action[first] == Action.alloc, at[first], BEFORE), at[first]
+
+    live = np.flatnonzero(blocks.state != State.inactive)
+    # A block at the end belongs to the last life of its address, if that has no end.
+    open_ = np.flatnonzero(gone == NEVER)
+    known = np.append(events.address[at[open_]], -1)
+    place = np.searchsorted(known[:-1], blocks.address[live])
+    matched = known[place] == blocks.address[live]
+    taken = np.full(len(at), -1, np.int64)
+    taken[open_[place[matched]]] = blocks.size[live[matched]]
+    rest = live[~matched]
+    before = np.full(len(rest), BEFORE)
+    order = np.argsort(np.append(start, before), kind="stable")
+    return Lives(
+        start=np.append(start, before)[order],
+        end=np.append(end, np.where(blocks.state[rest] == State.active_pending_free, BEFORE, NEVER))[order],
+        gone=np.append(gone, np.full(len(rest), NEVER))[order],
+        address=np.append(events.address[at], blocks.address[rest])[order],
+        size=np.append(events.size[at], blocks.requested[rest])[order],
+        taken=np.append(taken, blocks.size[rest])[order],
+        stream=np.append(events.stream[at], segments.stream[blocks.segment[rest]])[order],
+        stack=np.append(events.stack[at], blocks.stack[rest])[order],
+    )
+
+
+_BEFORE, _KEPT, _AT_PEAK, _OTHER = range(1, 5)
+"""The lanes of a device by the age of blocks; the last is none."""
+_GONE, _NOWHERE = "segments given back", "blocks"
+
+
+def read_snapshot_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
+    """The trace of the snapshot ``source``; raises as ``load_snapshot``."""
+    snapshot = load_snapshot(source.path, watcher)
+    whole = WholeColumns()
+    for number, device in enumerate(snapshot.devices):
+        _add(whole, snapshot, device, number)
+    untimed = [device.events.time is None for device in snapshot.devices]
+    health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if any(untimed) else [])
+    trace = build_trace(whole, snapshot.path, (EventFile(snapshot.path, snapshot.size),), None, health)
+    trace.args = SnapshotArgs(snapshot.devices)
+    trace.nature, trace.snapshot, trace.is_untimed = MEMORY, snapshot, bool(untimed) and all(untimed)
+    return trace
+
+
+def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pid: int) -> None:
+    """Take one device in, its blocks by age in one layer and by address in another.
+
+    By age are those that are older than the history, that were never released, or that were there at the peak.
+    """
+    lives, time, first = device.lives, device.moments, snapshot.first_of(device)
+    names = [function_of(stack) or NO_STACK for stack in [*snapshot.stacks, ""]]
+    kinds, where = np.unique(lives.size * len(names) + lives.stack + 1, return_inverse=True)
+    codes = [
+        whole.names[f"{memory_text(kind // len(names))} {names[kind % len(names) - 1]}"] for kind in kinds.tolist()
+    ]
+    name = np.array([*codes, -1], np.int32)[where]
+    stacks = np.array([whole.stacks[stack] for stack in snapshot.stacks] + [-1], np.int32)[lives.stack]
+    start = time[np.maximum(lives.start, 0)]
+    end = np.maximum(time[np.minimum(lives.gone, len(device.events))], start + 1)
+
+    def put(process: int, lanes: list[str], chosen: I64, lane: I64) -> None:
+        """A slice of each of the blocks ``chosen``, in the ``lane`` of each."""
+        threads = [whole.threads[process, number] for number in range(len(lanes))]
+        whole.metadata.thread_name.update({(process, number): label for number, label in enumerate(lanes)})
+        whole.slices(
+            first + chosen, np.array(threads, np.int32)[lane], start[chosen], end[chosen], name[chosen],
+            whole.categories["block"], stack=stacks[chosen],
+        )  # fmt: skip
+
+    for process, label in ((pid, "Device {}"), (SEGMENTS_PID + pid, "Device {} segments")):
+        whole.metadata.process_name[process] = label.format(device.label)
+        whole.metadata.process_order[process] = process
+    at_peak = (lives.start <= device.peak[0]) & (lives.end > device.peak[0])
+    age = np.select([lives.start == BEFORE, lives.end == NEVER, at_peak], [_BEFORE, _KEPT, _AT_PEAK], _OTHER)
+    chosen = np.flatnonzero(age < _OTHER)
+    put(pid, [*AGES], chosen, age[chosen])
+    steps = device.step_starts
+    history = [f"step {number}" for number in range(1, len(steps) + 1)]
+    history = ["before the first step" if history else f"{len(device.events):,} events", *history]
+    spans = [
+        (AGES[0], history, time[np.append(0, steps)], time[np.append(steps, len(device.events))]),
+        ("annotations", [note.name for note in device.annotations],
+         np.array([note.start for note in device.annotations], np.int64),
+         np.array([note.end for note in device.annotations], np.int64)),
+    ]  # fmt: skip
+    for number, (lane, labels, begins, ends) in zip((0, len(AGES)), spans, strict=True):
+        if not labels:
+            continue
+        whole.metadata.thread_name[pid, number] = lane
+        nobody = np.full(len(labels), sum(len(other.lives) for other in snapshot.devices))
+        thread = np.full(len(labels), whole.threads[pid, number], np.int32)
+        words = np.array([whole.names[label] for label in labels], np.int32)
+        whole.slices(nobody, thread, begins, np.maximum(ends, begins + 1), words, whole.categories[lane])
+    put(SEGMENTS_PID + pid, *_by_address(device))
+
+
+def _by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
+    """The segments by address, what is in none of them last; all blocks, and the segment of each."""
+    segments, order = device.segments, np.argsort(device.segments.address, kind="stable")
+    lane = np.append(np.argsort(order), len(order))
+    lanes = []
+    for row in order.tolist():
+        pool = "small" if segments.small[row] else "large"
+        grows = ", expandable" if segments.expandable[row] else ""
+        lanes.append(f"0x{int(segments.address[row]):x} {memory_text(int(segments.size[row]))} {pool}{grows}")
+    lanes.append(_GONE if device.has_segments else _NOWHERE)
+    return lanes, np.arange(len(device.lives)), lane[segments.holding(device.lives.address)]
+
+
+class SnapshotArgs(RowArgs, frozen=True, eq=False):
+    """What is known of each block, by the ordinal of its slice."""
+
+    devices: list[DeviceMemory]
+
+    def one(self, ordinal: int) -> dict[str, Any]:
+        """Address, sizes, stream and events of a block; what is not known is left out."""
+        position = ordinal
+        for device in self.devices:
+            if position < len(device.lives):
+                break
+            position -= len(device.lives)
+        else:
+            return {}
+        lives = device.lives
+        known = {
+            "address": f"0x{int(lives.address[position]):x}",
+            "requested bytes": int(lives.size[position]),
+            "block bytes": int(lives.taken[position]),
+            "stream": int(lives.stream[position]),
+            "allocated at event": int(lives.start[position]),
+            "freed at event": int(lives.end[position]),
+        }
+        return {name: value for name, value in known.items() if value not in (-1, NEVER)}

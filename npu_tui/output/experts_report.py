@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from npu_tui.load.expert_files import ExpertFiles, read_expert_files
-from npu_tui.load.formats.experts import expert_files_in
+from npu_tui.load.formats.experts import ExpertFiles, expert_files_in, read_expert_files
 from npu_tui.load.survey import Survey
 from npu_tui.output.document import Block, Heading, Paragraph, Table
 from npu_tui.output.envelope import REASONS, NotChecked, Root, not_checked

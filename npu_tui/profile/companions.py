@@ -481,7 +481,7 @@ def _environment(metadata: Any) -> dict[str, str] | None:
 
 def memory_of_kineto(trace: Trace) -> MemoryUse:
     """The curves of the allocator of each device by the events of memory in a trace of Kineto."""
-    from npu_tui.load.kineto_memory import memory_events  # few traces have any
+    from npu_tui.load.kineto import memory_events  # few traces have any
     from npu_tui.load.unpack import plain_path
 
     events = memory_events(plain_path(trace.files[0])) if trace.files else []

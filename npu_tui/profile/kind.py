@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, cast, get_args
 
 from npu_tui.load.find import Source
-from npu_tui.load.graph_dump import is_graph
+from npu_tui.load.kineto import is_graph
 from npu_tui.trace.kineto import is_kineto, runtime_calls
 from npu_tui.trace.model import Trace
 

@@ -1,6 +1,6 @@
 """The tables of expert loads and placements: the dumps of each phase, their ranks and layers, and every placement.
 
-``make`` of a table takes the loads, or the placements, that ``load.expert_files`` read.
+``make`` of a table takes the loads, or the placements, that ``load.formats.experts`` read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npu_tui.analysis.placement import Swap, best_swap, copies_in
-from npu_tui.load.expert_files import ExpertDump, ExpertFiles, ExpertSlots
+from npu_tui.load.formats.experts import ExpertDump, ExpertFiles, ExpertSlots
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.once import once

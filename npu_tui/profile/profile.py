@@ -33,7 +33,7 @@ from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
-from npu_tui.native import heap
+from npu_tui.native.library import kept_heap
 from npu_tui.profile.kind import SourceKind, kind_of
 from npu_tui.profile.parts import Parted, Selection, shared
 from npu_tui.trace.arrays import I64, Bools
@@ -520,7 +520,7 @@ class Profile(Parted):
         if len(self.trace.slices) < _LARGE:
             found = find(self._judged, 1, unsafe)
         else:
-            with heap.kept():
+            with kept_heap():
                 found = find(self._judged, self.threads, unsafe)
         found = with_launches(found, self.trace, self.kind, self.source)
         return found if self.source is None or not self.source.files else with_what_is_missing(found, self.source)

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from npu_tui.record.file_recording import followed
-from npu_tui.record.http import ANSWER_SECONDS, connected
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError
-from npu_tui.record.request import RecordRequest
+from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, RecordRequest
+from npu_tui.record.serving import ANSWER_SECONDS, connected
 from npu_tui.trace.message import message
 from npu_tui.trace.text import whole_number
 

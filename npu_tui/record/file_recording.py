@@ -8,10 +8,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from npu_tui.record.outputs import ENDED, Followed, Output, State, last_size, outputs_below
-from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, surely, unreadable
-from npu_tui.record.request import RecordRequest
-from npu_tui.record.step_marks import StepMarks
+from npu_tui.record.outputs import ENDED, Followed, Output, State, StepMarks, last_size, outputs_below
+from npu_tui.record.progress import (
+    POLL,
+    Deadline,
+    Progress,
+    RecordClock,
+    RecordError,
+    RecordRequest,
+    surely,
+    unreadable,
+)
 from npu_tui.record.switch import NAME, Switch, foreign
 from npu_tui.record.torch_job import TorchJob, has_ended
 from npu_tui.trace.message import Message, message

@@ -18,8 +18,8 @@ from typing import Literal
 import orjson
 from msgspec import Struct
 
+from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.formats.database import databases_in
-from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
 from npu_tui.load.survey import Survey
 from npu_tui.trace.side_file import admitted, open_regular, paths_in, read_regular
 
@@ -205,3 +205,36 @@ class Followed:
     def unchanged(self, now: float) -> float:
         """Seconds since something of it changed."""
         return now - self._since
+
+
+_MARK = re.compile(rb"ProfilerStep#(\d{1,18})\D")
+_LONGEST = 32
+"""Bytes of a mark of which only the beginning may have been read."""
+_MOST_BYTES = 16 << 20
+"""Read at one look: a rank records a few MB a second, and what is left over comes with the next look."""
+
+
+class StepMarks:
+    """The marks of steps in the raw data of the profile in ``folder``, read as they are written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[Path, int] = {}
+        self._steps: set[bytes] = set()
+
+    def over(self) -> int:
+        """How many steps are over for certain; 0 also where nothing tells."""
+        try:
+            for path in paths_in(self._folder / "FRAMEWORK"):
+                if path.name.endswith(".op_range"):
+                    self._look(path)
+        except OSError:  # it is not there yet
+            pass
+        return len(self._steps)
+
+    def _look(self, path: Path) -> None:
+        with open_regular(path) as file:
+            begin = file.seek(max(self._read.get(path, 0) - _LONGEST, 0))
+            content = file.read(_MOST_BYTES)
+        self._steps.update(_MARK.findall(content))
+        self._read[path] = begin + len(content)

@@ -1,4 +1,4 @@
-"""What a recording is doing, why it ended without a profile, and how the wait for it goes on or is broken off."""
+"""What is to be recorded, what a recording is doing, why it ended without a profile, and how long it is waited for."""
 
 from __future__ import annotations
 
@@ -107,3 +107,26 @@ class Deadline:
 def unreadable(path: Path | str, error: OSError) -> RecordError:
     """What ``error`` with the file or folder ``path`` becomes."""
     return RecordError(message("record.unreadable", path=str(path), why=error.strerror or str(error)))
+
+
+class RecordRequest(Struct, frozen=True):
+    """``steps`` after ``warmup`` more that pass unrecorded, of ``ranks`` (empty: all), into the folder ``out``.
+
+    ``at`` is the step to begin with, None: the next one. ``level`` is that of the profiler, 0 to 2. With ``stack``,
+    ``shapes`` or ``memory`` the calls of Python, the shapes of operators, the memory are recorded too.
+    ``seconds`` is for servers that count no steps. A state that lasts longer than ``patience`` seconds is given up,
+    an analysis after ``analysis`` seconds in which it has written nothing.
+    """
+
+    out: Path
+    steps: int = 5
+    warmup: int = 0
+    ranks: tuple[int, ...] = ()
+    at: int | None = None
+    level: int = 1
+    stack: bool = False
+    shapes: bool = False
+    memory: bool = False
+    seconds: float | None = None
+    patience: float = 600.0
+    analysis: float = 600.0

@@ -16,8 +16,7 @@ from npu_tui.record.analysis import PYTHON, analysed, opened_of, raw_at
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.file_recording import record_by_file
 from npu_tui.record.outputs import outputs_below
-from npu_tui.record.progress import Progress, RecordClock
-from npu_tui.record.request import RecordRequest
+from npu_tui.record.progress import Progress, RecordClock, RecordRequest
 from npu_tui.record.service import record_service
 from npu_tui.record.serving import record_server
 

@@ -16,8 +16,16 @@ import orjson
 
 from npu_tui.load.raw import raw_services
 from npu_tui.load.survey import Survey
-from npu_tui.record.progress import POLL, Deadline, Progress, RecordClock, RecordError, surely, unreadable
-from npu_tui.record.request import RecordRequest
+from npu_tui.record.progress import (
+    POLL,
+    Deadline,
+    Progress,
+    RecordClock,
+    RecordError,
+    RecordRequest,
+    surely,
+    unreadable,
+)
 from npu_tui.record.serving import SECONDS
 from npu_tui.trace.message import message
 from npu_tui.trace.side_file import paths_in, read_regular

@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 import orjson
 
-from npu_tui.record.progress import RecordError, unreadable
-from npu_tui.record.request import RecordRequest
+from npu_tui.record.progress import RecordError, RecordRequest, unreadable
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 

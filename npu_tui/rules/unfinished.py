@@ -12,7 +12,7 @@ from npu_tui.analysis.borrowed import capture_time
 from npu_tui.analysis.lanes import core_lanes, lane_times
 from npu_tui.analysis.limits import A_PART
 from npu_tui.load.find import Source, writer_of
-from npu_tui.load.opprof import measured_operator
+from npu_tui.load.formats.opprof import measured_operator
 from npu_tui.load.raw import unfinished, without_device
 from npu_tui.rules.model import Finding, Findings
 from npu_tui.trace.kineto import runtime_calls

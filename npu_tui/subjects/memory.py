@@ -1,7 +1,7 @@
 """A memory snapshot of PyTorch, or a dump of MemScope: what the allocator did, and who held memory.
 
 It is recognised by its first bytes (``load.formats.memory``, which says where the format is described) and read into a
-``MemorySnapshot`` (``load.snapshot``) and a trace of its blocks (``load.snapshot_trace``).
+``MemorySnapshot`` (``load.snapshot``) and a trace of its blocks (``load.snapshot``).
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from textual.message import Message
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.record.analysis import RawProfile, analysed, opened_of
-from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError, stopped_at
+from npu_tui.record.progress import Progress, RecordClock, RecordError, RecordRequest, StoppedError, stopped_at
 from npu_tui.record.recording import PROFILES, Recorder, RecordingSource
-from npu_tui.record.request import RecordRequest
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 

@@ -19,8 +19,8 @@ from npu_tui.load.csv_table import read_table
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import load
 from npu_tui.load.memscope import load_memscope
-from npu_tui.load.open_file import open_file
 from npu_tui.load.snapshot import load_snapshot
+from npu_tui.load.unpack import open_file
 from npu_tui.trace import memory, side_file
 from npu_tui.trace.memory import A_ROW, UNLIMITED
 from npu_tui.trace.side_file import head_of, held_bytes, open_regular, read_regular

@@ -12,8 +12,7 @@ from measured import part_of
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
-from npu_tui.load.ftrace import load_ftrace
-from npu_tui.load.ftrace_beside import load_scheduling
+from npu_tui.load.ftrace import load_ftrace, load_scheduling
 from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.load import request_lists
+from npu_tui.load import csv_table
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.service import read_service
@@ -336,8 +336,8 @@ def test_lists_of_requests_are_read_some_at_a_time(lists: list[list[int] | None]
 
     texts = pl.Series([None if rids is None else text(rids) for rids in lists], dtype=pl.String)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_lists, "_TOGETHER", together)
-        counts, requests = request_lists.requests_of(texts)
+        patch.setattr(csv_table, "_TOGETHER", together)
+        counts, requests = csv_table.requests_of(texts)
     assert counts.to_list() == [None if rids is None else len(rids) for rids in lists]
     named = [rid for rids in lists for rid in rids or ()]
     assert requests["rid"].to_list() == [str(rid) for rid in named]

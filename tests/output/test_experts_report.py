@@ -20,9 +20,7 @@ from written import fields_of, reasons
 from npu_tui.analysis.placement import best_swap, copies_in
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
-from npu_tui.load.expert_files import read_expert_files
-from npu_tui.load.formats.experts import expert_files_in
-from npu_tui.load.group_lists import read_group_list
+from npu_tui.load.formats.experts import expert_files_in, read_expert_files, read_group_list
 from npu_tui.output.experts_report import ExpertsReport, experts_at
 from npu_tui.strings import say
 from npu_tui.tui.job_map import heat_picture

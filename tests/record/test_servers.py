@@ -23,11 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.record.dyno import Daemon, record_by_daemon
-from npu_tui.record.http import Server
-from npu_tui.record.progress import Progress, RecordError
-from npu_tui.record.request import RecordRequest
+from npu_tui.record.progress import Progress, RecordError, RecordRequest
 from npu_tui.record.service import record_service
-from npu_tui.record.serving import record_server
+from npu_tui.record.serving import Server, record_server
 from npu_tui.record.switch import Switch
 from tests.record.live import FastClock, daemon, http_server, stages
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.record.progress import RecordClock, RecordError
+from npu_tui.record.progress import RecordClock, RecordError, RecordRequest
 from npu_tui.record.recording import Recorder, RecordingSource
-from npu_tui.record.request import RecordRequest
 from npu_tui.record.switch import NAME, Switch
 from tests.record.live import stages
 

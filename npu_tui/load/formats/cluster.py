@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from npu_tui.load.layouts import LEVELS, MOST_FOLDERS
+from npu_tui.load.format import LEVELS, MOST_FOLDERS
 from npu_tui.load.survey import Survey
 
 CLUSTER_FILES = (

@@ -2,7 +2,7 @@
 
 ``trace-cmd report`` and ``/sys/kernel/tracing/trace`` write a line an event, ``<thread>-<id> [<cpu>] <s>: <event>:``:
 https://www.kernel.org/doc/html/latest/trace/ftrace.html. One beside a profile tells who had the CPU
-(``load.ftrace_beside``), one alone is a trace of threads and CPUs.
+(``load.ftrace``), one alone is a trace of threads and CPUs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _is_recording(path: Path, survey: Survey) -> bool:
     if path.suffix == ".db":
         if path.name.startswith(_PROFILERS):
             return False
-        from npu_tui.load.ftrace_database import is_ftrace_database  # most databases are of profilers
+        from npu_tui.load.ftrace import is_ftrace_database  # most databases are of profilers
 
         return is_ftrace_database(path)
     return _LINE.search(survey.head(path, HEAD)) is not None
@@ -57,4 +57,4 @@ def _recognise(path: Path, survey: Survey) -> Source | None:
     return None if recording is None else Source(path, recording, (recording,), None, FTRACE, survey=survey)
 
 
-FTRACE = Format("ftrace", _recognise, "ftrace_trace.read_ftrace_trace", is_profile=False)
+FTRACE = Format("ftrace", _recognise, "ftrace.read_ftrace_trace", is_profile=False)

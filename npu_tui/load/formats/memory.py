@@ -68,4 +68,4 @@ def _recognise(path: Path, survey: Survey) -> Source | None:
     return Source(path, path, (path,), None, MEMORY, survey=survey) if is_snapshot(path, survey) else None
 
 
-MEMORY = Format("memory", _recognise, "snapshot_trace.read_snapshot_trace", is_profile=False)
+MEMORY = Format("memory", _recognise, "snapshot.read_snapshot_trace", is_profile=False)

@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 
 from npu_tui.load.companion_schema import is_op_summary
-from npu_tui.load.format import Format, Source, rank_above
-from npu_tui.load.layouts import MSPROF_OUTPUT, OUTPUT
+from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Format, Source, rank_above
 from npu_tui.load.survey import Survey
 
 _DOCUMENTS = "communication.json", "communication_matrix.json"

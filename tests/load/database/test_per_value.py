@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.load.database_texts import numbered, per_value
+from npu_tui.load.database_columns import numbered, per_value
 
 NUMBERS = st.lists(st.one_of(st.integers(-3, 40), st.integers(0, 1 << 18), st.integers(-(1 << 60), 1 << 60)))
 
