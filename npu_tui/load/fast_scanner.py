@@ -87,6 +87,8 @@ _ODD_MOST = 4 << 20
 _ODD_FACTOR = 8
 _TIME_COLUMNS = {SLICE_TIME: "x_time", SAMPLE_TIME: "c_time", LINK_TIME: "l_time"}
 _LETTERS = "XCstf"
+_TAIL, _BLANK = 64, b" \t\r\n"
+"""Bytes at the end of a file that hold the bracket which closes its array, and what may follow that."""
 _SKIPPED = {
     "without_duration": "odd.no_duration",
     "launch_without_id": "skip.launch_id",
@@ -219,7 +221,7 @@ class Scanner:
         size = os.fstat(descriptor).st_size
         while cut is None or scanned.end <= cut:
             begin = scanned.end
-            if self._read_common(descriptor, scanned, cut) == DONE:
+            if self._read_common(descriptor, scanned, cut) == DONE or scanned.last:
                 break
             # One odd event costs little; where there are more and more of them, the tolerant reader gets longer pieces.
             if scanned.end - begin > 8 * odd_bytes:
@@ -245,7 +247,7 @@ class Scanner:
         """Take in the common events from the end of ``scanned``; why there are no more of them."""
         memory, buffer = self._memory, self._memory.arrays["buffer"]
         view, room = buffer.data, len(buffer) - PADDING
-        base, filled, position = scanned.end, 0, 0
+        base, filled, position, closed = scanned.end, 0, 0, -1
         exhausted = False
         self._begin_part()
         memory.put("cut", _FOREVER if cut is None else cut)
@@ -254,6 +256,10 @@ class Scanner:
                 got = os.preadv(descriptor, [view[filled:room]], base + filled)
                 exhausted = got == 0
                 filled += got
+                if exhausted and bytes(view[max(filled - _TAIL, 0) : filled]).rstrip(_BLANK).endswith(b"]"):
+                    closed = filled = bytes(view[:filled]).rindex(b"]") + 1
+                    view[filled - 1 : filled + 1] = b",{"  # the library takes an event once it sees the next one
+                    filled += 1
                 buffer[filled : filled + PADDING] = 0
             memory.put("base", base)
             memory.put("filled", filled)
@@ -275,6 +281,7 @@ class Scanner:
                 break
             buffer[: filled - position] = buffer[position:filled].copy()
             base, filled, position = base + position, filled - position, 0
+        scanned.last = position == closed
         self._end_part(scanned)
         return why
 
