@@ -28,28 +28,6 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
 from npu_tui.trace.text import on_one_line
 
-
-class Elements:
-    """Room for pieces of a trace, read into ``view`` one after the other."""
-
-    def __init__(self, library: Library, most_bytes: int, most_events: int) -> None:
-        """For pieces of at most so many bytes and events."""
-        self._library = library
-        self.text = np.zeros(most_bytes + PADDING, np.uint8)
-        self.found = np.empty((most_events, 2), np.int64)
-        self.view = self.text.data
-        """Where the bytes of a piece are to be written."""
-
-    def bounds(self, length: int, count: int, offset: int = 0) -> I64 | None:
-        """Begin and end of each of the ``count`` events in ``length`` bytes of ``view`` from ``offset`` on, (n, 2).
-
-        None if there are others. The next call overwrites them. Only quotes and brackets are looked at.
-        """
-        text = self.text[offset:]
-        known = self._library.elements(text, length, len(text), self.found, len(self.found))
-        return self.found[:count] if known == count else None
-
-
 _WORD_BYTES = 8
 _TEXTS = 1 << 11
 _HEAP = 1 << 18
@@ -57,14 +35,17 @@ _HEAP = 1 << 18
 
 
 class ChosenArgs:
-    """The args ``keys`` of events in ``pieces`` of the file, ``most`` of which are read at a time.
+    """The args ``keys`` of events, by the library, from pieces of the file that are written into ``view``.
 
     There is a row for each event; ``positions`` (n,) are those in their pieces. ``values`` and ``kinds``
     (``CHOSEN_ABSENT`` and the others) are (keys, n).
     """
 
-    def __init__(self, library: Library, pieces: Elements, most: int, keys: Sequence[str], positions: I64) -> None:
-        self._library = library
+    def __init__(self, library: Library, room: tuple[int, int, int], keys: Sequence[str], positions: I64) -> None:
+        """``room`` is for so many bytes and pieces at a time, and events of a piece."""
+        self._library, (most_bytes, most, most_events) = library, room
+        text = np.zeros(most_bytes + PADDING, np.uint8)
+        self.view = text.data
         names = [key.encode() for key in keys]
         places = np.cumsum([0] + [len(name) for name in names])
         rows = len(positions)
@@ -73,9 +54,9 @@ class ChosenArgs:
         self._entries, self._heap = np.zeros((_TEXTS, 3), np.int64), np.zeros(_HEAP, np.uint8)
         self._pieces = np.zeros((most, 4), np.int64)
         self._arrays: dict[str, npt.NDArray[Any]] = {
-            "text": pieces.text,
+            "text": text,
             "pieces": self._pieces,
-            "bounds": pieces.found,
+            "bounds": np.empty((most_events, 2), np.int64),
             "positions": np.ascontiguousarray(positions, np.int64),
             "keys": np.array([[at, len(name)] for at, name in zip(places[:-1].tolist(), names, strict=True)], np.int64),
             "letters": np.frombuffer(b"".join(names) + bytes(_WORD_BYTES), np.uint8),
@@ -108,9 +89,6 @@ class ChosenArgs:
         data = self._heap[: int(self._plan[CHOSEN_WORD["used"]])].tobytes()
         return [data[at : at + length].decode() for _, at, length in known.tolist()]
 
-
-BLOCK = 1 << 20
-"""Bytes that a scan reads and searches at a time."""
 
 _GAP = 32 << 10
 """So many bytes between chunks are read sooner than skipped."""
@@ -171,9 +149,9 @@ class JsonArgs(Struct, frozen=True, eq=False):
     def texts(self) -> Iterator[tuple[int, list[bytes]]]:
         """The events as they stand in the file, chunk by chunk: the ordinal of the first, and the text of each."""
         bounds = [*self.chunks.first_event.tolist(), self.count]
-        for first, last in self._blocks(np.arange(len(bounds) - 1)):
-            data, base = self._read(first, last), int(self.chunks.offset[first])
-            for at in range(first, last + 1):
+        for block in self._near(np.arange(len(bounds) - 1)):
+            data, base = self._read(block.start, block.stop - 1), int(self.chunks.offset[block.start])
+            for at in block:
                 begin = int(self.chunks.offset[at]) - base
                 chunk = data[begin : begin + int(self.chunks.length[at])]
                 yield bounds[at], self._texts_of(chunk, at, list(range(bounds[at + 1] - bounds[at])))
@@ -212,10 +190,12 @@ class JsonArgs(Struct, frozen=True, eq=False):
         """Which events match, block by block: bytes are searched first, then the events are decoded."""
         bounds = np.append(np.searchsorted(ordinals, self.chunks.first_event), len(ordinals))
         needles = [needle for needle in map(_needle, wanted) if needle]
-        blocks = self._blocks(np.flatnonzero(np.diff(bounds)))
-        for number, (first, last) in enumerate(blocks):
+        chunks = np.flatnonzero(np.diff(bounds))
+        blocks = self._near(chunks)
+        for number, block in enumerate(blocks):
             if not go_on():
                 return
+            first, last = chunks[[block.start, block.stop - 1]].tolist()
             places = self._in_block(first, last, ordinals, bounds, needles, wanted)
             yield ScanMatches(places, (number + 1) / len(blocks))
 
@@ -238,17 +218,18 @@ class JsonArgs(Struct, frozen=True, eq=False):
         begin = np.repeat(begin, list(map(len, blocks)))
         places = np.stack((table.offset[chunks] - begin, table.length[chunks], events, bounds[1:]), axis=1)
         most_bytes = max(self._bytes_of(int(chunks[block.start]), int(chunks[block.stop - 1])) for block in blocks)
-        pieces = Elements(compiled, most_bytes, int(events.max()))
-        chosen = ChosenArgs(compiled, pieces, max(map(len, blocks)), keys, positions)
+        chosen = ChosenArgs(compiled, (most_bytes, max(map(len, blocks)), int(events.max())), keys, positions)
         unread: list[int] = []
         values: list[tuple[Any, ...]] = []
         for block in blocks:
             low, high = block.start, block.stop
-            self._read_into(int(chunks[low]), int(chunks[high - 1]), pieces.view)
+            self._read_into(int(chunks[low]), int(chunks[high - 1]), chosen.view)
             left = chosen.take(int(bounds[low]), places[low:high])
-            if len(left):
-                unread += left.tolist()
-                values += self._left_in(pieces, chunks[low:high], places[low:high], left, positions, keys)
+            unread += left.tolist()
+            owner = low + np.searchsorted(places[low:high, 3], left, "right")
+            for number in np.unique(owner).tolist():
+                wanted = positions[left[owner == number]].tolist()
+                values += _values(self._texts(int(chunks[number]), wanted), keys)
         known = chosen.texts
         if not unread:
             return [ArgColumn(kind, value, known, ()) for kind, value in zip(chosen.kinds, chosen.values, strict=True)]
@@ -261,24 +242,6 @@ class JsonArgs(Struct, frozen=True, eq=False):
             for kind, value, others in zip(chosen.kinds, chosen.values, rest, strict=True)
         ]
 
-    def _left_in(
-        self, pieces: Elements, chunks: I64, here: I64, rows: I64, positions: I64, keys: tuple[str, ...]
-    ) -> list[tuple[Any, ...]]:
-        """The args ``keys`` of the events of ``rows`` in ``chunks``, which lie in ``pieces`` as ``here`` tells."""
-        values: list[tuple[Any, ...]] = []
-        owner = np.searchsorted(here[:, 3], rows, "right")
-        for number in np.unique(owner).tolist():
-            wanted = positions[rows[owner == number]].tolist()
-            offset, length, count, _ = here[number].tolist()
-            bounds = pieces.bounds(length, count, offset)
-            if bounds is None:
-                texts = self._texts(int(chunks[number]), wanted)
-            else:
-                ends = (offset + bounds[wanted]).tolist()
-                texts = [bytes(pieces.view[low:high]) for low, high in ends]
-            values += _values(texts, keys)
-        return values
-
     def _following(self, chunks: I64) -> I64:
         """The ordinal behind the last event of each of ``chunks``; (n,)."""
         firsts = self.chunks.first_event
@@ -290,7 +253,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
         table = self.chunks
         begin, end, file = table.offset[chunks], table.offset[chunks] + table.length[chunks], table.file[chunks]
         apart = (file[1:] != file[:-1]) | (begin[1:] - end[:-1] > _GAP) | (begin[1:] < end[:-1])
-        firsts = [0]
+        firsts = [0] if len(chunks) else []
         for at, is_apart in enumerate(apart.tolist(), 1):
             if is_apart or end[at] - begin[firsts[-1]] > _TOGETHER:
                 firsts.append(at)
@@ -335,20 +298,6 @@ class JsonArgs(Struct, frozen=True, eq=False):
             return [bytes(raws[position]) for position in positions]
         except (ValueError, IndexError, RecursionError):
             raise self._changed() from None
-
-    def _blocks(self, chunks: I64) -> list[tuple[int, int]]:
-        """First and last chunk of every block: neighbours in a file, together no longer than ``BLOCK`` if they can."""
-        table = self.chunks
-        blocks: list[tuple[int, int]] = []
-        for chunk in chunks.tolist():
-            if blocks:
-                first, last = blocks[-1]
-                end = int(table.offset[chunk] + table.length[chunk])
-                if chunk == last + 1 and table.file[chunk] == table.file[first] and end - table.offset[first] <= BLOCK:
-                    blocks[-1] = (first, chunk)
-                    continue
-            blocks.append((chunk, chunk))
-        return blocks
 
     def _in_block(
         self, first: int, last: int, ordinals: I64, bounds: I64, needles: list[bytes], wanted: Sequence[Arg]

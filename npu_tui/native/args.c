@@ -31,8 +31,8 @@ static inline uint32_t quoted(uint32_t quotes)
 
 /* The objects and lists in `length` bytes that are in no other: how many, or -1 where brackets do not match.
 
-   Begin and end of each go to `bounds` as int64, of at most `room` of them. `padded` is the length with the 32 bytes or
-   more after the text, whatever they are. Only quotes and brackets are looked at. */
+   Begin and end of each go to `bounds` as int64, of at most `room` of them. After the text lie 32 bytes or more, whatever
+   they are. Only quotes and brackets are looked at. */
 static int64_t split(Region text, int64_t length, Region bounds, int64_t room)
 {
     int64_t count = 0, depth = 0, begin = 0;
@@ -77,11 +77,6 @@ static int64_t split(Region text, int64_t length, Region bounds, int64_t room)
         }
     }
     return depth || inside ? -1 : count;
-}
-
-EXPORT int64_t elements(int64_t text_address, int64_t length, int64_t padded, int64_t bounds_address, int64_t room)
-{
-    return split(region(text_address, padded), length, region(bounds_address, 16 * room), room);
 }
 
 /* The code of the `length` bytes at `at`, a new one if they are not known, -1 if there is no room for it. */

@@ -21,7 +21,7 @@ OFF = "off"
 
 _FOLDER = Path(__file__).parent / "library"
 _ARGUMENTS = {
-    "scan": "an", "rehash": "an", "elements": "annan", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
+    "scan": "an", "rehash": "an", "chosen": "ann", "first_fit": "aaaanan", "leaves": "aaanaaanana",
     "crossing": "aanan", "passing": "aaaanana", "count_until": "anana", "united": "aanaa", "shared": "aanaanaa",
     "covered": "aaanaanaa", "csv_columns": "a", "cells": "an", "walking": "aaaananannaa",
     "innermost": "anaaaananananananaanann",
@@ -52,7 +52,6 @@ class Library(Struct, frozen=True):
     name: str
     scan: Any
     rehash: Any
-    elements: Any
     chosen: Any
     first_fit: Any
     leaves: Any

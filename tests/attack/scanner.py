@@ -2,8 +2,8 @@
 
 Damaged traces of every writer (``tests/fuzz.py``) and wrong structures (``structures.py``) in turn: what the scanner
 makes of them, in one thread and in several, in ranges and chunks of any size, must be what the reader in Python makes,
-to the bit, and so must the args of all events. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns and
-elements must be those of the complete events. `--alone` runs the loops without the reader in Python, ten times as many
+to the bit, and so must the args of all events. `--cuts FIXTURE` cuts a trace of 200 kB at every byte: columns must be
+those of the complete events. `--alone` runs the loops without the reader in Python, ten times as many
 in the same time, for libraries that check their own memory. `--giants` tries texts of 100 MB, numbers of a million
 digits and args as deep. With `NPU_TUI_SCANNER=/path/of/a/library.so` another library is tried, such as the
 bounds-checked one, which ends the process where it would leave its memory.
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npu_tui.load.args import ChosenArgs, Elements
+from npu_tui.load.args import ChosenArgs
 from npu_tui.load.errors import InputError
 from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.fast_scanner import Scanned, Scanner
@@ -138,10 +138,11 @@ def read_args(found: Library, data: bytes, parts: list[RangeColumns]) -> None:
             count += behind - first
             places.append((offset, length, behind - first, count))
     if places:
-        pieces = Elements(found, len(data), max(events for *_, events, _ in places))
-        pieces.view[: len(data)] = data
         positions = np.concatenate([np.arange(events) for *_, events, _ in places])
-        ChosenArgs(found, pieces, len(places), KEYS, positions).take(0, np.array(places, np.int64))
+        room = len(data), len(places), max(events for *_, events, _ in places)
+        chosen = ChosenArgs(found, room, KEYS, positions)
+        chosen.view[: len(data)] = data
+        chosen.take(0, np.array(places, np.int64))
 
 
 def columns_of(path: Path, start: int, size: int) -> tuple[WholeColumns, bool]:
@@ -159,9 +160,6 @@ def cut_problem(path: Path, data: bytes, cut: int, spans: tuple[tuple[int, int],
     found, truncated = columns_of(path, spans[0][0], cut)
     if found.count != complete or not truncated:
         return f"cut at {cut}: {found.count} events of {complete}, truncated: {truncated}"
-    between = all(end <= cut or begin >= cut for begin, end in spans)
-    if not same_elements(data[:cut], spans, complete if between else None):
-        return f"cut at {cut}: not the elements of its events"
     for group in ("x", "l"):
         kept = full.peek(f"{group}_event", np.int64) < complete
         for name in [name for name in full._columns if name.startswith(f"{group}_")]:
@@ -173,18 +171,6 @@ def cut_problem(path: Path, data: bytes, cut: int, spans: tuple[tuple[int, int],
         if not np.array_equal(whole[: len(part)], part):
             return f"cut at {cut}: {name}"
     return ""
-
-
-def same_elements(data: bytes, spans: tuple[tuple[int, int], ...], complete: int | None) -> bool:
-    """Whether the first ``complete`` of ``spans`` are found as elements of ``data``, and none where that is None."""
-    found, begin = library(), spans[0][0]
-    assert found is not None, "no scanner on this machine"
-    split = Elements(found, len(data) - begin, len(spans))
-    split.view[: len(data) - begin] = data[begin:]
-    bounds = split.bounds(len(data) - begin, len(spans) if complete is None else complete)
-    if complete is None or bounds is None:
-        return complete is None and bounds is None
-    return np.array_equal(bounds + begin, np.array(spans[:complete], np.int64).reshape(-1, 2))
 
 
 def run_cuts(fixture: str, first: int, step: int) -> tuple[Counter[str], list[str]]:

@@ -77,7 +77,7 @@ def test_several_questions_all_hold_and_only_the_candidates_count(bundled):
 def test_small_blocks_find_the_same(bundled, monkeypatch):
     trace, wanted = bundled.trace, [Arg("input dims", "~", "64")]
     whole = scan(trace, wanted)
-    monkeypatch.setattr(arg_scan, "BLOCK", 1)
+    monkeypatch.setattr(arg_scan, "_TOGETHER", 1)
     order = trace.slices.file_order()
     found = list(parts(trace, order, wanted))
     assert sorted(order[place] for part in found for place in part.places.tolist()) == whole
@@ -86,7 +86,7 @@ def test_small_blocks_find_the_same(bundled, monkeypatch):
 
 
 def test_it_stops_when_told(bundled, monkeypatch):
-    monkeypatch.setattr(arg_scan, "BLOCK", 1)
+    monkeypatch.setattr(arg_scan, "_TOGETHER", 1)
     trace = bundled.trace
     asked = iter([True, True, False])
     found = list(parts(trace, trace.slices.file_order(), [Arg("", "~", "a")], lambda: next(asked)))
