@@ -108,14 +108,44 @@ def header_of(path: Path) -> Header:
     return Header(1 << 16 if size == 1 else size, pages, _WAL in head[18:20], changes)
 
 
+_idle: dict[tuple[object, ...], Database] = {}
+"""Databases that stay open with nobody reading them, by what their files are; the one used last is the last."""
+_MOST_IDLE = 2
+"""That of a profile, and the ``analysis.db`` beside it."""
+_keeping = threading.Lock()
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Database]:
-    """The database at ``path``, closed at the end. Raises ``InputError`` if there is none that can be read."""
-    database = open_database(path)
+    """The database at ``path``, which stays open for whoever asks next, as long as nobody changes it.
+
+    Raises ``InputError`` if there is none that can be read.
+    """
+    key: tuple[object, ...] = ()
+    with contextlib.suppress(OSError):  # said by ``open_database``
+        key = os.getpid(), *_state_of(path)
+    with _keeping:
+        database = _idle.pop(key, None)
+    if database is None:
+        database = open_database(path)
+    else:
+        _watched(database.connection, database.size).opened()
     try:
         yield database
     finally:
-        database.close()
+        with _keeping:
+            spare = [_idle.pop(key)] if key in _idle else []
+            _idle[key] = database
+            spare += [_idle.pop(next(iter(_idle))) for _ in range(len(_idle) - _MOST_IDLE)]
+        for other in spare:
+            other.close()
+
+
+def _state_of(path: Path) -> tuple[object, ...]:
+    """What tells the database at ``path`` from itself after a change. Raises ``OSError``."""
+    files = [path, *changes_beside(path)]
+    told = [os.stat(admitted(file)) for file in files]
+    return os.path.abspath(path), *((one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in told)
 
 
 def open_database(path: Path) -> Database:
@@ -185,8 +215,7 @@ def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connectio
         connection.set_authorizer(_allowed)
         if sys.version_info >= (3, 11):
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_CELL)
-        watch = _Watch(os.path.getsize(path))
-        connection.set_progress_handler(watch.tick, _STEPS_PER_TICK)
+        watch = _watched(connection, os.path.getsize(path))
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         watch.opened()
     except BaseException:
@@ -237,7 +266,14 @@ class _Watch:
             return 1
 
 
-_copies: dict[tuple[str, int, int, int], tuple[Path, object]] = {}
+def _watched(connection: sqlite3.Connection, size: int) -> _Watch:
+    """A new watch on ``connection`` to a file of ``size`` bytes."""
+    watch = _Watch(size)
+    connection.set_progress_handler(watch.tick, _STEPS_PER_TICK)
+    return watch
+
+
+_copies: dict[tuple[object, ...], tuple[Path, object]] = {}
 _places: list[tempfile.TemporaryDirectory[str]] = []
 _copying = threading.Lock()
 _ABANDONED_SECONDS = 24 * 3600.0  # a copy this old is left from a program that was killed
@@ -249,11 +285,10 @@ def _private_copy(path: Path) -> tuple[Path, object]:
     Raises ``OSError`` where there is no room.
     """
     with _copying:
-        status = path.stat()
-        beside = [file.stat() for file in changes_beside(path)]
-        key = os.path.abspath(path), status.st_size, status.st_mtime_ns, sum(file.st_mtime_ns for file in beside)
+        key = _state_of(path)
         if key not in _copies:
-            _copies[key] = _copied(path, status.st_size + 2 * sum(file.st_size for file in beside))
+            beside = sum(file.stat().st_size for file in changes_beside(path))
+            _copies[key] = _copied(path, path.stat().st_size + 2 * beside)
         return _copies[key]
 
 
@@ -292,7 +327,9 @@ def _copied(path: Path, needed: int) -> tuple[Path, object]:
 
 
 def forget_copies() -> None:
-    """Remove the private copies, as the process ends."""
+    """Close what is open and remove the private copies, as the process ends."""
+    while _idle:
+        _idle.popitem()[1].close()
     for place in _places:
         place.cleanup()
 
