@@ -14,12 +14,12 @@ from npu_tui.load.database_file import Database, forget_copies, opened
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was connected to since, by URI."""
+    """The databases that were opened to be read since."""
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
     seen: list[str] = []
 
-    def noted(place: str, **options: object) -> sqlite3.Connection:
-        seen.append(place)
+    def noted(place: str | Path, **options: object) -> sqlite3.Connection:
+        seen.extend([place] if isinstance(place, str) else [])
         return connect(place, **options)
 
     monkeypatch.setattr(sqlite3, "connect", noted)
