@@ -51,15 +51,15 @@ def _shows(view: str) -> Callable[[MainScreen], str | None]:
 
 
 def _looks(theme: str) -> Callable[[PanelScreen[Any]], str | None]:
-    return lambda screen: screen.look_as(theme)
+    return lambda screen: screen.app.look_as(theme)
 
 
 def _speaks(language: str) -> Callable[[PanelScreen[Any]], str | None]:
-    return lambda screen: screen.speak_in(language)
+    return lambda screen: screen.app.speak_in(language)
 
 
 def _needs(word: str) -> Callable[[PanelScreen[Any]], str | None]:
-    return lambda screen: screen.order_needs(word)
+    return lambda screen: say(f"order.{word}")
 
 
 def _finding(id_: str, key: str, direction: int) -> Command:
@@ -273,7 +273,7 @@ ACTIONS: tuple[Command, ...] = (
         "panel",
         ("q", "Q"),
         both=lambda screen: screen.close_panel(),
-        picker=lambda screen: screen.leave_list(),
+        picker=lambda screen: screen.app.leave(),
     ),
     _command("panel_grow", "panel", ("P",), both=lambda screen: screen.grow_panel()),
     *(_command(f"{TAB_COMMAND}{tab}", "panel", (key,), _opens(tab)) for tab, key in (TAB_KEYS | COMPARED_KEYS).items()),
@@ -306,13 +306,13 @@ ACTIONS: tuple[Command, ...] = (
     ),
     _command("whatif", "program", (), lambda screen: screen.supposing.open()),
     _command("sql", "program", (), lambda screen: screen.querying.open()),
-    _command("record", "program", ("at",), both=lambda screen: screen.record()),
+    _command("record", "program", ("at",), both=lambda screen: screen.app.record()),
     _command(
         "stop",
         "program",
         ("ctrl+x",),
-        both=lambda screen: screen.stop_work(),
-        picker=lambda screen: screen.stop_work(),
+        both=lambda screen: screen.app.stop_work(),
+        picker=lambda screen: screen.app.stop_work(),
     ),
     *(_command(word, "program", both=_needs(word)) for word in ("report", "screenshot", "compare")),
     _command("share", "program", lanes=_needs("share"), job=_needs("share_timeline")),
@@ -330,6 +330,6 @@ ACTIONS: tuple[Command, ...] = (
         picker=lambda screen: screen.show_help(),
     ),
     _command(
-        "quit", "program", ("ctrl+q",), both=lambda screen: screen.leave(), picker=lambda screen: screen.leave_list()
+        "quit", "program", ("ctrl+q",), both=lambda screen: screen.app.leave(), picker=lambda screen: screen.app.leave()
     ),
 )

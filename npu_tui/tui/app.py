@@ -27,7 +27,7 @@ from textual.widgets import ProgressBar, Static
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.load import Opening, opening_of
-from npu_tui.strings import say, words
+from npu_tui.strings import say, speak, words
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
@@ -42,6 +42,8 @@ from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
+    from npu_tui.jobs.blame import BlamedCollective
+    from npu_tui.record.analysis import RawProfile
     from npu_tui.record.recording import Recorder
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.picker import PickerScreen
@@ -311,37 +313,32 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self.exit(None, return_code=return_code)
 
-    def on_panel_screen_leave(self) -> None:
-        """End with success."""
-        self.leave()
-
-    on_picker_screen_leave = on_panel_screen_leave
-
-    def on_panel_screen_recoloured(self, event: PanelScreen.Recoloured) -> None:
-        """Draw all screens in other colours."""
-        self.terminal = replace(self.terminal, palette=palette_named(event.theme))
+    def look_as(self, theme: str) -> None:
+        """Draw all screens in the colours of ``theme``."""
+        self.terminal = replace(self.terminal, palette=palette_named(theme))
         self._repaint = Repaint(self.terminal)
         self.theme = THEMES[self.terminal.palette.name].name
         for screen in self.screen_stack:
             if isinstance(screen, PanelScreen):
                 screen.drawing.look_as(self.terminal)
 
-    def on_panel_screen_spoken(self) -> None:
-        """Let all screens say again what they show."""
+    def speak_in(self, language: str) -> None:
+        """Let all screens say again what they show, in ``language``."""
+        speak(language)
         for screen in self.screen_stack:
             if isinstance(screen, PanelScreen):
                 screen.say_again()
 
     # --- the job recorded again
 
-    def on_panel_screen_record_here(self, event: PanelScreen.RecordHere) -> None:
-        """Record while the user goes on exploring."""
-        self._tell(self.recordings.begin(event.folder))
+    def record(self, folder: str = "") -> None:
+        """Record the job that watches ``folder``, else that of the last time, while the user goes on exploring."""
+        self._tell(self.recordings.begin(folder))
 
-    def on_panel_screen_compare_with(self, event: PanelScreen.CompareWith) -> None:
-        """Hold what is on screen, as the new one, against what lies at the path."""
+    def compare_with(self, path: str) -> None:
+        """Hold what is on screen, as the new one, against what lies at ``path``."""
         shown = self._job.path if self._job is not None and self.screen is self._job else self._shown
-        base = Path(event.path)
+        base = Path(path)
         if shown is None:
             self._tell(say("order.compare"))
             return
@@ -382,28 +379,24 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     # --- several profiles to choose from
 
-    def on_picker_screen_listed(self) -> None:
-        """Traces come and go from now on while the list is read."""
-        gc.enable()
-
-    def on_picker_screen_chosen(self, event: PickerScreen.Chosen) -> None:
-        """Show what was chosen on top of the list."""
+    def open_chosen(self, paths: list[Path], job: bool) -> None:
+        """Show on top of the list what was chosen: one below the other, or the ``job`` that is the only one."""
         assert self._picker is not None
         self._picker.pause()
-        if event.job:
-            self._job = self._make_job(event.paths[0], None)
+        if job:
+            self._job = self._make_job(paths[0], None)
             self._job.is_chosen = True
             self._job.drawing.look_as(self.terminal)
             self.push_screen(self._job)
         else:
-            self._load([opening_of(path, self._cached) for path in event.paths], None)
+            self._load([opening_of(path, self._cached) for path in paths], None)
 
-    def on_picker_screen_analyse_raw(self, event: PickerScreen.AnalyseRaw) -> None:
-        """Analyse raw profiles while the user goes on."""
-        self._tell(self.recordings.analyse(event.raws, event.job))
+    def analyse(self, raws: list[RawProfile], job: bool) -> None:
+        """Analyse raw profiles while the user goes on, then open them one below the other; of a ``job`` the first."""
+        self._tell(self.recordings.analyse(raws, job))
 
-    def on_stop_work(self) -> None:
-        """Stop what goes on beside the screen."""
+    def stop_work(self) -> None:
+        """Stop the recording, or the analysis, that goes on beside the screen."""
         self._tell(self.recordings.cancel())
 
     def _open_analysed(self, paths: list[Path], wanted: bool) -> None:
@@ -411,7 +404,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         assert self._picker is not None
         self._picker.forget_raw()
         if self.screen is self._picker and wanted:
-            self.on_picker_screen_chosen(self._picker.Chosen(paths, False))
+            self.open_chosen(paths, False)
             return
         self._tell(say("picker.analysed", count=len(paths), paths=[printable(path.name) for path in paths[:4]]))
         if self.screen is self._picker:
@@ -428,33 +421,29 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
 
     # --- a job
 
-    def on_job_screen_ready(self) -> None:
-        """The columns of the job stay."""
-        self.call_after_refresh(settle)
-
-    def on_job_screen_failed(self, event: JobScreen.Failed) -> None:
-        """Back to the list with the error; end with it where there is none."""
+    def end_job(self, error: InputError) -> None:
+        """Back to the list with the ``error`` of the job; end with it where there is none."""
         if self._picker is not None:
-            self._back_to_picker(words(event.error.message))
+            self._back_to_picker(words(error.message))
         else:
-            self.exit(event.error, return_code=UNREADABLE)
+            self.exit(error, return_code=UNREADABLE)
 
-    def on_job_screen_entered(self, event: JobScreen.Entered) -> None:
-        """Load the timelines that are wanted and show them on top of the overview."""
+    def enter(self, openings: list[Opening], make: Make) -> None:
+        """Load the timelines of ``openings`` and show the session that ``make`` makes on top of the overview."""
         self._back_to(self._job)
-        self._load(event.openings, event.make)
+        self._load(openings, make)
 
-    def on_panel_screen_back(self) -> None:
+    def back(self) -> None:
         """From the timelines back to the overview of the job, from that or a profile to the list it was chosen from."""
         if self._job is not None and self.screen is not self._job:
             self._back_to(self._job)
         else:
             self._back_to_picker()
 
-    def on_main_screen_wanted(self, event: MainScreen.Wanted) -> None:
-        """Show other timelines of the job in place of these."""
+    def show_ranks(self, ranks: list[int], follow: tuple[BlamedCollective, int] | None) -> None:
+        """Show the timelines of other ``ranks`` of the job in place of these, with what a late one did selected."""
         if self._job is not None:
-            self._job.enter(event.ranks, follow=event.follow)
+            self._job.enter(ranks, follow=follow)
 
     def _back_to(self, below: Screen[None] | None) -> None:
         """Take away what lies on top of ``below``."""
@@ -548,7 +537,7 @@ class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)
 
-    def on_main_screen_stop_loading(self) -> None:
+    def stop_loading(self) -> None:
         """End as the loading does that the user stops."""
         if self._loader is not None:
             self._loader.cancel()

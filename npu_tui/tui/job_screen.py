@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 from textual import work
-from textual.message import Message
 from textual.worker import get_current_worker
 
 from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.load.errors import InputError
-from npu_tui.load.load import Opening, opening_of
+from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
@@ -34,7 +33,7 @@ from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
 from npu_tui.tui.questions import asked
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
-from npu_tui.tui.session import Session
+from npu_tui.tui.session import Session, settle
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.terminal import Terminal
@@ -63,34 +62,6 @@ class JobScreen(PanelScreen[JobMap]):
     head: JobHead
     footers: tuple[Place, Place, Place] = ("job", "job_table", "job_table")
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("job", "job_table", "job_table")
-
-    class Failed(Message):
-        """Nothing at the path can be read."""
-
-        def __init__(self, error: InputError) -> None:
-            self.error = error
-            super().__init__()
-
-    class Ready(Message):
-        """The job was read and examined; ``whole`` if nothing more of it will be read by itself."""
-
-        def __init__(self, examined: Examined, whole: bool) -> None:
-            self.examined, self.whole = examined, whole
-            super().__init__()
-
-    class PathTold(Message):
-        """The critical path of ``job`` is known."""
-
-        def __init__(self, job: Job, path: JobPath) -> None:
-            self.job, self.path = job, path
-            super().__init__()
-
-    class Entered(Message):
-        """Timelines are wanted: those of ``openings``, of whose profiles ``make`` makes the session."""
-
-        def __init__(self, openings: list[Opening], make: Make) -> None:
-            self.openings, self.make = openings, make
-            super().__init__()
 
     def __init__(
         self,
@@ -140,28 +111,28 @@ class JobScreen(PanelScreen[JobMap]):
 
         try:
             if self._base is not None:
-                self.post_message(self.Ready(compared_job(self._base, self.path, told), True))
+                self.call_later(self.show, compared_job(self._base, self.path, told), True)
                 return
             for examined, whole in examined_jobs(self.path, self._traces, told, lambda: not worker.is_cancelled):
                 if not worker.is_cancelled:
-                    self.post_message(self.Ready(examined, whole))
+                    self.call_later(self.show, examined, whole)
                 if whole and not worker.is_cancelled:
                     self._tell_path(examined.job)
         except InputError as error:
             if self.view is None:
-                self.post_message(self.Failed(error))
+                self.app.call_later(self.app.end_job, error)
 
     def _tell_path(self, job: Job) -> None:
         """Follow the critical path of ``job``, which reads traces again, behind what is on screen; in a thread."""
         from npu_tui.jobs.path import job_path  # a walk needs the replay
 
         with suppress(InputError):  # a trace is gone meanwhile: whoever opens it is told
-            self.post_message(self.PathTold(job, job_path(job)))
+            self.call_later(self._show_path, job, job_path(job))
 
-    def on_job_screen_path_told(self, event: PathTold) -> None:
-        """Say where the path is, above the pictures."""
-        if self.view is not None and self.view.whole.job is event.job:
-            self.view.path = event.path
+    def _show_path(self, job: Job, path: JobPath) -> None:
+        """Say where the path of ``job`` is, above the pictures."""
+        if self.view is not None and self.view.whole.job is job:
+            self.view.path = path
             self._arrange()
 
     def _show_progress(self, done: int, count: int) -> None:
@@ -170,10 +141,6 @@ class JobScreen(PanelScreen[JobMap]):
             self.head.show_loading(say("job.reading", done=done, count=count))
         elif not self.is_whole:
             self._hold_reading(say("ranks.reading.of", done=done, count=count))
-
-    def on_job_screen_ready(self, event: Ready) -> None:
-        """Show the job, where the user is if there was less of it on screen."""
-        self.show(event.examined, event.whole)
 
     def _hold_reading(self, how_far: str = "") -> None:
         """Say in the bottom line what is still being read, if anything, and ``how_far`` that is."""
@@ -198,6 +165,7 @@ class JobScreen(PanelScreen[JobMap]):
         self._filled = None
         if self.is_attached:
             self._begin()
+            self.app.call_after_refresh(settle)  # the columns of the job stay
 
     def _begin(self) -> None:
         """Show what is there of the job."""
@@ -315,7 +283,7 @@ class JobScreen(PanelScreen[JobMap]):
                 return say("ranks.elsewhere", ranks=[number], path=str(profile.path))
             paths.append(profile.path)
         openings = [opening_of(path, self._cached) for path in paths]
-        self.post_message(self.Entered(openings, partial(compared_session, of_sides)))
+        self.app.enter(openings, partial(compared_session, of_sides))
         return ""
 
     def compare(self) -> str | None:
@@ -365,11 +333,11 @@ class JobScreen(PanelScreen[JobMap]):
             if compared
             else partial(ranks_session, view.job, ranks, shown, late, begun=begun, thread=thread)
         )
-        self.post_message(self.Entered(openings, make))
+        self.app.enter(openings, make)
 
     def _play(self, paths: Sequence[Path], make: Make) -> None:
         """Load the timelines at ``paths`` for a film."""
-        self.post_message(self.Entered([opening_of(path, self._cached) for path in paths], make))
+        self.app.enter([opening_of(path, self._cached) for path in paths], make)
 
     # --- moving
 
@@ -549,7 +517,7 @@ class JobScreen(PanelScreen[JobMap]):
         elif self.view is not None and self.view.back():
             self._arrange()
         elif self.is_chosen:
-            self.post_message(self.Back())
+            self.app.back()
 
     def why_not(self) -> Mapping[str, str]:
         """The commands that can do nothing just now, each with the reason in one line."""

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.message import Message
 
 from npu_tui.output.svg import svg
-from npu_tui.strings import say, speak
+from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
 from npu_tui.tui.contents import record
 from npu_tui.tui.exports import page_to, report_to
@@ -25,7 +24,6 @@ from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, elsewhere, screen_bindings
 from npu_tui.tui.panel import Filtering, Panel
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.recordings import StopWork
 from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tab_line import TabLine
@@ -37,6 +35,7 @@ from npu_tui.tui.timeline import Drawing
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
     from npu_tui.trace.model import Trace
+    from npu_tui.tui.app import NpuTui
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
@@ -55,36 +54,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     footers: tuple[Place, Place, Place]
     focuses: ClassVar[tuple[Focus, Focus, Focus]]
     head: HeadLines
-
-    class Leave(Message):
-        """The user has seen enough."""
-
-    class Back(Message):
-        """The screen that this one was opened from is wanted again."""
-
-    class RecordHere(Message):
-        """The job that watches ``folder`` is to be recorded, that of the last time where it is empty."""
-
-        def __init__(self, folder: str) -> None:
-            self.folder = folder
-            super().__init__()
-
-    class CompareWith(Message):
-        """What is on screen is to be held against what lies at ``path``."""
-
-        def __init__(self, path: str) -> None:
-            self.path = path
-            super().__init__()
-
-    class Recoloured(Message):
-        """Everything is to be drawn in the colours of ``theme``."""
-
-        def __init__(self, theme: str) -> None:
-            self.theme = theme
-            super().__init__()
-
-    class Spoken(Message):
-        """The language of the texts has changed: every screen says what it shows again."""
+    app: NpuTui
 
     @property
     def is_settled(self) -> bool:
@@ -176,22 +146,9 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         """Show all keys, and why some can do nothing just now."""
         self.app.push_screen(HelpSheet(self.focuses[self._focus_at()], self.why_not(), self.trace))
 
-    def look_as(self, theme: str) -> None:
-        """Draw in the colours of ``theme``."""
-        self.post_message(self.Recoloured(theme))
-
-    def speak_in(self, language: str) -> None:
-        """Say everything in ``language`` from now on."""
-        speak(language)
-        self.post_message(self.Spoken())
-
     @abstractmethod
     def say_again(self) -> None:
         """Say what is on screen again, in the language that is spoken now."""
-
-    def leave(self) -> None:
-        """End."""
-        self.post_message(self.Leave())
 
     # --- drawing
 
@@ -208,20 +165,12 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         """Show ``words`` in place of the keys for as long as something goes on; nothing once it is done."""
         self._line.hold(words)
 
-    def record(self, folder: str = "") -> None:
-        """Record the job that watches ``folder``, that of the last time where it is empty."""
-        self.post_message(self.RecordHere(folder))
-
-    def stop_work(self) -> None:
-        """Stop the recording, or the analysis, that is under way."""
-        self.post_message(StopWork())
-
     # --- orders: a word and what it is about
 
     def orders(self) -> dict[str, Callable[[str], object]]:
         """What is done with what follows a word in the prompt."""
-        return {"report": self.report_to, "screenshot": self.screenshot_to, "compare": self.compare_with,
-                "record": self.record}  # fmt: skip
+        return {"report": self.report_to, "screenshot": self.screenshot_to, "compare": self.app.compare_with,
+                "record": self.app.record}  # fmt: skip
 
     @abstractmethod
     def statement(self) -> Statement | None:
@@ -243,14 +192,6 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         self.call_after_refresh(
             lambda: self.tell(page_to(name, ".svg", lambda: svg(screen_runs(self, terminal), "npu-tui")))
         )
-
-    def compare_with(self, path: str) -> None:
-        """Hold what is on screen against what lies at ``path``."""
-        self.post_message(self.CompareWith(path))
-
-    def order_needs(self, word: str) -> str:
-        """What ``word`` needs behind it."""
-        return say(f"order.{word}")
 
     def redraw(self) -> None:
         """Draw everything again, whatever the terminal shows now."""
@@ -311,7 +252,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
             self.hide_panel()
             return None
         if self._line.says(again := say("leave.again")):
-            self.leave()
+            self.app.leave()
             return None
         return again
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -23,10 +24,12 @@ from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
-from npu_tui.tui.recordings import StopWork
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.tui.terminal.internals import bind
+
+if TYPE_CHECKING:
+    from npu_tui.tui.app import NpuTui
 
 _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
@@ -224,36 +227,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"
 
-    class Leave(Message):
-        """Nothing is wanted."""
-
-    class Chosen(Message):
-        """``paths`` are wanted, one below the other; a ``job`` is the only one."""
-
-        def __init__(self, paths: list[Path], job: bool) -> None:
-            self.paths, self.job = paths, job
-            super().__init__()
-
-    class AnalyseRaw(Message):
-        """``raws`` are to be analysed, then opened one below the other; of a ``job`` the first one."""
-
-        def __init__(self, raws: list[RawProfile], job: bool) -> None:
-            self.raws, self.job = raws, job
-            super().__init__()
-
-    class Listed(Message):
-        """These profiles were found; ``whole`` if that is all."""
-
-        def __init__(self, listed: list[Nearby], whole: bool) -> None:
-            self.listed, self.whole = listed, whole
-            super().__init__()
-
-    class Learned(Message):
-        """What one of them says; None once there is nothing more to learn."""
-
-        def __init__(self, told: Verdict | None) -> None:
-            self.told = told
-            super().__init__()
+    app: NpuTui
 
     def __init__(self, folder: Path, cached: bool = True) -> None:
         """With ``cached`` parsed copies are used."""
@@ -304,27 +278,29 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             sources.append(source)
             found.append(profile_of(source, self.choice.folder))
             if len(found) % _FEW == 0:
-                self.post_message(self.Listed(in_order(found), False))
+                self.call_later(self._show_listed, in_order(found), False)
         others = others_below(self.choice.folder, sources)
-        self.post_message(self.Listed([*in_order(found), *others, *raw_rows(self.choice.folder, sources)], True))
+        listed = [*in_order(found), *others, *raw_rows(self.choice.folder, sources)]
+        self.call_later(self._show_listed, listed, True)
 
-    def on_picker_screen_listed(self, event: Listed) -> None:
-        """Show what was found; the cursor stays where the user has put it."""
+    def _show_listed(self, listed: list[Nearby], whole: bool) -> None:
+        """Show what was found, ``whole`` if that is all; the cursor stays where the user has put it."""
+        gc.enable()  # traces come and go from now on while the list is read
         choice = self.choice
         row = choice.current() if choice.at else None
-        choice.listed, choice.is_whole = event.listed, event.whole
-        if event.whole:
+        choice.listed, choice.is_whole = listed, whole
+        if whole:
             for path in self._analysed:  # what was said of its raw data
                 choice.told.pop(path, None)
             self._analysed.clear()
-        for entry in event.listed:
+        for entry in listed:
             if entry.writer is not None:
                 estimate = worded(estimated(entry.writer, entry.bytes).said)
                 said = say("picker.raw_job" if entry.is_job else "picker.raw", estimate=estimate)
                 choice.told[entry.path] = Verdict(entry.path, said)
         choice.stay_at(row)
         self._draw()
-        if event.whole:
+        if whole:
             self.examine()
 
     def examine(self) -> None:
@@ -341,17 +317,17 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         for told in verdicts(listed, self._cached, go_on):
             if not go_on():
                 return
-            self.post_message(self.Learned(told))
+            self.call_later(self._show_verdict, told)
         if go_on():
-            self.post_message(self.Learned(None))
+            self.call_later(self._show_verdict, None)
 
-    def on_picker_screen_learned(self, event: Learned) -> None:
-        """Show what a profile says."""
-        if event.told is None:
+    def _show_verdict(self, told: Verdict | None) -> None:
+        """Show what a profile says; None once there is nothing more to learn."""
+        if told is None:
             self.choice.is_examined = True
         else:
             row = self.choice.current()
-            self.choice.told[event.told.path] = event.told
+            self.choice.told[told.path] = told
             self.choice.stay_at(row)
         self._draw()
 
@@ -493,11 +469,11 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.tell(offer)
         elif raws:
             self.tell("")
-            self.post_message(self.AnalyseRaw(raws, bool(ranks)))
+            self.app.analyse(raws, bool(ranks))
         elif marked:
-            self.post_message(self.Chosen(marked, False))
+            self.app.open_chosen(marked, False)
         elif row is not None:
-            self.post_message(self.Chosen([row.path], row.is_job))
+            self.app.open_chosen([row.path], row.is_job)
 
     def on_click(self, event: events.Click) -> None:
         """Go to the row under the pointer; a double click opens it."""
@@ -529,13 +505,4 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             self.choice.marked.clear()
             self.tell("")
         else:
-            self.leave_list()
-
-    def stop_work(self) -> None:
-        """Stop the analysis, or the recording, that is under way."""
-        self.post_message(StopWork())
-
-    def leave_list(self) -> None:
-        """Leave without opening anything."""
-        self._stop.set()
-        self.post_message(self.Leave())
+            self.app.leave()

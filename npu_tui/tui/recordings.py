@@ -8,8 +8,6 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from textual.message import Message
-
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.record.analysis import RawProfile, analysed, opened_of
@@ -24,10 +22,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10.0
 """Seconds in which a recording that is stopped puts the switch of the job back, an analysis takes away what it made."""
-
-
-class StopWork(Message):
-    """The recording, or the analysis, that is under way is not wanted any more."""
 
 
 class Recordings:

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.geometry import Size
-from textual.message import Message
 from textual.timer import Timer
 
-from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.load.source import look_below
 from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
@@ -63,16 +61,6 @@ class MainScreen(LearningScreen):
     where: ClassVar[Where] = "lanes"
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
 
-    class Wanted(Message):
-        """Timelines of other ranks of the job are wanted, with what a late one did in a collective selected."""
-
-        def __init__(self, ranks: list[int], follow: tuple[BlamedCollective, int] | None = None) -> None:
-            self.ranks, self.follow = ranks, follow
-            super().__init__()
-
-    class StopLoading(Message):
-        """The user does not want to wait for the rest of the trace."""
-
     def __init__(
         self,
         session: Session,
@@ -103,9 +91,7 @@ class MainScreen(LearningScreen):
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
         self._examined: Session | None = None
-        self.films = Films(
-            lambda causes: self.supposing.play(causes), self.replace_session, lambda: self.post_message(self.Back())
-        )
+        self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session, lambda: self.app.back())
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
@@ -118,7 +104,7 @@ class MainScreen(LearningScreen):
         self.path = PathWalk(session, explorer, self.contents)
         self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
         self.sides = ComparedRanks(session, explorer)
-        self.ranks = JobRanks(session, explorer, lambda ranks, late: self.post_message(self.Wanted(ranks, late)))
+        self.ranks = JobRanks(session, explorer, lambda ranks, late: self.app.show_ranks(ranks, late))
         answer = partial(self.call_later, self._show_supposed)
         # Whatever row of a film the cursor is in, the recorded run is replayed.
         replayed = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
@@ -269,9 +255,9 @@ class MainScreen(LearningScreen):
         elif self.session.film is not None:
             self.films.leave()
         elif not self.session.whole:
-            self.post_message(self.StopLoading())
+            self.app.stop_loading()
         elif self.session.job is not None or self._chosen:
-            self.post_message(self.Back())
+            self.app.back()
 
     def undo(self) -> str | None:
         """One step back; in a job, from where there is none, to its overview."""
@@ -283,7 +269,7 @@ class MainScreen(LearningScreen):
         """Back to the overview of the job."""
         if self.session.job is None:
             return say("ranks.no_job")
-        self.post_message(self.Back())
+        self.app.back()
         return None
 
     def step(self, direction: int) -> str | None:
@@ -388,7 +374,7 @@ class MainScreen(LearningScreen):
     def show_requests(self) -> str | None:
         """List the requests of an inference service, where one is on screen."""
         if all(profile.trace.service is None for profile in self.session.profiles):
-            return self.order_needs("requests")
+            return say("order.requests")
         self.contents.press_view("engine_steps")
         return None
 
