@@ -63,7 +63,7 @@ def test_the_core_needs_no_screen_and_polars_is_imported_only_where_it_is_used(r
 
 
 def test_the_first_picture_does_not_wait_for_textual() -> None:
-    loaded = modules_after("import npu_tui.cli.explore, npu_tui.tui.loading, npu_tui.tui.first_picture")
+    loaded = modules_after("import npu_tui.cli.explore, npu_tui.tui.loading")
     assert not loaded & {"textual", "polars"}
 
 

@@ -182,8 +182,7 @@ def _started(
 
     Importing Textual meanwhile would hold it up.
     """
-    from npu_tui.tui.first_picture import FirstPicture
-    from npu_tui.tui.loading import Loader
+    from npu_tui.tui.loading import FirstPicture, Loader
     from npu_tui.tui.terminal.terminal import Guard
 
     picture = FirstPicture(terminal)
@@ -297,8 +296,8 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.load.load import opening_of
     from npu_tui.nearby import with_beside
     from npu_tui.profile.profile import Profile
-    from npu_tui.tui.crossing import met
     from npu_tui.tui.picture import job_picture, picture, unknown_keys
+    from npu_tui.tui.ranks import met
     from npu_tui.tui.terminal.terminal import Terminal, glyphs_named, palette_named
     from npu_tui.whole_file import write_file
 

@@ -14,8 +14,8 @@ from npu_tui.rules.model import Findings
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import brief, cell_count, duration_text, printable
-from npu_tui.tui.first_picture import BARS_FROM, PANEL_FROM
 from npu_tui.tui.head import HeadLines
+from npu_tui.tui.loading import BARS_FROM, PANEL_FROM
 from npu_tui.tui.prompts import Supposed
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import bar

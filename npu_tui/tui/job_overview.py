@@ -21,8 +21,7 @@ from npu_tui.output.job_report import JobReport, job_report
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.job_passes import PassWalk
-from npu_tui.tui.job_roles import RoleWalk
+from npu_tui.tui.job_roles import PassWalk, RoleWalk
 
 if TYPE_CHECKING:  # a walk needs the replay
     from npu_tui.jobs.path import JobPath

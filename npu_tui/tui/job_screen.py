@@ -20,10 +20,10 @@ from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
-from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where
+from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
 from npu_tui.tui.footer import Place
+from npu_tui.tui.heads import JobHead
 from npu_tui.tui.job_film import JobFilms
-from npu_tui.tui.job_head import JobHead
 from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
 from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table
@@ -31,7 +31,6 @@ from npu_tui.tui.keymap import elsewhere
 from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
-from npu_tui.tui.questions import asked
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.sheets import Focus

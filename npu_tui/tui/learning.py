@@ -9,10 +9,10 @@ from textual.worker import get_current_worker
 from npu_tui.rules.model import Findings
 from npu_tui.strings import words
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.first_picture import PANEL_FROM
 from npu_tui.tui.head import Head, HeadTimes, examined
+from npu_tui.tui.heads import ComparedHead
+from npu_tui.tui.loading import PANEL_FROM
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.ranks import ComparedHead
 from npu_tui.tui.session import Session
 from npu_tui.tui.timeline import Timeline
 from npu_tui.view.explorer import Explorer

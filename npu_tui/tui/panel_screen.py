@@ -18,15 +18,13 @@ from npu_tui.output.svg import svg
 from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
 from npu_tui.tui.contents import record
-from npu_tui.tui.exports import page_to, report_to
+from npu_tui.tui.exports import page_to, report_to, screen_runs
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, elsewhere, screen_bindings
-from npu_tui.tui.panel import Filtering, Panel
+from npu_tui.tui.panel import Filtering, Panel, TabLine
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
-from npu_tui.tui.tab_line import TabLine
 from npu_tui.tui.tabs.table import TabRow, TabTable, as_csv, as_text
 from npu_tui.tui.terminal.internals import SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut

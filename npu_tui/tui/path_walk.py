@@ -13,7 +13,7 @@ from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_text
 from npu_tui.tui.contents import Contents
 from npu_tui.tui.session import Session
-from npu_tui.tui.tabs.path import path_in, why_no_path
+from npu_tui.tui.tabs.range import path_in, why_no_path
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 

@@ -14,9 +14,9 @@ from npu_tui.profile.profile import Profile
 from npu_tui.trace.text import printable, read_in
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import find_key
+from npu_tui.tui.exports import screen_runs
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.screen_runs import screen_runs
 from npu_tui.tui.session import Session, make_session
 from npu_tui.tui.terminal.internals import is_at_rest
 from npu_tui.tui.terminal.terminal import Terminal, glyphs_named

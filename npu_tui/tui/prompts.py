@@ -1,4 +1,4 @@
-"""Prompts: commands, SQL, what-if and shell commands, and what Tab completes in them."""
+"""Prompts: commands, SQL, what-if, borrowed code, and what Tab completes in them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from os.path import expanduser
 
 from msgspec import Struct
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.load.errors import InputError
+from npu_tui.load.load import opening_of
 from npu_tui.output.document import Document
 from npu_tui.output.film import Film, causes, film_of
 from npu_tui.output.text import ALL, text_lines
 from npu_tui.output.whatif import NoReplayError, remedies, remedies_document
+from npu_tui.profile.borrowed_tables import borrow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
 from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
-from npu_tui.tui.commands import BY_ID, Command, Where, commands_of
+from npu_tui.tui.commands import BY_ID, Command, Where, asked, commands_of
 from npu_tui.tui.flags import FlagMarks
 from npu_tui.tui.prompt import Prompt
-from npu_tui.tui.questions import asked
+from npu_tui.tui.session import Session
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
@@ -461,3 +464,36 @@ def _lane_names(scene: Scene) -> list[tuple[str, tuple[int, int]]]:
 def _lane_name(layer: str, lane: str, shown: str) -> str:
     """A lane by what it is called on screen, and as the profiler calls it where that is something else."""
     return f"{layer} / {shown}" if shown == lane else f"{layer} / {shown} ({lane})"
+
+
+class Borrowing:
+    """Borrows code for the profile at the selection; ``work`` runs in a thread, ``tell`` says what came of it."""
+
+    def __init__(
+        self,
+        session: Session,
+        explorer: Explorer,
+        work: Callable[[Callable[[], object], str], object],
+        tell: Callable[[str], object],
+    ) -> None:
+        self._session = session
+        self._explorer = explorer
+        self._work = work
+        self._tell = tell
+
+    def begin(self, path: str) -> None:
+        """Read the profile at ``path`` and borrow what fits."""
+        selected = self._explorer.state.selection
+        profile = self._session.profiles[0 if selected is None else selected.trace]
+        self._work(lambda: self._tell(_borrowed(profile, expanduser(path.strip()))), "eager")
+
+
+def _borrowed(profile: Profile, path: str) -> str:
+    try:
+        opening = opening_of(path, True, None)
+        found = borrow(profile, Profile(opening.trace(), opening.source, profile.thresholds))
+    except InputError as error:
+        return printable(words(error.message))
+    shares = {"covered_here": found.covered_here, "covered_there": found.covered_there}
+    key = "borrow.told" if found.fits.any() else "borrow.told_other"
+    return printable(say(key, kernels=len(found.item), unique=int(found.unique.sum()), path=brief(path, 40), **shares))

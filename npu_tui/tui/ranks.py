@@ -1,30 +1,26 @@
-"""Several ranks or two profiles on one screen: which is shown, and how they are aligned."""
+"""Several ranks, two profiles, or a service and its NPUs on one screen: which is shown, how they are aligned."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from rich.text import Text
-from textual.geometry import Size
 
-from npu_tui.compare.comparison import PartChange, ProfileComparison
+from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.picture import ComparisonPicture, compared_scene
-from npu_tui.compare.steps import StepWindow
 from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.timelines import LateRank, Timelines, running_at
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
-from npu_tui.trace.classes import OpClass
-from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.text import brief, cell_count, change_text, duration_text, printable, probability_text, shortened
-from npu_tui.tui.head import HeadLines, profile_name
+from npu_tui.trace.message import message
+from npu_tui.trace.model import Trace
+from npu_tui.trace.service import whole_quarters
+from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.session import Session, make_session
-from npu_tui.tui.terminal.colours import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import BASE, NEW, ComparedPair, Face, Selected
 
@@ -279,167 +275,151 @@ def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Sess
     return session
 
 
-_FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}
-_CLASSES = {"idle": OpClass.WAIT, "computing": OpClass.CUBE, "exposed": OpClass.COMMUNICATION, "outside": OpClass.STEP}
-_KINDS = tuple(_FILLS)
-_WIDE = 110
-_BAR = 6
-"""Cells of the longest bar beside a part of the step."""
+I64 = npt.NDArray[np.int64]
 
 
-class ComparedHead(HeadLines):
-    """Both profiles, the verdict of their comparison, and both steps in bars."""
-
-    def __init__(self, picture: ComparisonPicture) -> None:
-        super().__init__()
-        self._picture = picture
-
-    def show(self, explorer: Explorer, size: Size) -> None:
-        """Fill the lines for a terminal of ``size``; the lowest ones have no room for the bars."""
-        width = size.width - 2
-        self.headline.fill([self._sides(explorer, width)])
-        self.verdict.fill([self._verdict(width), self._parts(width)][: 1 if size.height < 18 else 2])
-        self.facts.fill(self._bars(width) if size.height >= 20 else [])
-
-    def _sides(self, explorer: Explorer, width: int) -> Text:
-        """Both profiles, and how their clocks lie over one another."""
-        pair = explorer.scene.pair
-        alignment = say(f"compared.alignment.{pair.alignment}") if pair is not None else ""
-        if pair is not None and pair.face != "both":
-            alignment = f"{say(f'compared.face.{pair.face}')}  {alignment}"
-        wide = width >= _WIDE
-        facts = [self._facts(side, wide) for side in self._picture.comparison.sides]
-        title = say("compared.title") + "  " if wide else ""
-        room = width - cell_count(title) - cell_count(alignment) - sum(map(cell_count, facts)) - 11
-        line = Text(title, style="bold", no_wrap=True, end="")
-        for sign, side, fact in zip("BN", self._picture.comparison.sides, facts, strict=True):
-            if sign == "N":
-                line.append("  →  ")
-            line.append(f"{sign} ", style="bold")
-            path = shortened(printable(profile_name(side.trace.path)), max(room // 2, 8), ahead=True)
-            line.append(path, style="not bold")
-            line.append(fact, style="dim not bold")
-        gap = width - line.cell_len - cell_count(alignment)
-        line.append(" " * max(gap, 2) + alignment, style="bold")
-        return line
-
-    @staticmethod
-    def _facts(side: MeasuredSide, wide: bool) -> str:
-        """How many steps, which rank and level a side has."""
-        count = len(side.windows)
-        if not wide:
-            return f" ({count})" if side.windows[0].name is not None else ""
-        words = []
-        if side.windows[0].name is not None:
-            words.append(say("compare.steps", count=count))
-        if side.trace.rank is not None:
-            words.append(say("header.rank", rank=side.trace.rank))
-        if side.profile.profiler_level is not None:
-            words.append(say("compared.level", level=side.profile.profiler_level))
-        return "".join(f"  {word}" for word in words)
-
-    def _verdict(self, width: int) -> Text:
-        """The verdict and what it rests on."""
-        comparison = self._picture.comparison
-        step = comparison.step
-        base, new = step.before, step.after
-        style = f"bold {ALERT}" if step.verdict == "slower" else "bold"
-        line = Text(say(f"compare.verdict.{step.verdict}"), style=style, no_wrap=True, end="")
-        share = step.delta / base if base else 0.0
-        words = [say("compared.step", base=base, new=new, delta=step.delta, share=share)]
-        if step.shift is not None:
-            p = probability_text(step.shift.p)
-            words.append(say("compared.interval", low=step.shift.low, high=step.shift.high, p=p))
-        elif step.verdict == "unsure":
-            words.append(say("compared.few"))
-        elif step.verdict in ("slower", "faster"):
-            words.append(say("compared.far"))
-        if comparison.computing is not None:
-            known = comparison.computing
-            words.append(say(f"compared.computing.{known.verdict}", delta=known.delta))
-        if step.visible is not None and base:
-            words.append(say("compared.visible", share=step.visible / base))
-        if comparison.operations_matched is not None:
-            words.append(say("compared.matched", share=comparison.operations_matched))
-        for word in words:
-            if line.cell_len + 2 + cell_count(word) <= width:
-                line.append(f"  {word}", style="default not bold")
-        return line
-
-    def _parts(self, width: int) -> Text:
-        """The difference of every part of the step, beside bars where there is room; they sum to that of the step."""
-        rows = [row for row in self._picture.comparison.parts if row.delta]
-        if not rows:
-            return Text(say("compared.no_parts"), style="dim", no_wrap=True, end="")
-        for form, bars in (("", True), ("", False), (".short", False)):
-            line = _waterfall(rows, form, bars)
-            if line.cell_len <= width:
-                return line
-        order = sorted(rows, key=lambda row: -abs(row.delta))
-        for kept in range(len(rows) - 1, 0, -1):
-            line = _waterfall([row for row in rows if row in order[:kept]], ".short", False, sum_of=rows)
-            if line.cell_len <= width:
-                break
-        return line
-
-    def _bars(self, width: int) -> list[Text]:
-        """Both drawn steps on one scale."""
-        picture = self._picture
-        windows = picture.drawn.windows
-        names = [f"{sign} {_step_name(window)}" for sign, window in zip("BN", windows, strict=True)]
-        ends = [f" {duration_text(window.wall)}" for window in windows]
-        left, right = max(map(cell_count, names)) + 1, max(map(cell_count, ends))
-        longest = max(max(window.wall for window in windows), 1)
-        lines = []
-        for side, window, name, end in zip(picture.comparison.sides, windows, names, ends, strict=True):
-            cells = max(round((width - left - right) * window.wall / longest), 1)
-            line = Text(name.ljust(left), style="bold", no_wrap=True, end="")
-            for kind, count in _runs(_classes(side, window, cells)):
-                line.append(_FILLS[kind] * count, style=f"not bold {class_colour(_CLASSES[kind])}")
-            line.append(end, style="not bold")
-            lines.append(line)
-        return lines
+def meet(session: Session, one: int, other: int) -> bool:
+    """Whether two traces of the scene stand where they were recorded, and meet there."""
+    traces, offsets = session.scene.traces, session.scene.offsets
+    apart = traces[other].start_ns - traces[one].start_ns
+    return offsets[other] - offsets[one] == apart and -traces[other].end < apart < traces[one].end
 
 
-def _waterfall(shown: list[PartChange], form: str, bars: bool, sum_of: list[PartChange] | None = None) -> Text:
-    """The parts ``shown``, what the others of ``sum_of`` make together, and the sum."""
-    total = sum(row.delta for row in sum_of or shown)
-    most = max(abs(row.delta) for row in shown)
-    rest = total - sum(row.delta for row in shown)
-    parts = [(say(f"compared.part.{row.part}{form}"), row.delta) for row in shown]
-    line = Text(no_wrap=True, end="")
-    for number, (name, delta) in enumerate([*parts, (say("compared.part.others"), rest)] if sum_of else parts):
-        line.append(" │ " if bars and number else "  " if number else "", style="dim")
-        line.append(f"{name} ", style="dim")
-        line.append(change_text(delta, 4 if bars else 3), style="bold" if abs(delta) == most else "")
-        cells = round(_BAR * abs(delta) / most)
-        if bars and cells:
-            line.append(" " + "█" * cells, style=ALERT if delta > 0 else class_colour(OpClass.VECTOR))
-    line.append(f" = {change_text(total, 4)}", style="bold")
-    return line
+def met(profiles: Sequence[Profile], optional: Sequence[bool]) -> list[Profile]:
+    """``profiles`` without those that were found beside a service (``optional``) and do not meet it in time.
+
+    Its health says which. Where nothing told the zone of its dates: that which lets an NPU work within its time.
+    """
+    first, kept = profiles[0].trace, [profiles[0]]
+    for profile, is_found in zip(profiles[1:], optional[1:], strict=True):
+        npu = profile.trace
+        if is_found and first.service is not None and first.service.clock.basis == "assumed":
+            by = whole_quarters(npu.start_ns + npu.end // 2 - first.start_ns - first.end // 2)
+            if _meets(first, npu, by):
+                by = 0 if _meets(first, npu, 0) else by
+                first.service.move(by, "device")
+                first.start_ns += by
+                assumed = {"odd.service_clock.assumed"}
+                first.health.warnings[:] = [said for said in first.health.warnings if said.code not in assumed]
+                first.health.warnings.append(message("odd.service_clock.device", shift=first.service.clock.shift))
+        if not is_found or _meets(first, npu, 0):
+            kept.append(profile)
+        else:
+            first.health.warnings.append(message("odd.service_apart", path=npu.path))
+    return kept
 
 
-def _step_name(window: StepWindow) -> str:
-    return "" if window.name is None else f"#{window.number}" if window.number is not None else window.name
+def _meets(service: Trace, npu: Trace, by: int) -> bool:
+    """Whether two traces have a moment in common, that of the service ``by`` ns later."""
+    return -npu.end < npu.start_ns - service.start_ns - by < service.end
 
 
-def _classes(side: MeasuredSide, window: StepWindow, cells: int) -> npt.NDArray[np.int64]:
-    """What each of ``cells`` equal parts of the step was mostly spent on, as an index of the kinds of fills."""
-    if side.claims is None:
-        return np.full(cells, _KINDS.index("outside"))
-    edges = (window.start + np.arange(cells + 1) * window.wall // cells).astype(np.float64)
-    own = [np.diff(covered_before(*spans, edges)) for spans in (side.claims.computing, side.claims.exposed)]
-    busy = np.flatnonzero((own[0] + own[1]) > 0)
-    found = np.full(cells, _KINDS.index("idle"))
-    found[: int(busy[0]) if len(busy) else cells] = _KINDS.index("outside")
-    found[int(busy[-1]) + 1 if len(busy) else cells :] = _KINDS.index("outside")
-    half = np.diff(edges) / 2
-    found[own[1] >= half] = _KINDS.index("exposed")
-    found[own[0] >= half] = _KINDS.index("computing")
-    return found
+def across(session: Session, selected: Selected, onward: bool) -> Selected | None:
+    """What ran on the NPU in the batch ``selected``, or in which batch the step or kernel ``selected`` ran.
+
+    None without such, and where the clocks of the two do not meet.
+    """
+    traces = session.scene.traces
+    is_service = traces[selected.trace].service is not None
+    if is_service != onward:
+        return _inside(session, selected) if not is_service and onward else None
+    others = [number for number, trace in enumerate(traces) if (trace.service is not None) != is_service]
+    if is_service:  # the rank whose process ran the batch, where a process is known
+        row = _rows(traces[selected.trace], np.array([selected.item]))[0]
+        process = service.batches.process[row] if (service := traces[selected.trace].service) and row >= 0 else -1
+        others = [n for n in others if process in _processes(traces[selected.trace], traces[n])] or others
+    for number in others:
+        if number < len(session.profiles) and meet(session, selected.trace, number):
+            place = _step(session, selected, number) if is_service else _batch(session, selected, number)
+            if place is not None:
+                return place
+    return None
 
 
-def _runs(kinds: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
-    """Equal neighbours together: the kind and how many cells."""
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(kinds)) + 1, [len(kinds)]))
-    return [(_KINDS[int(kinds[low])], int(high - low)) for low, high in pairwise(edges.tolist()) if high > low]
+def _rows(trace: Trace, items: I64) -> I64:
+    """The batch that each slice of a service is, -1 for others; (n,)."""
+    service = trace.service
+    if service is None:
+        return np.full(len(items), -1)
+    row = trace.slices.event[items] - service.ordinals["batches"]
+    return np.where((row >= 0) & (row < len(service.batches)), row, -1)
+
+
+def _processes(service: Trace, npu: Trace) -> list[int]:
+    """The processes of a service (codes) whose number, which ends their name, is that of a host process of ``npu``."""
+    if service.service is None:
+        return []
+    hosts = [layer.pid for layer in npu.layers if layer.kind in ("python", "cann")]
+    pids = {str(pid) for host in hosts for pid in (host, host >> 10)}
+    codes = np.unique(service.service.batches.process).tolist()
+    return [code for code in codes if re.split(r"\D", service.service.text(code))[-1] in pids]
+
+
+def _times(session: Session, selected: Selected, trace: int) -> tuple[int, int]:
+    """Start and end of a slice on the clock of another trace."""
+    start, end = (session.scene.to_trace(trace, when) for when in session.scene.times(selected))
+    return start, max(end, start + 1)
+
+
+def _step(session: Session, selected: Selected, number: int) -> Selected | None:
+    """The step of the engine that shares most time with a batch, else the first kernel that starts in it."""
+    start, end = _times(session, selected, number)
+    steps = [step for step in session.profiles[number].engine.steps if step.item >= 0]
+    if steps:
+        begin = np.array([step.start for step in steps], np.int64)
+        last = begin + np.array([step.host or 1 for step in steps], np.int64)
+        at = _most_shared(begin, last, start, end)
+        if at is not None:
+            return Selected(number, steps[at].item)
+    return _kernel_within(session.profiles[number], number, start, end)
+
+
+def _kernel_within(profile: Profile, number: int, start: int, end: int) -> Selected | None:
+    slices, busy = profile.trace.slices, np.flatnonzero(profile.compute)
+    inside = busy[(slices.start[busy] >= start) & (slices.start[busy] < end)]
+    return Selected(number, int(inside[np.argmin(slices.start[inside])])) if len(inside) else None
+
+
+def _inside(session: Session, selected: Selected) -> Selected | None:
+    """The first kernel of a step whose launches have no links, such as those of a graph."""
+    profile = session.profiles[selected.trace] if selected.trace < len(session.profiles) else None
+    step = next((step for step in profile.engine.steps if step.item == selected.item), None) if profile else None
+    if profile is None or step is None or step.window is None:
+        return None
+    return _kernel_within(profile, selected.trace, step.window.start, step.window.end)
+
+
+def _batch(session: Session, selected: Selected, number: int) -> Selected | None:
+    """The step around a slice of the host or a kernel; of a step the executed batch that shares most time with it."""
+    profile = session.profiles[selected.trace]
+    start = session.scene.traces[selected.trace].slices.start[selected.item]
+    steps = profile.engine.steps
+    for step in steps if all(step.item != selected.item for step in steps) else ():
+        window = step.window
+        in_host = step.start <= start < step.start + (step.host or 0)
+        if step.item >= 0 and (in_host or (window is not None and window.start <= start < window.end)):
+            return Selected(selected.trace, step.item)
+    start, end = _times(session, selected, number)
+    trace = session.scene.traces[number]
+    processes = _processes(trace, session.scene.traces[selected.trace])
+    lanes = [lane for lane in trace.lanes if trace.layers[lane.layer].name.startswith("Engine")]
+    for part in ("execute", "forward", "schedule"):
+        items = np.concatenate(
+            [np.zeros(0, np.int64), *(np.arange(lane.first, lane.last) for lane in lanes if lane.name.startswith(part))]
+        )
+        rows = _rows(trace, items)
+        ours = (rows >= 0) & np.isin(trace.service.batches.process[rows], processes) if trace.service else rows < 0
+        items = items[ours] if ours.any() else items  # those of the process that was profiled, where that is known
+        at = _most_shared(trace.slices.start[items], trace.slices.end[items], start, end)
+        if at is not None:
+            return Selected(number, int(items[at]))
+    return None
+
+
+def _most_shared(begin: I64, last: I64, start: int, end: int) -> int | None:
+    """Which of the times ``[begin, last)`` shares most with ``[start, end)``, the first of equals; None without any."""
+    if not len(begin):
+        return None
+    shared = np.minimum(last, end) - np.maximum(begin, start)
+    at = int(np.argmax(shared))
+    return at if shared[at] > 0 else None

@@ -16,33 +16,29 @@ from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
-from npu_tui.tui.borrowing import Borrowing
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.exports import page_to
+from npu_tui.tui.exports import copy_text, copy_view, open_code, page_to
 from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.flags import FlagMarks, Flags
-from npu_tui.tui.footer import FirstRun, place_of
+from npu_tui.tui.footer import FirstRun, place_of, selection_line
 from npu_tui.tui.head import Head
+from npu_tui.tui.heads import ComparedHead
 from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.learning import LearningScreen
-from npu_tui.tui.panel import Panel
+from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing
-from npu_tui.tui.ranks import ComparedHead, ComparedRanks, JobRanks, apart_words
-from npu_tui.tui.refusals import why_not
-from npu_tui.tui.selected import selection_line
+from npu_tui.tui.prompts import Asking, Borrowing, Querying, Supposed, Supposing
+from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
-from npu_tui.tui.shell import copy_text, copy_view, open_code
-from npu_tui.tui.tab_line import TabLine
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.tui.timeline import Timeline
-from npu_tui.tui.walk import TraceWalk
+from npu_tui.tui.walk import TraceWalk, why_not
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import NO_TAB, Start, start_at, take_over

@@ -23,10 +23,19 @@ from npu_tui.strings import say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import wrapped
-from npu_tui.tui.commands import BY_ID, TAB_COMMAND, VIEW_KEYS, Command, Where, commands_of, delivered, keys_label
+from npu_tui.tui.commands import (
+    BY_ID,
+    TAB_COMMAND,
+    VIEW_KEYS,
+    Command,
+    Where,
+    asked,
+    commands_of,
+    delivered,
+    keys_label,
+)
 from npu_tui.tui.commands import Group as CommandsGroup
 from npu_tui.tui.keymap import closing_bindings
-from npu_tui.tui.questions import asked
 from npu_tui.tui.tabs.links import legend
 from npu_tui.tui.terminal.internals import bind
 

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from npu_tui.tui.first_picture import HEADS_FROM
+from npu_tui.tui.loading import HEADS_FROM
 from npu_tui.tui.terminal.frames import AnsiStrip, FramePace, Shown
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal

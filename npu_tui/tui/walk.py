@@ -14,12 +14,12 @@ from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.crossing import across
 from npu_tui.tui.finder import Finder
+from npu_tui.tui.ranks import across
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import idle_at, verdict
 from npu_tui.tui.tabs.details import pass_times
-from npu_tui.tui.tabs.table import TabRow
+from npu_tui.tui.tabs.table import TabRow, TabTable
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_time, siblings, task_beside
 from npu_tui.view.outline import rank_name
@@ -461,3 +461,34 @@ class TraceWalk:
 
 def _name(trace: Trace, item: int) -> str:
     return brief(trace.name_of(item), _LONGEST_NAME)
+
+
+def why_not(session: Session, explorer: Explorer, hits: int, flags: int, table: TabTable | None) -> dict[str, str]:
+    """The commands that can do nothing just now, each with the reason in one line.
+
+    ``hits`` and ``flags`` are how many there are; ``table`` is that of the open tab.
+    """
+    state, scene = explorer.state, session.scene
+    starved = any(profile.starved for profile in session.profiles)
+    checks = (
+        (scene.pair is None, "compared.none", "align_sides counterpart sides tab_changes"),
+        (session.job is None, "ranks.no_job", "ranks"),
+        (len(scene.traces) < 2, "align.one_rank", "align_start align_end base"),
+        (not scene.steps(), "step.none", "step_next step_previous"),
+        (not starved, "starved.none" if session.whole else "loading.links", "starved_next starved_previous"),
+        (
+            not any(len(each) for profile in session.profiles for each in profile.idles),
+            "bubble.none",
+            "bubble_next bubble_previous",
+        ),
+        (not hits, "hit.none", "hits_only"),
+        (not hits and not (table and table.walked), "hit.none", "hit_next hit_previous"),
+        (state.range is None, "range.zoom_none", "range_zoom range_clear"),
+        (state.selection is None, "fit.none", "fit chain passes range_selection"),
+        (not explorer.history.past, "undo.none", "undo"),
+        (not explorer.history.future, "redo.none", "redo"),
+        (not explorer.folds.hidden, "rows.shown_none", "show_hidden"),
+        (not flags, "flags.none", "flags"),
+        (table is None, "panel.no_table", "sort_reverse filter copy_text copy_csv"),
+    )
+    return {command: say(reason) for off, reason, commands in checks if off for command in commands.split()}

@@ -44,7 +44,7 @@ Bare().run()
 """]  # fmt: skip
 PARTS = {
     "before the first lanes": "import npu_tui.cli.main, npu_tui.cli.explore, npu_tui.settings, npu_tui.load.load,"
-    "npu_tui.tui.loading, npu_tui.tui.first_picture, npu_tui.view.ansi, npu_tui.view.painter,"
+    "npu_tui.tui.loading, npu_tui.view.ansi, npu_tui.view.painter,"
     "npu_tui.view.explorer",
     "before the application draws": "import npu_tui.cli.explore, npu_tui.tui.app",
 }

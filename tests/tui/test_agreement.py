@@ -39,10 +39,10 @@ from npu_tui.strings import say, words
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import change_text, duration_text, memory_text
 from npu_tui.tui.head import device_line, headline, measure, step_line
-from npu_tui.tui.job_head import JobHead
+from npu_tui.tui.heads import ComparedHead, JobHead
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import job_table
-from npu_tui.tui.ranks import ComparedHead, compared_session
+from npu_tui.tui.ranks import compared_session
 from npu_tui.tui.session import NO_HITS, Session, make_session
 from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.details import details

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.tui.shell import open_line
+from npu_tui.tui.exports import open_line
 
 
 @pytest.mark.parametrize("file", ["a" * 300 + ".py", "/" + "b/" * 3000, "a\0b.py", "/dev/zero", "\udcff.py", "."])

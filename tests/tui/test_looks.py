@@ -25,7 +25,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.trace.text import cell_count
 from npu_tui.tui.app import NpuTui
-from npu_tui.tui.screen_runs import screen_runs
+from npu_tui.tui.exports import screen_runs
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal

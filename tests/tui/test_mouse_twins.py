@@ -16,8 +16,8 @@ from npu_tui.strings import say
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.flags import Flag
+from npu_tui.tui.panel import TabLine
 from npu_tui.tui.rows import Rows
-from npu_tui.tui.tab_line import TabLine
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"

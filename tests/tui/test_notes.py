@@ -15,10 +15,10 @@ from driving import Driver, opened
 from npu_tui.cli.options import add_place, place_of
 from npu_tui.load.load import load
 from npu_tui.tui.app import NpuTui
+from npu_tui.tui.exports import command_here, quoted
 from npu_tui.tui.flags import Flag, Flags, FlagSheet, identity_of
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.shell import command_here, quoted
 from npu_tui.tui.tabs.table import TabTable
 from npu_tui.tui.terminal.terminal import to_tmux
 from npu_tui.view.start import NO_TAB

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from npu_tui.strings import say
 from npu_tui.tui.commands import TAB_KEYS
-from npu_tui.tui.tab_line import TabLine
+from npu_tui.tui.panel import TabLine
 
 
 async def test_a_key_lets_the_panel_grow_to_half_and_all_of_the_screen_and_back(session):

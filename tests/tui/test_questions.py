@@ -10,8 +10,7 @@ from driving import opened
 from measured import profile_at
 
 from npu_tui.strings import LANGUAGES, speaking, texts_of
-from npu_tui.tui.commands import BY_ID
-from npu_tui.tui.questions import asked
+from npu_tui.tui.commands import BY_ID, asked
 from npu_tui.tui.session import make_session
 from npu_tui.tui.sheets import help_text
 

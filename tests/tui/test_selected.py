@@ -6,8 +6,7 @@ from driving import opened
 
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, exact_text
-from npu_tui.tui.footer import StatusLine
-from npu_tui.tui.selected import selection_line
+from npu_tui.tui.footer import StatusLine, selection_line
 from npu_tui.view.moves import links_of
 from npu_tui.view.scene import Selected
 

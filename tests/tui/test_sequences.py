@@ -7,8 +7,7 @@ import random
 import pytest
 from textual import events
 
-from npu_tui.tui.terminal.internals import Reader
-from npu_tui.tui.terminal.sequences import MOST_PASTED, Cutter, Piece
+from npu_tui.tui.terminal.internals import MOST_PASTED, Cutter, Piece, Reader
 
 
 class Clock:

@@ -25,9 +25,9 @@ from npu_tui.profile.profile import Profile
 from npu_tui.strings import words as words_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import Pass
-from npu_tui.tui.crossing import across, met
 from npu_tui.tui.footer import StatusLine
 from npu_tui.tui.loading import Ended, Loader
+from npu_tui.tui.ranks import across, met
 from npu_tui.tui.session import Session, make_session
 from npu_tui.view.scene import Selected
 

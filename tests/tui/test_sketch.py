@@ -17,8 +17,7 @@ from npu_tui.load.find import find_source
 from npu_tui.load.load import Opening, load
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import Trace, make_rows
-from npu_tui.tui.first_picture import _picture
-from npu_tui.tui.loading import Early, Ended, Loader
+from npu_tui.tui.loading import Early, Ended, Loader, _picture
 from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.caches import lanes_top
 from npu_tui.view.explorer import Explorer

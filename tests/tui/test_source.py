@@ -15,7 +15,7 @@ from npu_tui.load.find import find_source
 from npu_tui.load.load import load
 from npu_tui.profile.launch_tables import CODE_LINES
 from npu_tui.trace.text import duration_text
-from npu_tui.tui import shell
+from npu_tui.tui import exports
 
 FIXTURE = Path("fixtures/dispatch_bound")
 
@@ -135,7 +135,7 @@ async def test_enter_goes_to_what_a_line_did(session):
 
 async def test_o_opens_the_file_that_is_shown(session, monkeypatch):
     called = []
-    monkeypatch.setattr(shell.subprocess, "run", lambda command, check: called.append(command))
+    monkeypatch.setattr(exports.subprocess, "run", lambda command, check: called.append(command))
     monkeypatch.setenv("VISUAL", "ed")
     async with opened(session) as driver:
         monkeypatch.setattr(driver.app, "suspend", nullcontext)
@@ -168,7 +168,7 @@ async def test_without_a_source_the_table_stands_and_a_folder_can_be_named(away,
         shown = "\n".join(str(row.cells[-1]) for row in content.rows)
         assert "mine/model.py" in shown
         assert "train.py:139 in train_epoch()" in shown, "what is not here stands by its place"
-        assert f"--code={tmp_path / 'mine'}" in shell.command_here(driver.explorer, "", "lines")
+        assert f"--code={tmp_path / 'mine'}" in exports.command_here(driver.explorer, "", "lines")
 
 
 async def test_another_version_is_told_and_not_shown(away, tmp_path):

@@ -11,7 +11,7 @@ from measured import session_of
 
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.load.load import load
-from npu_tui.tui import shell as editor
+from npu_tui.tui import exports as editor
 from npu_tui.view.scene import Selected
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from npu_tui.analysis.chain import chain_of
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text
-from npu_tui.tui.tabs.waterfall import Waterfall
+from npu_tui.tui.tabs.links import Waterfall
 
 DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "dispatch_bound"
 

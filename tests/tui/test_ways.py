@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "load"))
 from measured import session_of
 from ways import every_way
 
-from npu_tui.tui.screen_runs import screen_runs
+from npu_tui.tui.exports import screen_runs
 
 TRACE = Path("fixtures/dispatch_bound/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
