@@ -147,8 +147,9 @@ def is_han(char: str | None) -> bool:
 
 
 Group = Literal[
-    "time", "rows", "slices", "links", "range", "search", "notes", "panel", "compared", "job", "list", "program"
+    "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job", "list", "program"
 ]
+"""What somebody wants to do with a command; the heading is the text ``help.task.<group>``."""
 GROUPS: tuple[Group, ...] = get_args(Group)
 
 Where = Literal["lanes", "job", "picker"]
@@ -189,16 +190,9 @@ JOB_KEYS = {
 """The tabs of the overview of a job."""
 
 VIEW_KEYS = {
-    "bubbles": ("I",),
-    "syncs": ("T",),
-    "calls": ("C",),
-    "host_ops": ("O",),
-    "modules": (),
-    "engine_kinds": (),
-    "engine_steps": ("number_sign",),
-    "batches": (),
-    "cpu": (),
-}
+    "bubbles": "I", "syncs": "T", "calls": "C", "host_ops": "O", "modules": "", "engine_kinds": "", "engine_steps": "#",
+    "batches": "", "cpu": "",
+}  # fmt: skip
 """Views of the tab ``lines``, with the keys that lead to them; the key of the tab goes through all of them."""
 
 
@@ -308,7 +302,7 @@ def text_table() -> str:
     width = max(len(keys) for found in rows.values() for keys, _ in found)
     lines = []
     for group, found in rows.items():
-        lines += [say(f"group.{group}"), *(f"  {keys:{width}}  {title}" for keys, title in found), ""]
+        lines += [say(f"help.task.{group}"), *(f"  {keys:{width}}  {title}" for keys, title in found), ""]
     return "\n".join(lines)
 
 

@@ -167,8 +167,12 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
     def orders(self) -> dict[str, Callable[[str], object]]:
         """What is done with what follows a word in the prompt."""
-        return {"report": self.report_to, "screenshot": self.screenshot_to, "compare": self.app.compare_with,
-                "record": self.app.record}  # fmt: skip
+        return {
+            "report": self.report_to,
+            "screenshot": self.screenshot_to,
+            "compare": lambda path: self.app.compare_with(path),
+            "record": lambda folder: self.app.record(folder),
+        }
 
     @abstractmethod
     def statement(self) -> Statement | None:

@@ -34,7 +34,6 @@ from npu_tui.tui.commands import (
     delivered,
     keys_label,
 )
-from npu_tui.tui.commands import Group as CommandsGroup
 from npu_tui.tui.keymap import closing_bindings
 from npu_tui.tui.tabs.links import legend
 from npu_tui.tui.terminal.internals import bind
@@ -104,18 +103,8 @@ class Sheet(Modal[None]):
 
 Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
 Task = str
-"""What somebody wants to do, in the order of ``_ORDER``; its heading is the text ``help.task.<task>``."""
+"""What somebody wants to do: a group of commands, or what belongs to none; its heading is ``help.task.<task>``."""
 
-_TASKS: dict[CommandsGroup, Task] = {"time": "place", "rows": "place", "links": "launches", "range": "measure"}
-"""The tasks of the groups of commands that are no tasks by their own names."""
-_OTHERS: dict[str, Task] = {
-    **dict.fromkeys(("fold", "pin", "hide", "show_hidden", "idle"), "rows"),
-    **dict.fromkeys(("starved_next", "starved_previous", "open_code"), "launches"),
-    **dict.fromkeys(("finding_next", "finding_previous", "command"), "place"),
-    **dict.fromkeys(("align_start", "align_end", "base"), "measure"),
-    **dict.fromkeys(("go", "escape"), "slices"),
-}
-"""Commands whose task is not that of their group."""
 _ORDER: dict[Focus, tuple[Task, ...]] = {
     "lanes": (
         "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job",
@@ -170,8 +159,7 @@ def entries(focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None
     for command in commands_of(where):
         if command.id in gone:
             continue
-        task = _OTHERS.get(command.id, _TASKS.get(command.group, command.group))
-        found.get(task, rest).append(_entry(command, why_not, words))
+        found.get(command.group, rest).append(_entry(command, why_not, words))
     return list(found.items())
 
 
@@ -180,6 +168,9 @@ _OF_KERNELS = (
     "chain", "passes", "whatif", *VIEW_KEYS,
 )  # fmt: skip
 """Commands for who looks at kernels and what launched them."""
+_OF_LINKS = (
+    "link_back", "link_forward", "sibling_previous", "sibling_next", "chain", "passes", "link_mode"
+)  # fmt: skip
 
 
 def _absent(trace: Trace) -> set[str]:
@@ -189,7 +180,7 @@ def _absent(trace: Trace) -> set[str]:
     if subject.no_kernels:
         gone.update({*_OF_KERNELS, "requests"} - {*subject.tabs, *subject.tabs.values()})
     if not len(trace.links):
-        gone.update(command.id for command in commands_of("lanes") if command.group == "links")
+        gone.update(_OF_LINKS)
     return gone
 
 
