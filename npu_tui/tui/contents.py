@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.strings import say
 from npu_tui.subjects import subject_of
-from npu_tui.tui.finder import Finder
-from npu_tui.tui.panel import Panel
-from npu_tui.tui.session import Session
 from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.findings import listed
 from npu_tui.tui.tabs.lines import LinesTab, view_name
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable, padded, row_cells
-from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
+
+if TYPE_CHECKING:
+    from npu_tui.tui.screen import MainScreen
 
 
 def record(table: TabTable, row: TabRow) -> str:
@@ -49,27 +47,17 @@ class Owed(Struct, frozen=True):
 
 
 class Contents:
-    """Fills ``panel`` with what ``explorer`` looks at in ``session`` and the hits of ``finder``.
+    """Fills the panel of ``screen`` with what its explorer looks at and the hits of its finder.
 
-    ``compute`` runs what takes longer than a key may in a thread, which hands it back through the panel.
-    ``computing`` is what a thread is making for the open tab, None if nothing.
+    What takes longer than a key may a thread computes, which hands it back through the panel. ``computing`` is what a
+    thread is making for the open tab, None if nothing.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        explorer: Explorer,
-        finder: Finder,
-        panel: Panel,
-        compute: Callable[[Callable[[], object]], object],
-    ) -> None:
-        self._session = session
-        self._explorer = explorer
-        self._finder = finder
-        self._panel = panel
-        self._compute = compute
-        self._tabs = make_tabs(session.picture is not None)
-        self._walked = "findings" if session.picture is None else "changes"
+    def __init__(self, screen: MainScreen) -> None:
+        self._session, self._explorer, self._finder = screen.session, screen.explorer, screen.finder
+        self._panel, self._work = screen.panel, screen.work
+        self._tabs = make_tabs(self._session.picture is not None)
+        self._walked = "findings" if self._session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""
         self.lines = cast(LinesTab, self._tabs["lines"])
         """The tab of code lines: which of its views is open."""
@@ -168,7 +156,7 @@ class Contents:
         else:
             self.computing = wanted
             self._panel.show(say("panel.computing"))
-            self._compute(lambda: self._panel.call_later(self.take, tab.content(now), wanted))
+            self._work(lambda: self._panel.call_later(self.take, tab.content(now), wanted), "panel")
 
     def forget(self) -> None:
         """Make again what the panel shows, though nothing of it has changed."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
-from npu_tui.tui.prompt import Prompt
-from npu_tui.tui.session import NO_HITS, Bools, Hits, Session, make_hits
-from npu_tui.view.explorer import Explorer
+from npu_tui.tui.session import NO_HITS, Bools, Hits, make_hits
+
+if TYPE_CHECKING:
+    from npu_tui.tui.screen import MainScreen
 
 _NUMBERS = count()
 """Every search has its own, so that none is taken for one of another session."""
@@ -36,31 +38,18 @@ _MEANT = {
 
 
 class Finder:
-    """The present search of ``session``: its ``hits``, and in ``error`` one line where its text cannot be used.
+    """The present search on ``screen``: its ``hits``, and in ``error`` one line where its text cannot be used."""
 
-    ``work`` runs a function in a thread, those of one group one after the other, ``later`` one in the event loop;
-    ``found`` is called there when there are more hits.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        work: Callable[[Callable[[], None], str], object],
-        later: Callable[..., object],
-        found: Callable[[], object],
-    ) -> None:
+    def __init__(self, screen: MainScreen) -> None:
         self.hits = NO_HITS
         self.error = ""
         self.running = False
         self.text = ""
         """What is or was looked for; empty without a search."""
-        self._start = work
-        self._later = later
-        self._found = found
+        self._screen, self._start, self._later = screen, screen.work, screen.call_later
         self._number = next(_NUMBERS)
-        self._scene = session.scene
-        self._profiles = session.profiles
-        self._traces = session.scene.traces
+        self._scene, self._profiles = screen.session.scene, screen.session.profiles
+        self._traces = self._scene.traces
         self._prepared = False
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
         self._places = [
@@ -162,7 +151,7 @@ class Finder:
         if number == self._number:
             self.hits, self.error = hits, error
             self.running = hits.share < 1 and not error
-            self._found()
+            self._screen.searching.show()
 
     def _refuse(self, error: SearchError) -> None:
         self.clear()
@@ -210,16 +199,11 @@ class Finder:
 
 
 class Searching:
-    """Asks in ``prompt`` what ``finder`` is to look for, and marks its hits in ``explorer``.
+    """Asks in the prompt of ``screen`` what its finder is to look for, and marks the hits in its explorer."""
 
-    ``told`` is called whenever they have changed, with whether the search has ended after it was entered.
-    """
-
-    def __init__(self, prompt: Prompt, explorer: Explorer, finder: Finder, told: Callable[[bool], None]) -> None:
-        self._prompt = prompt
-        self._explorer = explorer
-        self._finder = finder
-        self._told = told
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen = screen
+        self._prompt, self._explorer, self._finder = screen.prompt, screen.explorer, screen.finder
         self._is_entered = False
 
     def ask(self) -> None:
@@ -250,4 +234,4 @@ class Searching:
             self._prompt.answer(self._finder.answer())
         ended = not self._prompt.is_open and self._is_entered and (len(self._finder.hits) or not self._finder.running)
         self._is_entered = self._is_entered and not ended
-        self._told(bool(ended))
+        self._screen.show_hits(bool(ended))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from os.path import expanduser
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,12 +26,11 @@ from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.commands import BY_ID, Command, Where, asked, commands_of
-from npu_tui.tui.flags import FlagMarks
-from npu_tui.tui.prompt import Prompt
-from npu_tui.tui.session import Session
-from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
+
+if TYPE_CHECKING:
+    from npu_tui.tui.screen import MainScreen
 
 QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
@@ -138,11 +138,10 @@ _HINT_SHARE = 0.4
 
 
 class Querying:
-    """Asks in ``prompt`` for a query; ``answer`` shows what comes of it."""
+    """Asks for a query in the prompt of ``screen``."""
 
-    def __init__(self, prompt: Prompt, answer: Callable[[str], None]) -> None:
-        self._prompt = prompt
-        self._answer = answer
+    def __init__(self, screen: MainScreen) -> None:
+        self._prompt, self._answer = screen.prompt, screen.contents.ask
         self._asked: list[str] = []
         self._past = 0
         self._found: list[Name] = []
@@ -213,24 +212,14 @@ class Supposed(Struct, frozen=True):
 
 
 class Supposing:
-    """Asks in ``prompt`` what to change in the run of the trace at the cursor, and gives the answer to ``answer``.
+    """Asks in the prompt of ``screen`` what to change in the run of the trace at the cursor, and replays it."""
 
-    ``work`` runs a function in a thread.
-    """
-
-    def __init__(
-        self,
-        prompt: Prompt,
-        explorer: Explorer,
-        profiles: Sequence[Profile],
-        work: Callable[[Callable[[], object], str], object],
-        answer: Callable[[Supposed], object],
-    ) -> None:
-        self._prompt = prompt
-        self._explorer = explorer
-        self._profiles = profiles
-        self._work = work
-        self._give = answer
+    def __init__(self, screen: MainScreen) -> None:
+        self._screen, self._prompt, self._explorer = screen, screen.prompt, screen.explorer
+        session = screen.session
+        # Whatever row of a film the cursor is in, the recorded run is replayed.
+        recorded = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
+        self._profiles = recorded
 
     def open(self) -> None:
         """Ask for the changes."""
@@ -243,7 +232,7 @@ class Supposing:
         """
         changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
         if changes == [_OFF]:
-            self._give(Supposed(is_off=True))
+            self._screen.show_supposed(Supposed(is_off=True))
         else:
             self.play(changes, partial(self._remedies, self._trace) if not changes else None)
 
@@ -256,7 +245,8 @@ class Supposing:
     def play(self, changes: Sequence[str], instead: Callable[[], Supposed] | None = None) -> None:
         """Give the film of the run without ``changes``, of its first cause without any, or what comes ``instead``."""
         make = instead or partial(self._film, self._trace, changes)
-        self._work(lambda: self._give(_told(make)), "whatif")
+        self._screen.films.pending = True
+        self._screen.work(lambda: self._screen.call_later(self._screen.show_supposed, _told(make)), "whatif")
 
     def _remedies(self, trace: int) -> Supposed:
         answer = remedies_document(remedies(self._profiles[trace]))
@@ -290,31 +280,15 @@ _QUERY = "sql "
 
 
 class Asking:
-    """Commands, times, flags, lanes and names of slices typed in ``prompt``; ``run_command`` runs a command.
+    """Commands, times, flags, lanes and names of slices typed in the prompt of ``screen``.
 
-    ``jump`` goes to a time and returns what to tell, ``querying`` answers what follows ``sql``, ``view`` shows a table
-    that is declared for the panel by its name. ``orders`` are what is done with what follows other words.
+    ``orders`` are what is done with what follows a word.
     """
 
-    def __init__(
-        self,
-        prompt: Prompt,
-        explorer: Explorer,
-        marks: FlagMarks,
-        run_command: Callable[[str], object],
-        jump: Callable[[int], str],
-        querying: Querying,
-        view: Callable[[str], object],
-        orders: Mapping[str, Callable[[str], object]],
-    ) -> None:
-        self._prompt = prompt
-        self._explorer = explorer
-        self._view = view
-        self._marks = marks
-        self._run_command = run_command
-        self._jump = jump
-        self._orders = orders
-        self._querying = querying
+    def __init__(self, screen: MainScreen, orders: Mapping[str, Callable[[str], object]]) -> None:
+        self._prompt, self._explorer, self._marks = screen.prompt, screen.explorer, screen.marks
+        self._run_command, self._jump, self._view = screen.run_command, screen.walk.jump, screen.contents.press_view
+        self._querying, self._orders = screen.querying, orders
         self._found: list[Completion] = []
         self._at = 0
         self._typed = ""
@@ -466,31 +440,10 @@ def _lane_name(layer: str, lane: str, shown: str) -> str:
     return f"{layer} / {shown}" if shown == lane else f"{layer} / {shown} ({lane})"
 
 
-class Borrowing:
-    """Borrows code for the profile at the selection; ``work`` runs in a thread, ``tell`` says what came of it."""
-
-    def __init__(
-        self,
-        session: Session,
-        explorer: Explorer,
-        work: Callable[[Callable[[], object], str], object],
-        tell: Callable[[str], object],
-    ) -> None:
-        self._session = session
-        self._explorer = explorer
-        self._work = work
-        self._tell = tell
-
-    def begin(self, path: str) -> None:
-        """Read the profile at ``path`` and borrow what fits."""
-        selected = self._explorer.state.selection
-        profile = self._session.profiles[0 if selected is None else selected.trace]
-        self._work(lambda: self._tell(_borrowed(profile, expanduser(path.strip()))), "eager")
-
-
-def _borrowed(profile: Profile, path: str) -> str:
+def borrowed(profile: Profile, path: str) -> str:
+    """Let replayed kernels of ``profile`` have the code of the profile at ``path`` where it fits; what to tell."""
     try:
-        opening = opening_of(path, True, None)
+        opening = opening_of(expanduser(path.strip()), True, None)
         found = borrow(profile, Profile(opening.trace(), opening.source, profile.thresholds))
     except InputError as error:
         return printable(words(error.message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +22,19 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.service import whole_quarters
 from npu_tui.trace.text import brief, duration_text, printable
 from npu_tui.tui.session import Session, make_session
-from npu_tui.view.explorer import Explorer
 from npu_tui.view.scene import BASE, NEW, ComparedPair, Face, Selected
+
+if TYPE_CHECKING:
+    from npu_tui.tui.screen import MainScreen
 
 _LONGEST_NAME = 40
 
 
 class JobRanks:
-    """``session``, which ``explorer`` shows, as a part of its job.
+    """The session of ``screen`` as a part of its job."""
 
-    ``want`` shows the timelines of ranks, with what a late one did in a collective selected.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        explorer: Explorer,
-        want: Callable[[list[int], tuple[BlamedCollective, int] | None], object],
-    ) -> None:
-        self._session = session
-        self._explorer = explorer
-        self._want = want
+    def __init__(self, screen: MainScreen) -> None:
+        self._session, self._explorer, self._screen = screen.session, screen.explorer, screen
 
     @property
     def alone(self) -> bool:
@@ -56,7 +49,7 @@ class JobRanks:
         at = there.index(lines.ranks[0]) + direction if lines.ranks[0] in there else -1
         if not 0 <= at < len(there):
             return say("rank.last" if direction > 0 else "rank.first")
-        self._want([there[at]], None)
+        self._screen.app.show_ranks([there[at]], None)
         return None
 
     def late(self) -> LateRank | None:
@@ -76,7 +69,7 @@ class JobRanks:
             traced = {profile.rank: profile.has_trace for profile in lines.job.ranks}
             if not traced.get(late.rank, False):
                 return say("ranks.late.no_trace", rank=late.rank, cost=late.cost)
-            self._want([*lines.ranks, late.rank], (late.blamed, late.rank))
+            self._screen.app.show_ranks([*lines.ranks, late.rank], (late.blamed, late.rank))
             return None
         scene, to = self._session.scene, lines.ranks.index(late.rank)
         item = running_at(self._session.profiles[to], scene.to_trace(to, scene.times(waiting)[0]))
@@ -97,11 +90,10 @@ _NEXT: dict[Face, Face] = {"both": "base", "base": "new", "new": "both"}
 
 
 class ComparedRanks:
-    """The two profiles of ``session``, which ``explorer`` shows; without a comparison each says that there is none."""
+    """The two profiles on ``screen``; without a comparison each method says that there is none."""
 
-    def __init__(self, session: Session, explorer: Explorer) -> None:
-        self._session = session
-        self._explorer = explorer
+    def __init__(self, screen: MainScreen) -> None:
+        self._session, self._explorer = screen.session, screen.explorer
 
     def align(self) -> str:
         """Lay the two sides on each other another way: the selected slices, all that is matched, or the steps."""

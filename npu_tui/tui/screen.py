@@ -30,7 +30,7 @@ from npu_tui.tui.learning import LearningScreen
 from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Kind, Prompt
-from npu_tui.tui.prompts import Asking, Borrowing, Querying, Supposed, Supposing
+from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed
 from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
@@ -87,37 +87,23 @@ class MainScreen(LearningScreen):
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
         self._examined: Session | None = None
-        self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session, lambda: self.app.back())
+        self.films = Films(self)
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
     def _explore(self) -> None:
         """Make what belongs to the session on screen."""
-        session, explorer, prompt = self.session, self.explorer, self.prompt
-        self.finder = Finder(session, self._work, self.call_later, lambda: self.searching.show())
-        self.contents = Contents(session, explorer, self.finder, self.panel, partial(self._work, group="panel"))
-        self.walk = TraceWalk(session, explorer, self.contents, self.finder)
-        self.path = PathWalk(session, explorer, self.contents)
-        self.searching = Searching(prompt, explorer, self.finder, self._leave_search)
-        self.sides = ComparedRanks(session, explorer)
-        self.ranks = JobRanks(session, explorer, lambda ranks, late: self.app.show_ranks(ranks, late))
-        answer = partial(self.call_later, self._show_supposed)
-        # Whatever row of a film the cursor is in, the recorded run is replayed.
-        replayed = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
-        self.supposing = Supposing(prompt, explorer, replayed, self._begin_film, answer)
-        self.querying = Querying(prompt, self.contents.ask)
-        borrowing = Borrowing(session, explorer, self._work, partial(self.call_later, self._show_borrowed))
-        orders = {
-            **self.orders(),
-            "share": self.share_to,
-            "code": self.code_in,
-            "whatif": self.supposing.begin,
-            "eager": borrowing.begin,
-        }
-        self.asking = Asking(
-            prompt, explorer, self.marks, self.run_command, self.walk.jump, self.querying, self.contents.press_view,
-            orders,
-        )  # fmt: skip
+        self.finder = Finder(self)
+        self.contents = Contents(self)
+        self.walk = TraceWalk(self)
+        self.path = PathWalk(self)
+        self.searching = Searching(self)
+        self.sides = ComparedRanks(self)
+        self.ranks = JobRanks(self)
+        self.supposing = Supposing(self)
+        self.querying = Querying(self)
+        own = {"share": self.share_to, "code": self.code_in, "whatif": self.supposing.begin, "eager": self.borrow}
+        self.asking = Asking(self, {**self.orders(), **own})
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
@@ -146,7 +132,7 @@ class MainScreen(LearningScreen):
             return
         self._examined = self.session
         self.head.examined = 0
-        self._work(partial(self._examine, self.session), "head")
+        self.work(partial(self._examine, self.session), "head")
         if self.first_run is not None:
             self.first_run.show(self._line)
         healths = [trace.health for trace in self.session.scene.traces]
@@ -220,7 +206,7 @@ class MainScreen(LearningScreen):
             beside_lanes = self.panel.is_shown and self.panel.growth != "full"  # a whole page has room for the verdict
             self.head.show(self.session, self.explorer, self.app.size, beside_lanes, anew, self.contents.gone)
 
-    def _work(self, job: Callable[[], object], group: str) -> None:
+    def work(self, job: Callable[[], object], group: str) -> None:
         """Run ``job`` in a thread; it replaces the one of its ``group``."""
         # Without a description Textual would write down all columns that the job looks at.
         self.run_worker(job, thread=True, exclusive=True, group=group, description=group)
@@ -323,7 +309,7 @@ class MainScreen(LearningScreen):
         lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
-    def _show_supposed(self, answer: Supposed) -> None:
+    def show_supposed(self, answer: Supposed) -> None:
         """Show what the run would take, or why it cannot be told."""
         self.films.pending = False
         if answer.title:
@@ -335,10 +321,6 @@ class MainScreen(LearningScreen):
             if step is not None:
                 self.explorer.show(*step)
                 self.tell(say("film.moved"))
-
-    def _begin_film(self, job: Callable[[], object], group: str) -> None:
-        self.films.pending = True
-        self._work(job, group)
 
     def next_finding(self, direction: int) -> str | None:
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
@@ -391,6 +373,12 @@ class MainScreen(LearningScreen):
         look_below(folder)
         self.contents.press_view("lines")
 
+    def borrow(self, path: str) -> None:
+        """Let replayed kernels of the profile at the selection have the code of the profile at ``path``."""
+        selected = self.explorer.state.selection
+        profile = self.session.profiles[0 if selected is None else selected.trace]
+        self.work(lambda: self.call_later(self._show_borrowed, borrowed(profile, path)), "eager")
+
     def _show_borrowed(self, told: str) -> None:
         """Say what was borrowed, and show it where it belongs."""
         self.tell(told)
@@ -436,7 +424,7 @@ class MainScreen(LearningScreen):
         else:
             (self.supposing.begin if kind == "whatif" else self.querying.ask)(text)
 
-    def _leave_search(self, ended: bool) -> None:
+    def show_hits(self, ended: bool) -> None:
         """Draw the hits; once the search has ``ended`` go to the first one, or say that there is none."""
         self.drawing.changed()
         if ended and len(self.finder.hits):
@@ -453,10 +441,6 @@ class MainScreen(LearningScreen):
     def on_timeline_ranged(self) -> None:
         """Show what happens in the range that was dragged."""
         self.contents.open_tab("range")
-
-    def ask_search(self) -> None:
-        """Ask what to look for."""
-        self.searching.ask()
 
     # --- panel
 

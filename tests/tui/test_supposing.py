@@ -16,8 +16,16 @@ HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 def answers(text: str) -> list[Supposed]:
     posted: list[Supposed] = []
     explorer = SimpleNamespace(state=SimpleNamespace(selection=None), trace=0)
-    asked = Supposing(None, explorer, [profile_at(HEALTHY)], lambda job, group: job(), posted.append)
-    asked.begin(text)
+    screen = SimpleNamespace(
+        prompt=None,
+        explorer=explorer,
+        session=SimpleNamespace(profiles=[profile_at(HEALTHY)], film=None),
+        films=SimpleNamespace(),
+        work=lambda job, group: job(),
+        call_later=lambda act, *told: act(*told),
+        show_supposed=posted.append,
+    )
+    Supposing(screen).begin(text)
     return posted
 
 
