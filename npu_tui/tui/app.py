@@ -32,12 +32,12 @@ from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import printable
 from npu_tui.tui.keymap import quit_bindings
 from npu_tui.tui.loading import Advanced, Crashed, Early, Ended, Heard, Loader, Make
-from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.panel_screen import PanelScreen, Program
 from npu_tui.tui.recordings import Recordings, holds_several, side_by_side
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
-from npu_tui.tui.terminal.internals import PlainApp, SteadyDriver, after, driver, events_of
+from npu_tui.tui.terminal.internals import SteadyDriver, after, driver, events_of
 from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
@@ -148,7 +148,7 @@ class LoadingScreen(Screen[None]):
         self._loader.cancel()
 
 
-class NpuTui(PlainApp[InputError | None], inherit_bindings=False):
+class NpuTui(Program, inherit_bindings=False):
     """Opens what ``openings`` name, or a session that is loaded already, and draws as ``terminal`` can show it.
 
     The result is the error that kept it from opening.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from msgspec import Struct
 from rich.text import Text
 
 from npu_tui.strings import say
 from npu_tui.subjects import subject_of
+from npu_tui.tui.finder import Finder
+from npu_tui.tui.panel import Panel
+from npu_tui.tui.prompt import Desk
 from npu_tui.tui.tabs import make_tabs
 from npu_tui.tui.tabs.findings import listed
 from npu_tui.tui.tabs.lines import LinesTab, view_name
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable, padded, row_cells
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
-
-if TYPE_CHECKING:
-    from npu_tui.tui.screen import MainScreen
 
 
 def record(table: TabTable, row: TabRow) -> str:
@@ -47,15 +47,15 @@ class Owed(Struct, frozen=True):
 
 
 class Contents:
-    """Fills the panel of ``screen`` with what its explorer looks at and the hits of its finder.
+    """Fills ``panel`` with what the explorer of ``desk`` looks at and the hits of ``finder``.
 
     What takes longer than a key may a thread computes, which hands it back through the panel. ``computing`` is what a
     thread is making for the open tab, None if nothing.
     """
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._session, self._explorer, self._finder = screen.session, screen.explorer, screen.finder
-        self._panel, self._work = screen.panel, screen.work
+    def __init__(self, desk: Desk, panel: Panel, finder: Finder) -> None:
+        self._session, self._explorer, self._work = desk.session, desk.explorer, desk.work
+        self._panel, self._finder = panel, finder
         self._tabs = make_tabs(self._session.picture is not None)
         self._walked = "findings" if self._session.picture is None else "changes"
         """The tab whose rows are gone through one by one."""

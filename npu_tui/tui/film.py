@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -24,7 +24,6 @@ from npu_tui.tui.terminal.colours import class_colour
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
     from npu_tui.profile.profile import Profile
-    from npu_tui.tui.screen import MainScreen
 
 _NAMES = 0.45
 """The share of the width that the names of causes take at most."""
@@ -33,10 +32,19 @@ _FIGURES = 11
 
 
 class Films:
-    """The films of ``screen``: ``pending`` while a thread makes one."""
+    """The films of a screen: ``pending`` while a thread makes one.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    ``play`` makes the film of the run without some causes, of its first one where none is named; ``show`` shows a
+    session; ``back`` goes to what a film of several ranks was opened from.
+    """
+
+    def __init__(
+        self,
+        play: Callable[[Sequence[str]], object],
+        show: Callable[[Session], object],
+        back: Callable[[], object],
+    ) -> None:
+        self._play, self._show, self._back = play, show, back
         self._recorded: Session | None = None
         """What was on screen before the film."""
         self.pending = False
@@ -50,16 +58,16 @@ class Films:
         elif session.picture is not None:
             return say("film.compared")
         else:
-            self._screen.supposing.play([cause] if cause else [])
+            self._play([cause] if cause else [])
         return None
 
     def leave(self) -> None:
         """Show the recorded run again."""
         if self._recorded is not None:
             before, self._recorded = self._recorded, None
-            self._screen.replace_session(before)
+            self._show(before)
         else:
-            self._screen.app.back()
+            self._back()
 
     def next(self, film: Film, direction: int) -> str | None:
         """One more cause goes (1), or the last one comes back (-1)."""
@@ -67,7 +75,7 @@ class Films:
         if count > len(film.rungs):
             return say("film.last")
         if count:
-            self._screen.supposing.play([rung.text for rung in film.rungs[:count]])
+            self._play([rung.text for rung in film.rungs[:count]])
         else:
             self.leave()
         return None
@@ -84,7 +92,7 @@ class Films:
         made = film_session(before, 0 if session.film is not None else answer.trace, answer.film)
         step = telling_step(made.scene, cursor) if session.film is None else None
         made.scene.set_offsets(align_film(made.scene, cursor if step is None else step[0]))
-        self._screen.replace_session(made)
+        self._show(made)
         return step
 
 

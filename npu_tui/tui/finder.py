@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,8 @@ from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
+from npu_tui.tui.prompt import Desk
 from npu_tui.tui.session import NO_HITS, Bools, Hits, make_hits
-
-if TYPE_CHECKING:
-    from npu_tui.tui.screen import MainScreen
 
 _NUMBERS = count()
 """Every search has its own, so that none is taken for one of another session."""
@@ -38,17 +35,20 @@ _MEANT = {
 
 
 class Finder:
-    """The present search on ``screen``: its ``hits``, and in ``error`` one line where its text cannot be used."""
+    """The present search of ``desk``: its ``hits``, and in ``error`` one line where its text cannot be used.
 
-    def __init__(self, screen: MainScreen) -> None:
+    ``found`` is called when there are more hits.
+    """
+
+    def __init__(self, desk: Desk, found: Callable[[], object]) -> None:
         self.hits = NO_HITS
         self.error = ""
         self.running = False
         self.text = ""
         """What is or was looked for; empty without a search."""
-        self._screen, self._start, self._later = screen, screen.work, screen.call_later
+        self._start, self._later, self._found = desk.work, desk.later, found
         self._number = next(_NUMBERS)
-        self._scene, self._profiles = screen.session.scene, screen.session.profiles
+        self._scene, self._profiles = desk.session.scene, desk.session.profiles
         self._traces = self._scene.traces
         self._prepared = False
         self._orders: dict[int, npt.NDArray[np.int64]] = {}
@@ -151,7 +151,7 @@ class Finder:
         if number == self._number:
             self.hits, self.error = hits, error
             self.running = hits.share < 1 and not error
-            self._screen.searching.show()
+            self._found()
 
     def _refuse(self, error: SearchError) -> None:
         self.clear()
@@ -199,11 +199,13 @@ class Finder:
 
 
 class Searching:
-    """Asks in the prompt of ``screen`` what its finder is to look for, and marks the hits in its explorer."""
+    """Asks in the prompt of ``desk`` what ``finder`` is to look for, and marks its hits.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
-        self._prompt, self._explorer, self._finder = screen.prompt, screen.explorer, screen.finder
+    ``told`` is called whenever they have changed, with whether the search has ended after it was entered.
+    """
+
+    def __init__(self, desk: Desk, finder: Finder, told: Callable[[bool], None]) -> None:
+        self._prompt, self._explorer, self._finder, self._told = desk.prompt, desk.explorer, finder, told
         self._is_entered = False
 
     def ask(self) -> None:
@@ -234,4 +236,4 @@ class Searching:
             self._prompt.answer(self._finder.answer())
         ended = not self._prompt.is_open and self._is_entered and (len(self._finder.hits) or not self._finder.running)
         self._is_entered = self._is_entered and not ended
-        self._screen.show_hits(bool(ended))
+        self._told(bool(ended))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec.structs import replace
@@ -82,10 +82,10 @@ class Panel(Vertical):
     def __init__(self) -> None:
         super().__init__(classes="-hidden")
         self.tab = self.FIRST
-        self.table = Rows()
+        self.table = Rows(self._sort, self._show_note)
         self.growth: Growth = "normal"
         self._asked_back: set[int] = set()
-        self._tabs = TabLine()
+        self._tabs = TabLine(self.drag)
         self._text = Static(id="text")
         self._scroll = VerticalScroll(self._text, id="scroll")
         self._note = Static(id="note")
@@ -389,18 +389,11 @@ class Panel(Vertical):
             for column, heading in enumerate(headings)
         )
 
-    def on_rows_fitted(self, event: Rows.Fitted) -> None:
-        """Count the columns beyond the edge again."""
-        event.stop()
-        self._show_note()
-
-    def on_rows_sorted(self, event: Rows.Sorted) -> None:
+    def _sort(self, step: int, column: int | None) -> None:
         """Sort as the table was told to."""
-        event.stop()
         if isinstance(self._content, TabTable):
             order = self.order
-            column = event.column
-            self.sort(order.beside(self._content, event.step) if column is None else order.by(self._content, column))
+            self.sort(order.beside(self._content, step) if column is None else order.by(self._content, column))
 
     def _show_table(self, shown: bool) -> None:
         self._scroll.display = not shown
@@ -456,15 +449,10 @@ class TabLine(Static):
             self.tab = tab
             super().__init__()
 
-    class Dragged(Message):
-        """The line was dragged to row ``y`` of the screen."""
-
-        def __init__(self, y: int) -> None:
-            self.y = y
-            super().__init__()
-
-    def __init__(self) -> None:
+    def __init__(self, drag: Callable[[int], object]) -> None:
+        """``drag`` is told how many rows below the line there are where it was dragged to."""
         super().__init__("")
+        self._drag = drag
         self._ends: list[tuple[int, str]] = []
         self._drawn: Text | None = None
         self._pressed: int | None = None
@@ -538,7 +526,7 @@ class TabLine(Static):
         """Move the line with the pointer."""
         if self._pressed is not None and event.screen_y != self._pressed:
             self._pressed, self._moved = event.screen_y, True
-            self.post_message(self.Dragged(event.screen_y))
+            self._drag(self.app.size.height - 1 - event.screen_y)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """Open the tab under the pointer, unless the line was moved."""

@@ -14,6 +14,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 
+from npu_tui.load.errors import InputError
 from npu_tui.output.svg import svg
 from npu_tui.strings import say
 from npu_tui.tui.commands import BY_ID, Where, commands_of, is_han
@@ -22,22 +23,83 @@ from npu_tui.tui.exports import page_to, report_to, screen_runs
 from npu_tui.tui.footer import FirstRun, Place, StatusLine
 from npu_tui.tui.head import HeadLines
 from npu_tui.tui.keymap import ASKING, elsewhere, screen_bindings
+from npu_tui.tui.loading import Make
 from npu_tui.tui.panel import Filtering, Panel, TabLine
-from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.prompt import Kind, Prompt, Wish
 from npu_tui.tui.sheets import Focus, HelpSheet, Sheet
 from npu_tui.tui.tabs.table import TabRow, TabTable, as_csv, as_text
-from npu_tui.tui.terminal.internals import SeenScreen, bind
+from npu_tui.tui.terminal.internals import PlainApp, SeenScreen, bind
 from npu_tui.tui.terminal.terminal import MOST_BYTES, cut
 from npu_tui.tui.timeline import Drawing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from npu_tui.jobs.blame import BlamedCollective
+    from npu_tui.load.load import Opening
     from npu_tui.output.statement import Statement
+    from npu_tui.record.analysis import RawProfile
     from npu_tui.trace.model import Trace
-    from npu_tui.tui.app import NpuTui
 
 Drawn = TypeVar("Drawn", bound=Drawing)
 
 _FORMS: dict[str, Callable[[TabTable | None], list[str]]] = {"text": as_text, "csv": as_csv}
+
+
+class Program(PlainApp[InputError | None], inherit_bindings=False):
+    """The application, as its screens call it."""
+
+    @abstractmethod
+    def leave(self, return_code: int = 0) -> None:
+        """End the program."""
+
+    @abstractmethod
+    def back(self) -> None:
+        """Show again what the screen on top was opened from."""
+
+    @abstractmethod
+    def stop_loading(self) -> None:
+        """Wait no longer for the rest of a trace."""
+
+    @abstractmethod
+    def look_as(self, theme: str) -> None:
+        """Draw all screens in the colours of ``theme``."""
+
+    @abstractmethod
+    def speak_in(self, language: str) -> None:
+        """Let all screens say what they show in ``language``."""
+
+    @abstractmethod
+    def record(self, folder: str = "") -> None:
+        """Record the job that watches ``folder``, else that of the last time."""
+
+    @abstractmethod
+    def stop_work(self) -> None:
+        """Stop the recording, or the analysis, that goes on beside the screen."""
+
+    @abstractmethod
+    def compare_with(self, path: str) -> None:
+        """Hold what is on screen against what lies at ``path``."""
+
+    @abstractmethod
+    def enter(self, openings: list[Opening], make: Make) -> None:
+        """Load ``openings`` and show the session that ``make`` makes of their profiles on top of the job."""
+
+    @abstractmethod
+    def end_job(self, error: InputError) -> None:
+        """The job cannot be read."""
+
+    @abstractmethod
+    def show_ranks(self, ranks: list[int], follow: tuple[BlamedCollective, int] | None) -> None:
+        """Show the timelines of ``ranks`` of the job, with what a late one did in a collective selected."""
+
+    @abstractmethod
+    def open_chosen(self, paths: list[Path], job: bool) -> None:
+        """Show ``paths`` one below the other, or the ``job`` that is the only one."""
+
+    @abstractmethod
+    def analyse(self, raws: list[RawProfile], job: bool) -> None:
+        """Analyse raw profiles, then open them one below the other; of a ``job`` the first one."""
 
 
 class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
@@ -52,7 +114,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     footers: tuple[Place, Place, Place]
     focuses: ClassVar[tuple[Focus, Focus, Focus]]
     head: HeadLines
-    app: NpuTui
+    app: Program
 
     @property
     def is_settled(self) -> bool:
@@ -67,7 +129,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         bind(self, screen_bindings(self.where))  # the user's keys are known only now
         self.drawing = drawing
         self.panel = panel
-        self.prompt = Prompt()
+        self.prompt = Prompt(self.take_typed, self.take_wish, self.take_entered, self._take_back)
         self.filtering = Filtering(panel, self.prompt)
         self.first_run: FirstRun | None = None
         self._line = StatusLine()
@@ -206,15 +268,15 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
 
     # --- prompt
 
-    def on_prompt_entered(self, event: Prompt.Entered) -> None:
+    def take_entered(self, kind: Kind, text: str) -> None:
         """Do what was entered; the keys after it are for what it leads to."""
         self.set_focus(self.drawing)
         try:
-            if event.kind == "filter":
-                self.filtering.show(event.text)
+            if kind == "filter":
+                self.filtering.show(text)
                 self.panel.table.focus()
             else:
-                self.obey(event.kind, event.text)
+                self.obey(kind, text)
         finally:
             self.prompt.is_answering = False
 
@@ -222,14 +284,17 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     def obey(self, kind: Kind, text: str) -> None:
         """Do what was entered in a prompt of this ``kind``."""
 
-    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+    def take_typed(self, kind: Kind, text: str) -> None:
         """Filter while typing."""
-        if event.kind == "filter":
-            self.filtering.show(event.text)
+        if kind == "filter":
+            self.filtering.show(text)
 
-    def on_prompt_closed(self) -> None:
+    def take_wish(self, wish: Wish) -> None:
+        """Show another candidate, or take over the one on show, where there are such."""
+
+    def _take_back(self, kind: Kind) -> None:
         """Back to the drawing; a filter that was given up is what it was before."""
-        if self.prompt.kind == "filter":
+        if kind == "filter":
             self.filtering.give_up()
             self.panel.table.focus()
         else:
@@ -284,10 +349,6 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
         """Open the tab that was clicked."""
         self.press_tab(event.tab)
 
-    def on_tab_line_dragged(self, event: TabLine.Dragged) -> None:
-        """The panel begins where its line of tabs was dragged to."""
-        self.panel.drag(self.app.size.height - 1 - event.y)
-
     def _focus_at(self) -> Literal[0, 1, 2]:
         """What has the focus: the drawing (0), the table of the panel (1), its text (2)."""
         if not self.panel.has_focus_within:
@@ -315,7 +376,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
             self.tell(self.visit(row))
             self.drawing.changed()
 
-    def on_rows_asked(self) -> None:
+    def action_tell_row(self) -> None:
         """Space: everything about the row."""
         row, content, panel = self.panel.row_at_cursor(), self.panel.content, self.panel
         if row is None or not isinstance(content, TabTable):

@@ -11,12 +11,13 @@ from msgspec import Struct
 from npu_tui.output.whatif import owner_question
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, share_text
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.prompt import Desk
 from npu_tui.tui.tabs.range import path_in, why_no_path
 from npu_tui.view.scene import Selected
 
 if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
-    from npu_tui.tui.screen import MainScreen
 
 _THIN = 0.02
 _AROUND = 3.0
@@ -36,8 +37,8 @@ class _Place(Struct, frozen=True):
 class PathWalk:
     """Goes along the critical path; see ``TraceWalk``."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._session, self._explorer, self._contents = screen.session, screen.explorer, screen.contents
+    def __init__(self, desk: Desk, contents: Contents) -> None:
+        self._session, self._explorer, self._contents = desk.session, desk.explorer, contents
         self._place: _Place | None = None
 
     def _here(self) -> _Place | None:

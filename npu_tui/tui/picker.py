@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from rich.text import Text
@@ -24,12 +23,10 @@ from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
+from npu_tui.tui.panel_screen import Program
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.colours import ALERT
 from npu_tui.tui.terminal.internals import bind
-
-if TYPE_CHECKING:
-    from npu_tui.tui.app import NpuTui
 
 _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
@@ -227,7 +224,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     DEFAULT_CSS = "PickerScreen Static { height: 1fr; padding: 0 1; text-wrap: nowrap; }"
 
-    app: NpuTui
+    app: Program
 
     def __init__(self, folder: Path, cached: bool = True) -> None:
         """With ``cached`` parsed copies are used."""

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Region
-from textual.message import Message
 from textual.widgets import Input, Label
 
 from npu_tui.strings import say
 from npu_tui.trace.text import brief
+from npu_tui.tui.session import Session
+from npu_tui.view.explorer import Explorer
 
 Kind = Literal["search", "command", "flag", "filter", "whatif", "sql"]
 Wish = Literal["next", "previous", "take"]
@@ -56,7 +58,7 @@ class Field(Input):
 
 
 class Prompt(Horizontal):
-    """Asks for one line; posts what is typed, what is entered, and when it is given up."""
+    """Asks for one line; tells its screen what is ``typed``, ``wished``, ``entered``, and when it is ``given_up``."""
 
     DEFAULT_CSS = """
     Prompt { height: 1; dock: bottom; display: none; background: $panel; }
@@ -66,34 +68,15 @@ class Prompt(Horizontal):
     Prompt #answer { color: $text-muted; padding: 0 1; }
     """
 
-    class Typed(Message):
-        """The text changed while typing."""
-
-        def __init__(self, kind: Kind, text: str) -> None:
-            self.kind = kind
-            self.text = text
-            super().__init__()
-
-    class Entered(Message):
-        """Enter was pressed."""
-
-        def __init__(self, kind: Kind, text: str) -> None:
-            self.kind = kind
-            self.text = text
-            super().__init__()
-
-    class Asked(Message):
-        """Another candidate is wanted, or the one on show as text."""
-
-        def __init__(self, wish: Wish) -> None:
-            self.wish = wish
-            super().__init__()
-
-    class Closed(Message):
-        """The prompt was given up."""
-
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        typed: Callable[[Kind, str], object],
+        wished: Callable[[Wish], object],
+        entered: Callable[[Kind, str], object],
+        given_up: Callable[[Kind], object],
+    ) -> None:
         super().__init__()
+        self._typed, self._wished, self._entered, self._given_up = typed, wished, entered, given_up
         self.kind: Kind = "search"
         self.is_open = False
         self.is_answering = False
@@ -147,18 +130,31 @@ class Prompt(Horizontal):
         event.stop()
         if self.is_open:
             self.answer(self._answer, self._share)
-            self.post_message(self.Typed(self.kind, event.value))
+            self.screen.call_later(self._typed, self.kind, event.value)
 
     def enter(self) -> None:
         """Pass on what is entered."""
         self.close()
-        self.post_message(self.Entered(self.kind, self.text))
+        self.screen.call_later(self._entered, self.kind, self.text)
 
     def wish(self, wish: Wish) -> None:
         """Ask for another candidate, or for the one on show."""
-        self.post_message(self.Asked(wish))
+        self.screen.call_later(self._wished, wish)
 
     def give_up(self) -> None:
         """Put the prompt away without an answer."""
         self.close()
-        self.post_message(self.Closed())
+        self.screen.call_later(self._given_up, self.kind)
+
+
+class Desk(Struct, frozen=True):
+    """What the parts of a screen of traces work with: the ``session``, what ``explorer`` shows of it, the ``prompt``.
+
+    ``work`` runs a function in a thread, those of one group one after the other, ``later`` one in the event loop.
+    """
+
+    session: Session
+    explorer: Explorer
+    prompt: Prompt
+    work: Callable[[Callable[[], object], str], object]
+    later: Callable[..., object]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from os.path import expanduser
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -26,11 +25,12 @@ from npu_tui.rules.glossary import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.commands import BY_ID, Command, Where, asked, commands_of
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.flags import FlagMarks
+from npu_tui.tui.prompt import Desk, Prompt
+from npu_tui.tui.walk import TraceWalk
 from npu_tui.view.scene import Scene
 from npu_tui.view.start import find_slice, parse_span
-
-if TYPE_CHECKING:
-    from npu_tui.tui.screen import MainScreen
 
 QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
@@ -138,10 +138,10 @@ _HINT_SHARE = 0.4
 
 
 class Querying:
-    """Asks for a query in the prompt of ``screen``."""
+    """Asks in ``prompt`` for a query; ``answer`` shows what comes of it."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._prompt, self._answer = screen.prompt, screen.contents.ask
+    def __init__(self, prompt: Prompt, answer: Callable[[str], None]) -> None:
+        self._prompt, self._answer = prompt, answer
         self._asked: list[str] = []
         self._past = 0
         self._found: list[Name] = []
@@ -212,11 +212,16 @@ class Supposed(Struct, frozen=True):
 
 
 class Supposing:
-    """Asks in the prompt of ``screen`` what to change in the run of the trace at the cursor, and replays it."""
+    """Asks in the prompt of ``desk`` what to change in the run of the trace at the cursor, and gives the ``answer``.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen, self._prompt, self._explorer = screen, screen.prompt, screen.explorer
-        session = screen.session
+    ``work`` runs a function in a thread.
+    """
+
+    def __init__(
+        self, desk: Desk, work: Callable[[Callable[[], object], str], object], answer: Callable[[Supposed], object]
+    ) -> None:
+        self._prompt, self._explorer, self._work, self._give = desk.prompt, desk.explorer, work, answer
+        session = desk.session
         # Whatever row of a film the cursor is in, the recorded run is replayed.
         recorded = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
         self._profiles = recorded
@@ -232,7 +237,7 @@ class Supposing:
         """
         changes = [part.strip() for part in re.split(r"[;,；，\"']", text) if part.strip()]
         if changes == [_OFF]:
-            self._screen.show_supposed(Supposed(is_off=True))
+            self._give(Supposed(is_off=True))
         else:
             self.play(changes, partial(self._remedies, self._trace) if not changes else None)
 
@@ -245,8 +250,7 @@ class Supposing:
     def play(self, changes: Sequence[str], instead: Callable[[], Supposed] | None = None) -> None:
         """Give the film of the run without ``changes``, of its first cause without any, or what comes ``instead``."""
         make = instead or partial(self._film, self._trace, changes)
-        self._screen.films.pending = True
-        self._screen.work(lambda: self._screen.call_later(self._screen.show_supposed, _told(make)), "whatif")
+        self._work(lambda: self._give(_told(make)), "whatif")
 
     def _remedies(self, trace: int) -> Supposed:
         answer = remedies_document(remedies(self._profiles[trace]))
@@ -280,15 +284,25 @@ _QUERY = "sql "
 
 
 class Asking:
-    """Commands, times, flags, lanes and names of slices typed in the prompt of ``screen``.
+    """Commands, times, flags, lanes and names of slices typed in the prompt of ``desk``.
 
-    ``orders`` are what is done with what follows a word.
+    ``run_command`` runs a command, ``walk`` goes to a time, ``querying`` answers what follows ``sql``, and ``contents``
+    shows a table that is declared for the panel. ``orders`` are what is done with what follows other words.
     """
 
-    def __init__(self, screen: MainScreen, orders: Mapping[str, Callable[[str], object]]) -> None:
-        self._prompt, self._explorer, self._marks = screen.prompt, screen.explorer, screen.marks
-        self._run_command, self._jump, self._view = screen.run_command, screen.walk.jump, screen.contents.press_view
-        self._querying, self._orders = screen.querying, orders
+    def __init__(
+        self,
+        desk: Desk,
+        marks: FlagMarks,
+        walk: TraceWalk,
+        contents: Contents,
+        querying: Querying,
+        run_command: Callable[[str], object],
+        orders: Mapping[str, Callable[[str], object]],
+    ) -> None:
+        self._prompt, self._explorer, self._marks = desk.prompt, desk.explorer, marks
+        self._run_command, self._jump, self._view = run_command, walk.jump, contents.press_view
+        self._querying, self._orders = querying, orders
         self._found: list[Completion] = []
         self._at = 0
         self._typed = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,20 +20,21 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import whole_quarters
 from npu_tui.trace.text import brief, duration_text, printable
+from npu_tui.tui.prompt import Desk
 from npu_tui.tui.session import Session, make_session
 from npu_tui.view.scene import BASE, NEW, ComparedPair, Face, Selected
-
-if TYPE_CHECKING:
-    from npu_tui.tui.screen import MainScreen
 
 _LONGEST_NAME = 40
 
 
 class JobRanks:
-    """The session of ``screen`` as a part of its job."""
+    """The session of ``desk`` as a part of its job.
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._session, self._explorer, self._screen = screen.session, screen.explorer, screen
+    ``want`` shows the timelines of ranks, with what a late one did in a collective selected.
+    """
+
+    def __init__(self, desk: Desk, want: Callable[[list[int], tuple[BlamedCollective, int] | None], object]) -> None:
+        self._session, self._explorer, self._want = desk.session, desk.explorer, want
 
     @property
     def alone(self) -> bool:
@@ -49,7 +49,7 @@ class JobRanks:
         at = there.index(lines.ranks[0]) + direction if lines.ranks[0] in there else -1
         if not 0 <= at < len(there):
             return say("rank.last" if direction > 0 else "rank.first")
-        self._screen.app.show_ranks([there[at]], None)
+        self._want([there[at]], None)
         return None
 
     def late(self) -> LateRank | None:
@@ -69,7 +69,7 @@ class JobRanks:
             traced = {profile.rank: profile.has_trace for profile in lines.job.ranks}
             if not traced.get(late.rank, False):
                 return say("ranks.late.no_trace", rank=late.rank, cost=late.cost)
-            self._screen.app.show_ranks([*lines.ranks, late.rank], (late.blamed, late.rank))
+            self._want([*lines.ranks, late.rank], (late.blamed, late.rank))
             return None
         scene, to = self._session.scene, lines.ranks.index(late.rank)
         item = running_at(self._session.profiles[to], scene.to_trace(to, scene.times(waiting)[0]))
@@ -90,10 +90,10 @@ _NEXT: dict[Face, Face] = {"both": "base", "base": "new", "new": "both"}
 
 
 class ComparedRanks:
-    """The two profiles on ``screen``; without a comparison each method says that there is none."""
+    """The two profiles on a ``desk``; without a comparison each method says that there is none."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._session, self._explorer = screen.session, screen.explorer
+    def __init__(self, desk: Desk) -> None:
+        self._session, self._explorer = desk.session, desk.explorer
 
     def align(self) -> str:
         """Lay the two sides on each other another way: the selected slices, all that is matched, or the steps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 from typing import ClassVar
 
@@ -12,7 +13,6 @@ from rich.text import Text
 from textual import events
 from textual.binding import BindingType
 from textual.coordinate import Coordinate
-from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import DataTable
 
@@ -31,10 +31,12 @@ class Rows(PlainTable):
     Rows > .datatable--header { background: $surface; color: $text-muted; text-style: none; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [("space", "tell", "")]
+    BINDINGS: ClassVar[list[BindingType]] = [("space", "screen.tell_row", "")]
 
-    def __init__(self) -> None:
+    def __init__(self, sort: Callable[[int, int | None], object], fitted: Callable[[], object]) -> None:
+        """``sort`` is told a step from the column that it is sorted by, or a column; ``fitted`` of another size."""
         super().__init__(cursor_type="row", cursor_foreground_priority="renderable")
+        self._sort, self._fitted = sort, fitted
         self._headings: tuple[tuple[str, ...], frozenset[int]] = (), frozenset()
         self._given: list[tuple[Text | str, ...]] = []
         self._heights: list[int] = []
@@ -50,20 +52,6 @@ class Rows(PlainTable):
         """Of 16 colours none is read on the cursor's: its row has one colour for all."""
         if self.app.console.color_system == "standard":
             self.cursor_foreground_priority = "css"
-
-    class Sorted(Message):
-        """The user wants the table by the column beside the present one (``step``), or by ``column``."""
-
-        def __init__(self, step: int, column: int | None = None) -> None:
-            self.step = step
-            self.column = column
-            super().__init__()
-
-    class Fitted(Message):
-        """The table has another size, or its first."""
-
-    class Asked(Message):
-        """The user wants to know all about the row."""
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
         """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
@@ -87,17 +75,13 @@ class Rows(PlainTable):
             before, (headings, numbers) = self._layout, self._headings
             if (self._wrapped(headings, self._drawn, numbers)[1], self._room) != before:
                 self.fill(headings, self._given, self.cursor_row, self._at_top, numbers)
-        self.post_message(self.Fitted())
+        self.call_later(self._fitted)
 
     def on_data_table_row_highlighted(self) -> None:
         """The row that the cursor has come to is wrapped, and the one before it no more."""
         if self._wrapped_at not in (None, self.cursor_row):
             self._at_top = False
         self._wrap_cursor()
-
-    def action_tell(self) -> None:
-        """Tell all about the row under the cursor."""
-        self.post_message(self.Asked())
 
     def reach(self, column: int | None) -> None:
         """Bring a whole ``column`` on screen, the first ones where that is None."""
@@ -165,16 +149,16 @@ class Rows(PlainTable):
 
     def action_cursor_left(self) -> None:
         """Sort by the column to the left."""
-        self.post_message(self.Sorted(-1))
+        self._sort(-1, None)
 
     def action_cursor_right(self) -> None:
         """Sort by the column to the right."""
-        self.post_message(self.Sorted(1))
+        self._sort(1, None)
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
         """A click on a heading sorts by it."""
         event.stop()
-        self.post_message(self.Sorted(0, event.column_index))
+        self._sort(0, event.column_index)
 
     def on_click(self, event: events.Click) -> None:
         """One click goes to the row, wherever the cursor was."""

@@ -29,7 +29,7 @@ from npu_tui.tui.keymap import words_at_start
 from npu_tui.tui.learning import LearningScreen
 from npu_tui.tui.panel import Panel, TabLine
 from npu_tui.tui.path_walk import PathWalk
-from npu_tui.tui.prompt import Kind, Prompt
+from npu_tui.tui.prompt import Desk, Kind, Wish
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed
 from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
@@ -87,23 +87,25 @@ class MainScreen(LearningScreen):
         self._arranged: Size | None = None
         self._offsets = [*session.scene.offsets]
         self._examined: Session | None = None
-        self.films = Films(self)
+        self.films = Films(lambda causes: self.supposing.play(causes), self.replace_session, lambda: self.app.back())
         self.marks = FlagMarks(Flags(session.scene.traces[0], None), self.explorer, self.prompt)
         self._explore()
 
     def _explore(self) -> None:
         """Make what belongs to the session on screen."""
-        self.finder = Finder(self)
-        self.contents = Contents(self)
-        self.walk = TraceWalk(self)
-        self.path = PathWalk(self)
-        self.searching = Searching(self)
-        self.sides = ComparedRanks(self)
-        self.ranks = JobRanks(self)
-        self.supposing = Supposing(self)
-        self.querying = Querying(self)
+        desk = Desk(self.session, self.explorer, self.prompt, self.work, self.call_later)
+        self.finder = Finder(desk, lambda: self.searching.show())
+        self.contents = Contents(desk, self.panel, self.finder)
+        self.walk = TraceWalk(desk, self.contents, self.finder)
+        self.path = PathWalk(desk, self.contents)
+        self.searching = Searching(desk, self.finder, self._show_hits)
+        self.sides = ComparedRanks(desk)
+        self.ranks = JobRanks(desk, lambda ranks, late: self.app.show_ranks(ranks, late))
+        self.supposing = Supposing(desk, self._begin_film, partial(self.call_later, self._show_supposed))
+        self.querying = Querying(self.prompt, self.contents.ask)
         own = {"share": self.share_to, "code": self.code_in, "whatif": self.supposing.begin, "eager": self.borrow}
-        self.asking = Asking(self, {**self.orders(), **own})
+        orders = {**self.orders(), **own}
+        self.asking = Asking(desk, self.marks, self.walk, self.contents, self.querying, self.run_command, orders)
 
     def on_mount(self) -> None:
         """Focus the lanes, and say what is wrong with the trace."""
@@ -309,7 +311,7 @@ class MainScreen(LearningScreen):
         lines = [line for profile in self.session.profiles for line in health_lines(profile)]
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
-    def show_supposed(self, answer: Supposed) -> None:
+    def _show_supposed(self, answer: Supposed) -> None:
         """Show what the run would take, or why it cannot be told."""
         self.films.pending = False
         if answer.title:
@@ -321,6 +323,10 @@ class MainScreen(LearningScreen):
             if step is not None:
                 self.explorer.show(*step)
                 self.tell(say("film.moved"))
+
+    def _begin_film(self, job: Callable[[], object], group: str) -> None:
+        self.films.pending = True
+        self.work(job, group)
 
     def next_finding(self, direction: int) -> str | None:
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
@@ -396,22 +402,22 @@ class MainScreen(LearningScreen):
 
     # --- prompt
 
-    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+    def take_typed(self, kind: Kind, text: str) -> None:
         """Count the hits, or show what may be meant, while typing."""
-        if event.kind == "search":
-            self.searching.typed(event.text)
-        elif event.kind in ("command", "sql"):
-            (self.asking if event.kind == "command" else self.querying).complete(event.text)
+        if kind == "search":
+            self.searching.typed(text)
+        elif kind in ("command", "sql"):
+            (self.asking if kind == "command" else self.querying).complete(text)
         else:
-            super().on_prompt_typed(event)
+            super().take_typed(kind, text)
 
-    def on_prompt_asked(self, event: Prompt.Asked) -> None:
+    def take_wish(self, wish: Wish) -> None:
         """Show another candidate, or take over the one on show."""
         if self.prompt.kind not in ("command", "sql"):
             return
         asking = self.asking if self.prompt.kind == "command" else self.querying
-        if event.wish != "take":
-            asking.choose(1 if event.wish == "next" else -1)
+        if wish != "take":
+            asking.choose(1 if wish == "next" else -1)
         elif text := asking.taken():
             self.prompt.take(text)
 
@@ -424,7 +430,7 @@ class MainScreen(LearningScreen):
         else:
             (self.supposing.begin if kind == "whatif" else self.querying.ask)(text)
 
-    def show_hits(self, ended: bool) -> None:
+    def _show_hits(self, ended: bool) -> None:
         """Draw the hits; once the search has ``ended`` go to the first one, or say that there is none."""
         self.drawing.changed()
         if ended and len(self.finder.hits):

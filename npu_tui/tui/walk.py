@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from npu_tui.analysis.calls import launched_in, passes_of
@@ -15,6 +13,9 @@ from npu_tui.strings import say
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.text import brief, duration_text, exact_text, printable, signed_text
 from npu_tui.tui.commands import BY_ID, keys_label
+from npu_tui.tui.contents import Contents
+from npu_tui.tui.finder import Finder
+from npu_tui.tui.prompt import Desk
 from npu_tui.tui.ranks import across
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.bubbles import idle_at, verdict
@@ -25,9 +26,6 @@ from npu_tui.view.moves import back, forward, gap_beside, link_span, next_in_tim
 from npu_tui.view.outline import rank_name
 from npu_tui.view.scene import Selected
 from npu_tui.view.start import Edge, align, mark_base, move_rank
-
-if TYPE_CHECKING:
-    from npu_tui.tui.screen import MainScreen
 
 _LONGEST_NAME = 40
 _CHAIN_MARGIN = 0.05
@@ -41,14 +39,15 @@ def event_beside(profile: Profile, item: int) -> int | None:
 
 
 class TraceWalk:
-    """Moves through the session of ``screen``. A move returns what to tell the user, or None where it is shown.
+    """Moves through the session of ``desk``. A move returns what to tell the user, or None where it is shown.
 
-    ``direction`` is 1 for the next and -1 for the previous one. The panel follows to the tab that a move is about.
+    ``direction`` is 1 for the next and -1 for the previous one. ``contents`` follows to the tab that a move is about;
+    ``finder`` has the hits.
     """
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._session, self._scene, self._explorer = screen.session, screen.session.scene, screen.explorer
-        self._contents, self._finder = screen.contents, screen.finder
+    def __init__(self, desk: Desk, contents: Contents, finder: Finder) -> None:
+        self._session, self._scene, self._explorer = desk.session, desk.session.scene, desk.explorer
+        self._contents, self._finder = contents, finder
         self._left: Selected | None = None
         """Where the last link was followed from: a batch has many requests, and the user came from one of them."""
 

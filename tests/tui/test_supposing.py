@@ -16,16 +16,10 @@ HEALTHY = Path(__file__).resolve().parents[2] / "fixtures" / "healthy"
 def answers(text: str) -> list[Supposed]:
     posted: list[Supposed] = []
     explorer = SimpleNamespace(state=SimpleNamespace(selection=None), trace=0)
-    screen = SimpleNamespace(
-        prompt=None,
-        explorer=explorer,
-        session=SimpleNamespace(profiles=[profile_at(HEALTHY)], film=None),
-        films=SimpleNamespace(),
-        work=lambda job, group: job(),
-        call_later=lambda act, *told: act(*told),
-        show_supposed=posted.append,
+    desk = SimpleNamespace(
+        prompt=None, explorer=explorer, session=SimpleNamespace(profiles=[profile_at(HEALTHY)], film=None)
     )
-    Supposing(screen).begin(text)
+    Supposing(desk, lambda job, group: job(), posted.append).begin(text)
     return posted
 
 
