@@ -32,28 +32,10 @@ _SYNONYMS = {"return": "enter", "pgdown": "pagedown"}
 _MODIFIERS = ("ctrl", "alt", "shift")
 """In the order in which people write them; Textual's names have them in the order of the alphabet."""
 
-_TWINS = {
-    "comma": ("fullwidth_comma",),
-    "full_stop": ("ideographic_full_stop", "fullwidth_full_stop"),
-    "left_square_bracket": ("left_black_lenticular_bracket", "fullwidth_left_square_bracket"),
-    "right_square_bracket": ("right_black_lenticular_bracket", "fullwidth_right_square_bracket"),
-    "slash": ("ideographic_comma", "fullwidth_solidus"),
-    "exclamation_mark": ("fullwidth_exclamation_mark",),
-    "question_mark": ("fullwidth_question_mark",),
-    "colon": ("fullwidth_colon",),
-    "left_curly_bracket": ("fullwidth_left_curly_bracket",),
-    "right_curly_bracket": ("fullwidth_right_curly_bracket",),
-    "left_parenthesis": ("fullwidth_left_parenthesis",),
-    "right_parenthesis": ("fullwidth_right_parenthesis",),
-    "less_than_sign": ("left_double_angle_bracket", "fullwidth_less_than_sign"),
-    "greater_than_sign": ("right_double_angle_bracket", "fullwidth_greater_than_sign"),
-    "space": ("ideographic_space",),
-    "semicolon": ("fullwidth_semicolon",),
-    "apostrophe": ("left_single_quotation_mark", "right_single_quotation_mark", "fullwidth_apostrophe"),
-    "quotation_mark": ("left_double_quotation_mark", "right_double_quotation_mark", "fullwidth_quotation_mark"),
-}
-"""What Chinese input methods send for the punctuation of a key, by Textual's names."""
-
+_CHINESE = {
+    ".": "。", "[": "【", "]": "】", "/": "、", "<": "《", ">": "》", "Space": "\u3000", "'": "‘’", '"': "“”"
+}  # fmt: skip
+"""What Chinese input methods send for the sign of a key, beside its full-width form."""
 _FULL_WIDTH = ord("！") - ord("!")
 
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+left_square_bracket": "escape"}
@@ -128,11 +110,18 @@ def delivered(key: str) -> list[str]:
 
     Some send a capital as Shift with the letter; input methods send full-width twins.
     """
-    names = [key, *_TWINS.get(key, ())]
-    if len(key) == 1 and key.isascii():
-        names.append(chr(ord(key) + _FULL_WIDTH))
-        if key.isupper():
-            names += [f"shift+{key.lower()}", f"shift+{key}"]
+    label = _LABELS.get(key, key)
+    twins = _CHINESE.get(label, "") + (chr(ord(label) + _FULL_WIDTH) if len(label) == 1 and label.isascii() else "")
+    # As Textual names them: a letter or a digit by itself, a sign by its name in Unicode.
+    names = [
+        key,
+        *(
+            twin if twin.isalnum() else unicodedata.name(twin).lower().replace("-", "_").replace(" ", "_")
+            for twin in twins
+        ),
+    ]
+    if len(key) == 1 and key.isupper():
+        names += [f"shift+{key.lower()}", f"shift+{key}"]
     return names
 
 
