@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from npu_tui.output.svg import Piece
 from npu_tui.profile.borrowed_tables import code_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, drawable, printable
+from npu_tui.tui.head import HeadRow
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.session import Session
 from npu_tui.tui.sheets import Sheet
@@ -66,6 +67,14 @@ def page_to(name: str, ending: str, made: Callable[[], str]) -> str:
     if Path(name).suffix.lower() != ending:
         return say("export.needs", ending=ending)
     return _written(name, lambda: made().encode("utf-8", "replace"))
+
+
+def share_to(name: str, head: Iterable[HeadRow], explorer: Explorer) -> str:
+    """Write a page of what is on screen below the ``head``, to pan and zoom in a browser, into the file ``name``."""
+    from npu_tui.output.share import share_page  # a template engine is not needed before
+
+    said = [text for line in head for text in line.said if text.strip()]
+    return page_to(name, ".html", lambda: share_page(explorer.scene, explorer.rows, explorer.state, said))
 
 
 def _written(name: str, made: Callable[[], bytes]) -> str:

@@ -32,7 +32,7 @@ _FIGURES = 11
 
 
 class Films:
-    """The films of a screen: ``pending`` while a thread makes one.
+    """The films of a screen.
 
     ``play`` makes the film of the run without some causes, of its first one where none is named; ``show`` shows a
     session; ``back`` goes to what a film of several ranks was opened from.
@@ -47,7 +47,6 @@ class Films:
         self._play, self._show, self._back = play, show, back
         self._recorded: Session | None = None
         """What was on screen before the film."""
-        self.pending = False
 
     def toggle(self, session: Session, cause: str) -> str | None:
         """Show the run of ``session`` without ``cause``, without its first one where that is empty; or leave a film."""

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from os.path import expanduser
+from pathlib import Path
 
 from msgspec import Struct
 
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
+from npu_tui.load.source import look_below
 from npu_tui.output.document import Document
 from npu_tui.output.film import Film, causes, film_of
 from npu_tui.output.text import ALL, text_lines
@@ -214,13 +216,12 @@ class Supposed(Struct, frozen=True):
 class Supposing:
     """Asks in the prompt of ``desk`` what to change in the run of the trace at the cursor, and gives the ``answer``.
 
-    ``work`` runs a function in a thread.
+    It is ``pending`` while a thread makes that.
     """
 
-    def __init__(
-        self, desk: Desk, work: Callable[[Callable[[], object], str], object], answer: Callable[[Supposed], object]
-    ) -> None:
-        self._prompt, self._explorer, self._work, self._give = desk.prompt, desk.explorer, work, answer
+    def __init__(self, desk: Desk, answer: Callable[[Supposed], object]) -> None:
+        self._prompt, self._explorer, self._work, self._give = desk.prompt, desk.explorer, desk.work, answer
+        self.pending = False
         session = desk.session
         # Whatever row of a film the cursor is in, the recorded run is replayed.
         recorded = session.profiles if session.film is None else [session.film.profile] * len(session.profiles)
@@ -250,6 +251,7 @@ class Supposing:
     def play(self, changes: Sequence[str], instead: Callable[[], Supposed] | None = None) -> None:
         """Give the film of the run without ``changes``, of its first cause without any, or what comes ``instead``."""
         make = instead or partial(self._film, self._trace, changes)
+        self.pending = True
         self._work(lambda: self._give(_told(make)), "whatif")
 
     def _remedies(self, trace: int) -> Supposed:
@@ -464,3 +466,12 @@ def borrowed(profile: Profile, path: str) -> str:
     shares = {"covered_here": found.covered_here, "covered_there": found.covered_there}
     key = "borrow.told" if found.fits.any() else "borrow.told_other"
     return printable(say(key, kernels=len(found.item), unique=int(found.unique.sum()), path=brief(path, 40), **shares))
+
+
+def refused_code(name: str) -> str:
+    """Look for the source of the program in the folder ``name`` from now on; returns why not."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        return say("source.no_folder", path=printable(name))
+    look_below(folder)
+    return ""

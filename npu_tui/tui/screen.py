@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.geometry import Size
 from textual.timer import Timer
+from textual.worker import get_current_worker
 
-from npu_tui.load.source import look_below
 from npu_tui.output.film import align_film
 from npu_tui.output.report_tables import health_lines
+from npu_tui.rules.model import Findings
 from npu_tui.strings import say, words
-from npu_tui.trace.text import printable
 from npu_tui.tui.commands import Where
 from npu_tui.tui.contents import Contents
-from npu_tui.tui.exports import copy_text, copy_view, open_code, page_to
+from npu_tui.tui.exports import copy_text, copy_view, open_code, share_to
 from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.flags import FlagMarks, Flags
 from npu_tui.tui.footer import FirstRun, place_of, selection_line
-from npu_tui.tui.head import Head
+from npu_tui.tui.head import Head, HeadTimes, examined
 from npu_tui.tui.heads import ComparedHead
 from npu_tui.tui.keymap import words_at_start
-from npu_tui.tui.learning import LearningScreen
+from npu_tui.tui.loading import PANEL_FROM
 from npu_tui.tui.panel import Panel, TabLine
+from npu_tui.tui.panel_screen import PanelScreen
 from npu_tui.tui.path_walk import PathWalk
 from npu_tui.tui.prompt import Desk, Kind, Wish
-from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed
+from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed, refused_code
 from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
 from npu_tui.tui.sheets import Focus, Sheet
@@ -45,15 +46,17 @@ from npu_tui.view.start import NO_TAB, Start, start_at, take_over
 
 if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
+    from npu_tui.profile.path_lanes import ShownPath
     from npu_tui.trace.model import Trace
 
 _PANEL_SECONDS = 0.08
 """The panel follows the last key after this rest, as filling a table takes longer than a frame."""
 
 
-class MainScreen(LearningScreen):
-    """Explores one session."""
+class MainScreen(PanelScreen[Timeline]):
+    """Explores one session; what takes long of its traces is computed in a thread, which hands it over."""
 
+    head: Head | ComparedHead
     where: ClassVar[Where] = "lanes"
     focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
 
@@ -78,9 +81,7 @@ class MainScreen(LearningScreen):
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
         self.footers = (place_of(session), "table", "tables" if session.is_tables else "text")
-        self._start = start
-        self._chosen = chosen
-        self._notes_file = notes
+        self._start, self._chosen, self._notes_file = start, chosen, notes
         self._panel_timer: Timer | None = None
         if seen is not None:
             self.first_run = FirstRun(seen)
@@ -101,9 +102,14 @@ class MainScreen(LearningScreen):
         self.searching = Searching(desk, self.finder, self._show_hits)
         self.sides = ComparedRanks(desk)
         self.ranks = JobRanks(desk, lambda ranks, late: self.app.show_ranks(ranks, late))
-        self.supposing = Supposing(desk, self._begin_film, partial(self.call_later, self._show_supposed))
+        self.supposing = Supposing(desk, partial(self.call_later, self._show_supposed))
         self.querying = Querying(self.prompt, self.contents.ask)
-        own = {"share": self.share_to, "code": self.code_in, "whatif": self.supposing.begin, "eager": self.borrow}
+        own = {
+            "share": lambda name: self.tell(share_to(name, self.head.lines, self.explorer)),
+            "code": self.code_in,
+            "whatif": self.supposing.begin,
+            "eager": self.borrow,
+        }
         orders = {**self.orders(), **own}
         self.asking = Asking(desk, self.marks, self.walk, self.contents, self.querying, self.run_command, orders)
 
@@ -149,6 +155,50 @@ class MainScreen(LearningScreen):
         elif self._start is not None and not self.explorer.moved:
             self.call_after_refresh(self._start_at, self._start)
 
+    def _examine(self, session: Session) -> None:
+        """Compute in a thread what takes long of ``session``: times, findings, then curves of memory and CPU."""
+        self.call_later(self.tell, "   ".join(words(each) for profile in session.profiles for each in profile.left_out))
+        for index, made in examined(session):
+            if get_current_worker().is_cancelled:
+                return
+            self.call_later(self.learn, session, index, made)
+
+    def learn(self, session: Session, index: int, made: HeadTimes | Findings | list[ShownPath] | None) -> None:
+        """Show what was ``made`` of trace number ``index`` of ``session``; None: memory and CPU have been read."""
+        if session is not self.session:
+            return
+        if isinstance(made, Findings):
+            self._learn_findings(index, made)
+        elif isinstance(made, list):
+            if self.session.take_paths(index, made):
+                self.explorer.take_in()
+            self.contents.fill()
+            self.drawing.changed()
+        elif made is not None and isinstance(self.head, Head):
+            self.head.learn(index, made)
+        elif made is None and session.remember(index):
+            self.explorer.widen()
+            if session.is_tables and self.panel.is_full and self.app.size.height >= PANEL_FROM:
+                self.panel.grow("normal")
+            self.drawing.changed()
+        self.show_head()
+
+    def _learn_findings(self, index: int, findings: Findings) -> None:
+        """With the first findings, go to the one that the user wants to begin with."""
+        session = self.session
+        session.learn(index, findings)
+        self.head.examined += 1
+        if self.head.examined == len(session.profiles) and not any(profile.starved for profile in session.profiles):
+            self._line.refuse(("starved_next",))
+        first = [finding.cls for finding in findings.findings[:1]]
+        if self.first_run is not None and not index and first == ["dispatch"]:
+            self.first_run.lead_to(sum(len(profile.starved) for profile in session.profiles))
+        self.contents.fill()
+        if self.head.examined == 1 and self._start is not None and self._start.finding:
+            self.tell(self.contents.show_finding(self._start.finding))
+        self.tell(self.contents.pay())
+        self.drawing.changed()
+
     def _begin_at(self, goal: Selected) -> None:
         """Select what the screen begins at; the lanes have their size now."""
         self.explorer.select(goal)
@@ -192,11 +242,10 @@ class MainScreen(LearningScreen):
         self._arrange(self.size)
 
     def _arrange(self, size: Size) -> None:
-        if size == self._arranged:
-            return
-        self._arranged = size
-        self.show_head()
-        self.panel.fit(size.height)
+        if size != self._arranged:
+            self._arranged = size
+            self.show_head()
+            self.panel.fit(size.height)
 
     def show_head(self, anew: bool = True) -> None:
         """Fill the lines above the lanes; not ``anew`` only where they say something else."""
@@ -312,8 +361,7 @@ class MainScreen(LearningScreen):
         self.app.push_screen(Sheet(say("health.title"), Text("\n".join(lines))))
 
     def _show_supposed(self, answer: Supposed) -> None:
-        """Show what the run would take, or why it cannot be told."""
-        self.films.pending = False
+        self.supposing.pending = False
         if answer.title:
             self.app.push_screen(Sheet(answer.title, Text("\n".join(answer.lines))))
         elif answer.error:
@@ -323,10 +371,6 @@ class MainScreen(LearningScreen):
             if step is not None:
                 self.explorer.show(*step)
                 self.tell(say("film.moved"))
-
-    def _begin_film(self, job: Callable[[], object], group: str) -> None:
-        self.films.pending = True
-        self.work(job, group)
 
     def next_finding(self, direction: int) -> str | None:
         """To the next (1) or previous (-1) finding; in a film one more cause goes, or the last one comes back."""
@@ -362,22 +406,12 @@ class MainScreen(LearningScreen):
         self.contents.press_view("engine_steps")
         return None
 
-    def share_to(self, name: str) -> None:
-        """Write a page of this view, to pan and zoom in a browser, into the file ``name``."""
-        from npu_tui.output.share import share_page  # a template engine is not needed before
-
-        said = [text for line in self.head.lines for text in line.said if text.strip()]
-        explorer = self.explorer
-        self.tell(page_to(name, ".html", lambda: share_page(explorer.scene, explorer.rows, explorer.state, said)))
-
     def code_in(self, name: str) -> None:
         """Look for the source of the program in the folder ``name``, and show what there is."""
-        folder = Path(name).expanduser()
-        if not folder.is_dir():
-            self.tell(say("source.no_folder", path=printable(name)))
-            return
-        look_below(folder)
-        self.contents.press_view("lines")
+        if why := refused_code(name):
+            self.tell(why)
+        else:
+            self.contents.press_view("lines")
 
     def borrow(self, path: str) -> None:
         """Let replayed kernels of the profile at the selection have the code of the profile at ``path``."""
@@ -386,7 +420,6 @@ class MainScreen(LearningScreen):
         self.work(lambda: self.call_later(self._show_borrowed, borrowed(profile, path)), "eager")
 
     def _show_borrowed(self, told: str) -> None:
-        """Say what was borrowed, and show it where it belongs."""
         self.tell(told)
         self.contents.forget()
         self.contents.fill()
@@ -396,7 +429,6 @@ class MainScreen(LearningScreen):
         return self.marks.list(self._tell_moved)
 
     def _tell_moved(self, words: str) -> None:
-        """Show ``words``, and what they are about."""
         self.tell(words)
         self.drawing.changed()
 
@@ -506,7 +538,7 @@ class MainScreen(LearningScreen):
     @property
     def is_settled(self) -> bool:
         """Whether the timeline, the hits and the panel are those of the last key."""
-        working = self.finder.running or self.films.pending or self.contents.computing
+        working = self.finder.running or self.supposing.pending or self.contents.computing
         return not (self.drawing.is_pending or working or self._panel_timer)
 
     def _name_selected(self, linked: bool) -> None:

@@ -17,9 +17,12 @@ def answers(text: str) -> list[Supposed]:
     posted: list[Supposed] = []
     explorer = SimpleNamespace(state=SimpleNamespace(selection=None), trace=0)
     desk = SimpleNamespace(
-        prompt=None, explorer=explorer, session=SimpleNamespace(profiles=[profile_at(HEALTHY)], film=None)
+        prompt=None,
+        explorer=explorer,
+        session=SimpleNamespace(profiles=[profile_at(HEALTHY)], film=None),
+        work=lambda job, group: job(),
     )
-    Supposing(desk, lambda job, group: job(), posted.append).begin(text)
+    Supposing(desk, posted.append).begin(text)
     return posted
 
 
