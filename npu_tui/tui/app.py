@@ -36,7 +36,7 @@ from npu_tui.tui.panel_screen import PanelScreen, Program
 from npu_tui.tui.recordings import Recordings, holds_several, side_by_side
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
-from npu_tui.tui.terminal.colours import THEMES, Repaint, Unnumbered
+from npu_tui.tui.terminal.frames import THEMES, Repaint, Unnumbered
 from npu_tui.tui.terminal.internals import SteadyDriver, after, driver, events_of
 from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start

@@ -19,7 +19,7 @@ from npu_tui.tui.loading import BARS_FROM, PANEL_FROM
 from npu_tui.tui.prompts import Supposed
 from npu_tui.tui.session import Session
 from npu_tui.tui.tabs.declared import bar
-from npu_tui.tui.terminal.colours import class_colour
+from npu_tui.tui.terminal.frames import class_colour
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job

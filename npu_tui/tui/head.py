@@ -32,7 +32,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable, shortened
 from npu_tui.tui.loading import BARS_FROM, verdict_lines, verdict_rows
 from npu_tui.tui.session import Session, kept
-from npu_tui.tui.terminal.colours import ALERT, class_colour
+from npu_tui.tui.terminal.frames import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import covered_before
 from npu_tui.trace.text import cell_count, change_text, duration_text, printable, probability_text, shortened, wrapped
 from npu_tui.tui.head import HeadLines, profile_name, whole_sentences
-from npu_tui.tui.terminal.colours import ALERT, class_colour
+from npu_tui.tui.terminal.frames import ALERT, class_colour
 from npu_tui.view.explorer import Explorer
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from npu_tui.tui.job_overview import Overview, Scope
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, TabRow, TabTable
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 
 _MOST = 300
 """Rows of a table at most: what comes after the first ones by their cost is reached by name."""

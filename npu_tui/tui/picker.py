@@ -25,7 +25,7 @@ from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
 from npu_tui.tui.panel_screen import Program
 from npu_tui.tui.sheets import HelpSheet
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.tui.terminal.internals import bind
 
 _FOLDED_FROM = 9

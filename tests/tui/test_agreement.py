@@ -44,9 +44,8 @@ from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import job_table
 from npu_tui.tui.ranks import compared_session
 from npu_tui.tui.session import NO_HITS, Session, make_session
-from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.details import details
-from npu_tui.tui.tabs.device import communication, operators
+from npu_tui.tui.tabs.device import bubbles, communication, operators
 from npu_tui.tui.tabs.findings import changes, findings, findings_worth_a_look
 from npu_tui.tui.tabs.lines import lines
 from npu_tui.tui.tabs.links import links

@@ -11,7 +11,7 @@ from driving import opened
 from measured import session_of
 
 from npu_tui.load.load import load
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ("healthy", "older_chip", "level0", "newest_torch_npu", "mindspore", "interrupted")

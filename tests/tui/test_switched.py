@@ -6,7 +6,7 @@ import pytest
 from driving import opened
 
 from npu_tui.strings import ENGLISH, say, speak
-from npu_tui.tui.terminal.colours import THEMES
+from npu_tui.tui.terminal.frames import THEMES
 from npu_tui.view.palette import PALETTES
 
 

@@ -18,7 +18,7 @@ from npu_tui.tui.tabs.declared import bar, spark
 from npu_tui.tui.tabs.device import link_table
 from npu_tui.tui.tabs.summary import _line, summary
 from npu_tui.tui.tabs.table import Context, TabTable
-from npu_tui.tui.terminal.colours import class_colour
+from npu_tui.tui.terminal.frames import class_colour
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 

@@ -40,12 +40,12 @@ from npu_tui.trace.text import (
     speed_text,
 )
 from npu_tui.tui.commands import BY_ID, keys_label
-from npu_tui.tui.tabs.bubbles import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
+from npu_tui.tui.tabs.device import idle_at, labelled, range_text, why_text
 from npu_tui.tui.tabs.links import Waterfall, events_are_ready, legend, nothing_selected, shape_text, waited_text
 from npu_tui.tui.tabs.range import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, quantity_text
 from npu_tui.view.outline import series_name
 from npu_tui.view.scene import LinkClasses, LinkShape

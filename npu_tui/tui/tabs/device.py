@@ -1,28 +1,40 @@
-"""What the device spends time on: operators, collectives, the links between ranks."""
+"""What the device spends time on: operators, collectives, the links between ranks; and why it is idle."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import PurePath
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from npu_tui.analysis.bubbles import Idles
+from npu_tui.analysis.code_lines import line_of
 from npu_tui.analysis.collectives import LOCAL, PairSum
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.limits import ROUNDING_NS
 from npu_tui.analysis.operators import WAYS, By
+from npu_tui.analysis.ranges import meanwhile
 from npu_tui.load.errors import InputError
 from npu_tui.profile.collective_tables import COLLECTIVES, exposed_together
 from npu_tui.profile.file_tables import LINK_MATRIX, pair_sheet
-from npu_tui.profile.table import Value, ViewField
+from npu_tui.profile.launch_tables import FREE
+from npu_tui.profile.profile import Profile
+from npu_tui.profile.table import TableSheet, Value, ViewField, labels, numbers
 from npu_tui.profile.work_tables import OPERATORS
 from npu_tui.strings import say
 from npu_tui.trace.kineto import is_kineto
-from npu_tui.trace.text import brief, duration_text, shortened
+from npu_tui.trace.model import Lane, Trace
+from npu_tui.trace.text import brief, duration_text, exact_text, printable, share_text, shortened
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import MOST_ROWS, shown
-from npu_tui.tui.tabs.table import GAP, Content, Context, nothing, scope_note
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, nothing, scope_note
+from npu_tui.view.scene import Role
 
 _LONGEST_OPERATOR = 32
 
@@ -173,3 +185,216 @@ def _heat_map(pairs: list[PairSum], width: int, height: int) -> Text:
             told = f"{shade}{speed:.0f}"
             picture.append((told if len(told) < cell else shade).rjust(cell))
     return picture
+
+
+_NAMES = 4
+_LONGEST_NAME = 60
+_SILENT = 0.005
+"""A backward thread that did nothing for all but this share of the time is not shown."""
+
+
+class Thread(Struct, frozen=True):
+    """A lane of the host and what it is called."""
+
+    lane: Lane
+    name: str
+
+
+def idle_at(profile: Profile, when: int) -> tuple[Idles, int] | None:
+    """The free time of a device around ``when`` ns, as position in its ``Idles``; None where all devices are busy."""
+    for found in profile.idles:
+        at = int(np.searchsorted(found.start, when, "right")) - 1
+        if at >= 0 and when < found.end[at]:
+            return found, at
+    return None
+
+
+def why_text(now: Context, index: int, found: Idles, at: int) -> list[RenderableType]:
+    """Why the device was free for the time ``at``; ``index`` is the number of its trace."""
+    profile, offset = now.session.profiles[index], now.session.scene.offsets[index]
+    start, end = int(found.start[at]), int(found.end[at])
+    head = Text.assemble((say("idle.for", length=duration_text(end - start)), "bold"))
+    head.append(f"   {exact_text(start + offset)} … {exact_text(end + offset)}", style="dim")
+    parts: list[RenderableType] = [
+        head,
+        labelled(say("idle.why"), verdict(found, at)),
+        *_around(profile.trace, found, at),
+    ]
+    return [*parts, *_threads(now, index, found, at, start, end)]
+
+
+def range_text(now: Context, index: int, window: Window) -> list[RenderableType]:
+    """Why the devices of a trace were free within ``window``: the sums, the longest time, the threads of the host."""
+    profile = now.session.profiles[index]
+    parts: list[RenderableType] = []
+    for every in profile.idles:
+        found = every.within(window)
+        length = int(found.length.sum())
+        if length <= ROUNDING_NS:
+            continue
+        late, linked = float(found.late.sum()), length - float(found.unlinked.sum())
+        line = say(
+            "idle.sums",
+            length=duration_text(length),
+            share=share_text(length / max(window.end - window.start, 1)),
+            count=len(found),
+            late=duration_text(late),
+            side=duration_text(linked - late),
+        )
+        parts.append(Text(line, style="bold"))
+        at = int(found.longest()[0])
+        parts.append(labelled(say("idle.longest"), f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
+        parts += [*_around(profile.trace, found, at), *_threads(now, index, found, at, window.start, window.end)]
+    return parts
+
+
+def verdict(found: Idles, at: int) -> str:
+    """Who was late, in one line."""
+    length, late = int(found.length[at]), float(found.late[at])
+    if found.unlinked[at] >= length:
+        return say("idle.unlinked")
+    if late <= 0:
+        return say("idle.device")
+    key = "idle.host" if late >= 0.995 * length else "idle.both"
+    return say(key, late=duration_text(late), share=share_text(late / length), side=duration_text(length - late))
+
+
+def labelled(label: str, words: str) -> Text:
+    """``words`` behind a dim ``label``; they go on in the next line where they are long."""
+    return Text.assemble((f"{label} ", "dim"), words, overflow="fold")
+
+
+def _around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
+    """The slices before and after, and the line that launched the latter."""
+    parts: list[RenderableType] = []
+    for key, item in (("idle.next", int(found.after[at])), ("idle.before", int(found.before[at]))):
+        if item < 0:
+            continue
+        length = duration_text(int(trace.slices.end[item] - trace.slices.start[item]))
+        line = labelled(say(key), brief(printable(trace.name_of(item)), _LONGEST_NAME))
+        line.append(f"   {length}   ", style="dim")
+        code = line_of(trace, item) if key == "idle.next" else None
+        if code is not None:
+            place = say("lines.place", file=brief(PurePath(code.file).name), line=code.line)
+            line.append(say("details.code_line", place=place, function=brief(code.function)), style="bold")
+        parts.append(line)
+    return parts
+
+
+def host_threads(trace: Trace, roles: list[Role], link: int) -> list[Thread]:
+    """Main, backward and task queue thread of the framework, and the thread of CANN that ``link`` was launched on."""
+    found = []
+    for kind in ("main", "backward", "queue"):
+        lane = next(
+            (
+                file_lane
+                for file_lane in trace.file_lanes
+                if roles[file_lane.index].kind == kind and trace.layers[file_lane.layer].kind in ("python", "other")
+            ),
+            None,
+        )
+        if lane is not None:
+            found.append(Thread(lane, roles[lane.index].name))
+    source = int(trace.links.source_lane[link]) if link >= 0 else -1
+    if source >= 0 and all(source != thread.lane.index for thread in found):
+        lane = trace.lanes[source]
+        found.append(Thread(lane, f"{trace.layers[lane.layer].name} {roles[source].name}"))
+    return found
+
+
+def _threads(now: Context, index: int, found: Idles, at: int, start: int, end: int) -> list[RenderableType]:
+    """What the threads of the host did in ``[start, end)`` ns of the device, side by side."""
+    trace, roles = now.session.profiles[index].trace, now.session.scene.roles[index]
+    ahead = round(float(found.ahead[at]))
+    low, high = start - ahead, end - ahead
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    columns: list[list[Text]] = []
+    for thread in host_threads(trace, roles, int(found.link[at])):
+        done = meanwhile(trace, thread.lane, low, high)
+        if done.silent >= (1 - _SILENT) * (high - low) and roles[thread.lane.index].kind == "backward":
+            continue
+        lines = [(time, brief(printable(name), _LONGEST_NAME)) for name, time in done.names[:_NAMES]]
+        if done.silent > 0:
+            lines.append((done.silent, say("idle.silent")))
+            lines.sort(key=lambda line: -line[0])
+        cells = [Text(thread.name, style="bold", no_wrap=True, overflow="ellipsis")]
+        for time, name in lines[:_NAMES]:
+            cell = Text(f"{time / (high - low):>4.0%} ", no_wrap=True, overflow="ellipsis")
+            cells.append(cell.append(name, style="dim" if name == say("idle.silent") else ""))
+        columns.append(cells)
+    if not columns:
+        return []
+    for _ in columns:
+        grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for k in range(max(map(len, columns))):
+        grid.add_row(*(cells[k] if k < len(cells) else Text() for cells in columns))
+    return [Text(say("idle.meanwhile"), style="dim"), grid]
+
+
+_SHOWN_ROWS = 300
+_BUBBLES_LONGEST_NAME = 30
+_THREADS = ("main", "queue")
+
+
+def bubbles(now: Context) -> Content:
+    """A row per time in the range, else in the trace; Enter goes there and marks it."""
+    sheet = FREE.make(now.part)
+    if not sheet.rows:
+        return nothing(now, say("idle.none"))
+    found = [idles_of.within(now.part.window) for idles_of in now.profile.idles]
+    idles = [(idles_of, at) for idles_of in found for at in range(len(idles_of))]
+    length = np.array(sheet.values("duration"))
+    longest = np.argsort(-length, kind="stable")[:_SHOWN_ROWS]
+    late = sum(float(idles_of.late.sum()) for idles_of in found)
+    notes = [
+        say("bubbles.note", count=sheet.rows, total=duration_text(int(length.sum())), late=duration_text(late)),
+        scope_note(now),
+        say("bubbles.walk"),
+    ]
+    if sheet.rows > len(longest):
+        notes.insert(1, say("bubbles.cut", shown=len(longest), count=sheet.rows))
+    chosen = [idles[row] for row in longest.tolist()]
+    table = shown(now.trace, FREE, _with_threads(now, sheet.taken(longest), chosen), GAP.join(notes))
+    return replace(table, rows=[_row(now, row, *idle) for row, idle in zip(table.rows, chosen, strict=True)])
+
+
+def _with_threads(now: Context, sheet: TableSheet, idles: list[tuple[Idles, int]]) -> TableSheet:
+    """``sheet`` with what the threads of the host did meanwhile, on the clock of the scene."""
+    trace, roles = now.profile.trace, now.session.scene.roles[now.trace]
+    threads = {roles[thread.lane.index].kind: thread for thread in host_threads(trace, roles, -1)}
+    doing: dict[str, list[str | None]] = {kind: [] for kind in _THREADS}
+    for found, at in idles:
+        start, end, shift = int(found.start[at]), int(found.end[at]), round(float(found.ahead[at]))
+        for kind, texts in doing.items():
+            done = meanwhile(trace, threads[kind].lane, start - shift, end - shift) if kind in threads else None
+            if done is None:
+                texts.append(None)
+            elif not done.names or done.silent > done.names[0][1]:
+                texts.append(f"{done.silent / (end - start):.0%} {say('idle.silent')}")
+            else:
+                name, time = done.names[0]
+                texts.append(f"{time / (end - start):.0%} {brief(printable(name), _BUBBLES_LONGEST_NAME)}")
+    begin = np.array(sheet.values("start")) + now.session.scene.offsets[now.trace]
+    added = {kind: labels(texts) for kind, texts in doing.items()} | {"start": numbers(begin)}
+    return replace(sheet, data=sheet.data | added)
+
+
+def _row(now: Context, row: TabRow, found: Idles, at: int) -> TabRow:
+    """``row`` with why the device was idle, and the slice of the Free lane as its place."""
+    slices, free = now.profile.trace.slices, now.profile.free_slices
+    start, end = int(found.start[at]), int(found.end[at])
+    own = free[(slices.start[free] <= start) & (slices.end[free] >= end)]
+    words = f"{say('idle.for', length=duration_text(end - start))}: {verdict(found, at)}"
+    place = Stretch(start, end, None, int(own[0]) if len(own) else None, words, False, now.trace)
+    assert row.told is not None
+    return replace(row, places=(place,), told=partial(_told, now, found, at, row.told()))
+
+
+def _told(now: Context, found: Idles, at: int, cells: str) -> str:
+    pairs = [(say("idle.why"), verdict(found, at))]
+    pairs += [
+        (say(key), printable(now.profile.trace.name_of(item)))
+        for key, item in (("idle.before", int(found.before[at])), ("idle.next", int(found.after[at])))
+        if item >= 0
+    ]
+    return "\n".join([*(say("panel.told", name=name, value=text) for name, text in pairs), cells])

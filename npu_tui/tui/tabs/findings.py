@@ -20,7 +20,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, change_text, duration_text, share_text
 from npu_tui.tui.tabs.declared import shown
 from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.scene import BASE, NEW
 
 _STYLES = {"high": f"bold {ALERT}", "medium": "bold"}

@@ -31,8 +31,8 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.text import brief, duration_text, printable
-from npu_tui.tui.tabs.bubbles import bubbles
 from npu_tui.tui.tabs.declared import shown
+from npu_tui.tui.tabs.device import bubbles
 from npu_tui.tui.tabs.memory import events, memory, memory_depends_on
 from npu_tui.tui.tabs.source import source_table
 from npu_tui.tui.tabs.table import (
@@ -49,7 +49,7 @@ from npu_tui.tui.tabs.table import (
     of_a_device,
     scope_note,
 )
-from npu_tui.tui.terminal.colours import ALERT
+from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.scene import Selected
 
 

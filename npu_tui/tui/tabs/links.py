@@ -18,7 +18,7 @@ from npu_tui.trace.classes import OpClass
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 from npu_tui.trace.text import brief, cell_count, duration_text, printable
 from npu_tui.tui.tabs.table import Content, Context, TabRow, TabTable, Way
-from npu_tui.tui.terminal.colours import ALERT, class_colour, class_style
+from npu_tui.tui.terminal.frames import ALERT, class_colour, class_style
 from npu_tui.view.links import SHAPE_GLYPHS
 from npu_tui.view.scene import LinkClasses, LinkShape, Role, Selected
 

@@ -25,7 +25,7 @@ from npu_tui.trace.message import Message
 from npu_tui.trace.text import brief, drawable, duration_text
 from npu_tui.tui.tabs.declared import bar, places_of
 from npu_tui.tui.tabs.table import GAP, Context, Place, TabRow, TabTable, known_columns, scope_note
-from npu_tui.tui.terminal.colours import ACCENT
+from npu_tui.tui.terminal.frames import ACCENT
 
 _AROUND = 2
 """Lines shown on either side of a hot one, enough to know it again; further ones are folded."""

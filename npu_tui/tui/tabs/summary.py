@@ -27,7 +27,7 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.text import brief, duration_text, memory_text, printable, share_text
 from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, TabRow, TabTable
-from npu_tui.tui.terminal.colours import class_colour
+from npu_tui.tui.terminal.frames import class_colour
 
 _FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.WAIT)
 """How the parts of a step are drawn: as above the lanes."""
