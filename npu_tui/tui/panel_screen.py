@@ -112,7 +112,7 @@ class PanelScreen(SeenScreen, Generic[Drawn], inherit_bindings=False):
     DEFAULT_CSS = "PanelScreen.-page Drawing { display: none; }"
     where: ClassVar[Where]
     footers: tuple[Place, Place, Place]
-    focuses: ClassVar[tuple[Focus, Focus, Focus]]
+    focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
     head: HeadLines
     app: Program
 

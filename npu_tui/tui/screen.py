@@ -34,7 +34,7 @@ from npu_tui.tui.prompt import Desk, Kind, Wish
 from npu_tui.tui.prompts import Asking, Querying, Supposed, Supposing, borrowed, refused_code
 from npu_tui.tui.ranks import ComparedRanks, JobRanks, apart_words
 from npu_tui.tui.session import Session, collect_at_rest
-from npu_tui.tui.sheets import Focus, Sheet
+from npu_tui.tui.sheets import Sheet
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.internals import after
 from npu_tui.tui.terminal.terminal import Terminal
@@ -58,7 +58,6 @@ class MainScreen(PanelScreen[Timeline]):
 
     head: Head | ComparedHead
     where: ClassVar[Where] = "lanes"
-    focuses: ClassVar[tuple[Focus, Focus, Focus]] = ("lanes", "table", "panel")
 
     def __init__(
         self,
@@ -270,7 +269,7 @@ class MainScreen(PanelScreen[Timeline]):
         self.contents.fill()
         self.show_head()
         self._line.show_keys()
-        self._name_selected(linked=True)
+        self._line.select(partial(self._selected, linked=True))
         self.drawing.changed()
 
     def escape(self) -> None:
@@ -527,7 +526,7 @@ class MainScreen(PanelScreen[Timeline]):
             self._panel_timer = after(_PANEL_SECONDS, self, self.rest)
         else:
             self._panel_timer.reset()
-        self._name_selected(linked=False)
+        self._line.select(partial(self._selected, linked=False))
         if self._offsets != self.session.scene.offsets:
             self._offsets = [*self.session.scene.offsets]
             self.finder.shifted()
@@ -541,11 +540,12 @@ class MainScreen(PanelScreen[Timeline]):
         working = self.finder.running or self.supposing.pending or self.contents.computing
         return not (self.drawing.is_pending or working or self._panel_timer)
 
-    def _name_selected(self, linked: bool) -> None:
-        """Say in the bottom line what is selected, at rest also where its link leads."""
-        opened = self.panel.is_shown and self.panel.is_open("details")
-        origin = self.walk.origin()
-        self._line.select(lambda width: selection_line(self.session, self.explorer, width, linked, opened, origin))
+    def _selected(self, width: int, linked: bool) -> str:
+        """What is selected in ``width`` columns; where it is ``linked`` also where its link leads."""
+        if self.explorer.state.selection is None and self.explorer.state.range is None:
+            return ""
+        opened = self.panel.is_open("details")
+        return selection_line(self.session, self.explorer, width, linked, opened, self.walk.origin())
 
     def rest(self) -> None:
         """Let the panel follow what was drawn last, once after each change."""
@@ -553,7 +553,7 @@ class MainScreen(PanelScreen[Timeline]):
             return
         self._panel_timer.stop()
         self._panel_timer = None
-        self._name_selected(linked=True)
+        self._line.select(partial(self._selected, linked=True))
         self.show_head(anew=False)
         self.contents.fill()
         self.on_timeline_fitted()
