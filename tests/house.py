@@ -27,6 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+_IDLE_TICKS = 8
+"""Of the 100 of a second: fewer are the polling of the terminal, more are findings that are still looked for."""
 
 _TRACED = """
 import json, os, signal, sys, threading
@@ -171,14 +173,27 @@ def key_walk(checkout: Path, profile: Path, key: bytes, before: bytes = b"") -> 
                 if b"\x1b[6n" in data:  # the program asks where the cursor is, to know what has been shown
                     os.write(terminal, b"\x1b[1;1R" * data.count(b"\x1b[6n"))
 
-        rest(6)
+        def worked() -> int:
+            """How long the program has had the processor, in its ticks of 10 ms."""
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            return int(fields[11]) + int(fields[12])
+
+        def settle(seconds: float) -> None:
+            """Rest for so many seconds, and on until a second goes by in which the program does next to nothing."""
+            rest(seconds)
+            done = -_IDLE_TICKS
+            while worked() - done >= _IDLE_TICKS:
+                done = worked()
+                rest(1)
+
+        settle(6)
         for byte in before:
             os.write(terminal, bytes([byte]))
-            rest(0.7)
+            settle(0.7)
         os.kill(pid, signal.SIGUSR1)
         rest(0.3)
         os.write(terminal, key)
-        rest(1.5)
+        settle(1.5)
         os.kill(pid, signal.SIGUSR2)
         rest(0.7)
         os.kill(pid, signal.SIGKILL)
