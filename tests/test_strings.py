@@ -51,7 +51,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 COMPUTED = {
     "command.": {command.id for command in COMMANDS},
     "footer.": {hint.word for place in FOOTERS for hint in hints_of(place)},
-    "group.": set(GROUPS),
+    "help.task.": set(GROUPS),
     "tab.": {f"{tab}{form}" for tab in (*TAB_KEYS, *COMPARED_KEYS, *JOB_KEYS) for form in ("", ".short")}
     | {f"{tab}.least" for tab in ("findings", "details", "search", "job_findings")},
     "ranks.metric.": set(METRICS),
