@@ -51,7 +51,7 @@ UNEVEN: dict[str, Cause] = {
     "uneven: accumulation that reduces in each pass": Cause(
         (replace(JOB, layers=5, gradient_bytes=160_000_000, steps=2, uneven=Uneven(micro_steps=3, reduced_each=True)),),
         changed(uneven=Uneven(micro_steps=3)),
-        ("COMM.EXPOSED",),
+        ("COMM.NEEDLESS",),
     ),
     "uneven: accumulation, a late rank": Cause(
         (troubled(_ACCUMULATE, late_peer=2, late_peer_ns=15_000_000),), untroubled(late_peer=None), ("COMM.STRAGGLER",)

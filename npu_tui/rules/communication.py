@@ -12,12 +12,11 @@ import numpy as np
 from npu_tui.analysis.collectives import Collective
 from npu_tui.analysis.lateness import UNKNOWN, unknown_waits
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import A_PART, NOTABLE
+from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.what_if import host_without
 from npu_tui.rules import pages
+from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, largest, length_of, without
@@ -33,6 +32,7 @@ from npu_tui.rules.late_ranks import (
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import BUCKET, PURPOSES, Purpose, beside_product, is_for, reduced_again, unsplit
 from npu_tui.rules.rule import (
+    GRADES,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
@@ -40,8 +40,10 @@ from npu_tui.rules.rule import (
     Unexplained,
     about,
     advise,
+    ranked,
     sentences,
     severity_of,
+    timed,
 )
 from npu_tui.trace.arrays import F64, I64, in_groups
 from npu_tui.trace.intervals import covered_within, union
@@ -71,6 +73,7 @@ def exposed(facts: Facts) -> Draft | None:
     if facts.share(sums.not_overlapped - length_of(filling)) <= facts.limits[EXPOSED_SHARE]:
         severity = "info"
     words = {"time": sums.not_overlapped, "share": share}
+    mostly = _mostly(facts)
     overlapped = (sums.communication - sums.not_overlapped) / sums.communication if sums.communication else 0.0
     detail = "finding.exposed.detail" if len(facts.collectives) else "finding.exposed.detail_streams"
     parts = [message(detail, hidden=overlapped, count=len(facts.collectives), **words)]
@@ -89,10 +92,6 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.unsplit", count=late_ones[0].buckets))
     items = facts.collectives.item
     cuts = shortened(facts, _hideable(facts, rest))
-    again = reduced_again(facts)
-    if needless := length_of(common(rest, facts.span_of(again))) >= A_PART * length_of(rest) > 0:
-        parts.append(message("finding.exposed.again", count=round(len(again) / facts.count), unit=facts.unit))
-        cuts = (TaskCut(again),)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
     verdict, spent = ("verdict_partly" if told else "verdict"), sums.not_overlapped
     if mostly_late:
@@ -102,13 +101,13 @@ def exposed(facts: Facts) -> Draft | None:
         verdict, spent = "verdict_fill", length_of(filling)
     return Draft(
         severity,
-        message("finding.exposed.title", each=facts.per_unit(sums.not_overlapped), share=share),
+        message("finding.exposed.title", each=facts.per_unit(sums.not_overlapped), share=share, mostly=mostly),
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
         advise(*(["slow_then"] if all_long else []), _first_of_all(facts, lateness))
         if mostly_late
-        else advise(*(["no_sync"] if needless else _words(facts))),
+        else advise(*_words(facts)),
         rest if known else facts.exposed,
         change=Change(tasks=cuts, in_time=frozenset({UNKNOWN}) if not known else frozenset()),
         confidence="high" if known else "low",
@@ -118,8 +117,54 @@ def exposed(facts: Facts) -> Draft | None:
             share=facts.share(spent),
             waited=waited / facts.count,
             exposed=sums.not_overlapped / facts.count,
+            mostly=mostly,
         ),
         unexplained=Unexplained(without(facts.exposed, filling), *_unexplained(facts, known, share, length_of(rest))),
+    )
+
+
+def _mostly(facts: Facts) -> Said:
+    """Which of several types of collectives are exposed for a good part of the time; empty where there is one."""
+    every = facts.collectives
+    items = {name: every.item[every.type == kind] for kind, name in enumerate(every.types)}
+    times = {name: length_of(common(facts.exposed, facts.span_of(own))) for name, own in items.items()}
+    told = {name.strip("_"): time / facts.count for name, time in times.items() if time >= A_PART * sum(times.values())}
+    if len(times) < 2 or not told:
+        return ""
+    return message("finding.exposed.mostly", types=[timed(name, time) for name, time in ranked(told, NAMED)])
+
+
+def needless(facts: Facts) -> tuple[Draft, ...]:
+    """Collectives that could be left out: sums of gradients that a later pass makes again, broadcasts in every step."""
+    every = facts.collectives
+    sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
+    repeated = len(np.unique(np.searchsorted(facts.repetitions, facts.trace.slices.start[every.item[sent]], "right")))
+    found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
+    drafts = (_left_out(facts, subject, items) for subject, items in found.items() if len(items))
+    return tuple(draft for draft in drafts if draft is not None)
+
+
+def _left_out(facts: Facts, subject: str, items: I64) -> Draft | None:
+    """The draft about the collectives ``items``, without which nothing launches them and their stream does not wait."""
+    calls = operation_of(facts.trace, items)
+    calls = calls[calls >= 0]
+    change = Change(tasks=(TaskCut(items), TaskCut(items, gap=True))) | facts.without_operations(calls)
+    removes = common(facts.exposed, facts.span_of(items))
+    cost = cost_of(facts, change, removes)
+    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    words = {"count": round(len(items) / facts.count), "unit": facts.unit, "time": cost / facts.count}
+    lines = ranked(lines_by(facts, calls, np.ones(len(calls))), NAMED)
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about(f"needless.{subject}", **words),
+        facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item))),
+        advise({"again": "no_sync", "sent": "broadcast_buffers"}[subject]),
+        removes=removes,
+        verdict=message("finding.verdict.line", what=message("finding.class.communication"),
+                        title=message(f"finding.needless.{subject}.title", **words)),
+        change=change,
+        code_lines=tuple(line for line, _ in lines),
     )
 
 
@@ -312,9 +357,7 @@ def many_small(facts: Facts) -> Draft | None:
     change = Change(tasks=shortened(facts, spared))
     calls = operation_of(trace, items[rows])
     calls = calls[calls >= 0]
-    change |= host_without(
-        trace, thread_numbers(trace)[1][slices.lane[calls]], slices.start[calls], slices.end[calls], 1 - less
-    )
+    change |= facts.without_operations(calls, 1 - less)
     begin = slices.start[items[rows]]
     removes = common(facts.exposed, union(begin, begin + spared[rows]))
     share = facts.share(cost_of(facts, change, removes))
@@ -382,7 +425,7 @@ def _speed(collective: Collective) -> Said:
 
 
 _EVERYWHERE = (
-    "late_first", "slow_then", "no_sync", "overlap", "accumulate", "shard_overlap", "sequence_parallel",
+    "late_first", "slow_then", "overlap", "accumulate", "shard_overlap", "sequence_parallel",
     "prefetch_weights", "gather_less", "exchange_beside", "expert_placement", "micro_batches", "asynchronous",
 )  # fmt: skip
 """What to do about exposed communication on an NPU and on a GPU."""
@@ -404,6 +447,25 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
         replayed=True,
         words=("exposed", "overlap"),
+    ),
+    Rule(
+        "COMM.NEEDLESS",
+        cls="communication",
+        inputs=("device", "overlap"),
+        check=needless,
+        thresholds=GRADES,
+        advice=("no_sync", "broadcast_buffers"),
+        gpu=("no_sync", "broadcast_buffers"),
+        pages=(pages.DDP,),
+        change="""\
+-model = DistributedDataParallel(model)
++model = DistributedDataParallel(model, broadcast_buffers=False)
++with model.no_sync():  # all passes of an accumulation but the last
++    model(batch).backward()
+""",
+        sources=("PyTorch: DistributedDataParallel",),
+        reach="cause",
+        replayed=True,
     ),
     Rule(
         "COMM.SMALL",

@@ -16,9 +16,7 @@ from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, use
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
-from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.thresholds import Threshold
-from npu_tui.analysis.what_if import host_without
 from npu_tui.rules import pages
 from npu_tui.rules.blame import LINKS_FEWEST
 from npu_tui.rules.facts import Facts
@@ -260,8 +258,6 @@ def recompute(facts: Facts) -> Draft | None:
     peak: Said = "" if reserved is None else message("finding.recompute.peak", peak=int(reserved.value.max(initial=0)))
     words = {"time": time / facts.count, "unit": facts.unit, "share": facts.share(time), "count": len(items)}
     named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
-    calls = np.unique(operations[chosen])
-    threads = thread_numbers(trace)[1][slices.lane[calls]]
     return Draft(
         "low",
         message("finding.recompute.title", **words),
@@ -271,8 +267,7 @@ def recompute(facts: Facts) -> Draft | None:
         code_lines=tuple(line for line, _ in lines),
         verdict=message("finding.recompute.title", **words),
         removes=facts.span_of(items),
-        change=Change(tasks=(TaskCut(items),))
-        | host_without(trace, threads, slices.start[calls], slices.end[calls], 0),
+        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations[chosen])),
         choice=True,  # of time for memory
     )
 
@@ -314,8 +309,6 @@ def without_gradient(facts: Facts) -> Draft | None:
     words |= {"at": message("finding.dtype.at", line=line_of(lines[0][0])) if lines else ""}
     words |= {"kernels": [timed(name, spent) for name, spent in ranked(sums, LISTED)]}
     words |= {"names": [brief(name, 40) for name, _ in ranked(sums, _MOST_KINDS)]}
-    calls = np.unique(operations)
-    threads = thread_numbers(trace)[1][slices.lane[calls]]
     return Draft(
         severity_of(facts.limits, facts.share(time)),
         message("finding.nograd.title", **words),
@@ -325,8 +318,7 @@ def without_gradient(facts: Facts) -> Draft | None:
         confidence="medium",
         code_lines=tuple(line for line, _ in lines),
         verdict=message("finding.nograd.title", **words),
-        change=Change(tasks=(TaskCut(items),))
-        | host_without(trace, threads, slices.start[calls], slices.end[calls], 0),
+        change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations)),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.limits import ALMOST_ALL, NAMED
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.replay_device import AWAIT
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
@@ -14,9 +15,11 @@ from npu_tui.rules.blame import (
     waited_copies,
 )
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import common, length_of, without
+from npu_tui.rules.inputs import NOTHING, Span, common, length_of, without
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import path_owners
+from npu_tui.trace.arrays import I64
+from npu_tui.trace.intervals import union
 from npu_tui.trace.message import message
 from npu_tui.trace.text import brief
 
@@ -45,10 +48,11 @@ def copies(facts: Facts) -> Draft | None:
     ways = [message("finding.copy.way", way=way, count=n, size=size, speed=size / time) for way, n, size, time in moved]
     fast = limits[COPY_GB_S]
     slow = any(size < fast * time and size >= LARGE_BYTES * count for _, count, size, time in moved[:1])
+    late = not slow and length_of(common(removes, _awaited(facts, items))) >= HALF * length_of(removes)
     return Draft(
         severity_of(limits, share),
         message(
-            f"finding.copy.title{'_at' * bool(lines)}",
+            f"finding.copy.title{'_event' * late}{'_at' * bool(lines)}",
             each=facts.per_unit(length_of(removes)),
             share=share,
             line=line_of(lines[0]) if lines else "",
@@ -59,15 +63,29 @@ def copies(facts: Facts) -> Draft | None:
             message("finding.copy.blocking", count=blocking) if blocking else "",
             message("finding.copy.moved", ways=ways) if ways else "",
             message("finding.copy.slow", **ways[0].args) if slow else "",
+            message("finding.copy.event") if late else "",
         ),
         facts.longest(items, lambda item: message("finding.copy.place")),
-        advise("copy_back", "fewer_copies") if back else advise("non_blocking", "prefetch", "fewer_copies"),
+        advise("copy_back", "fewer_copies")
+        if back
+        else advise(*(("copy_event", "prefetch") if late else ("non_blocking", "prefetch", "fewer_copies"))),
         removes,
         change=Change(tasks=(TaskCut(items),)),
         code_lines=lines,
         # A batch that is fetched ahead is there when the step starts, however it is copied.
         reach="broad" if min(blocking / len(items), length_of(at_starts) / length_of(removes)) >= ALMOST_ALL else None,
     )
+
+
+def _awaited(facts: Facts, copies: I64) -> Span:
+    """When the stream of most kernels waits for an event during one of ``copies`` on another stream."""
+    tasks = facts.tasks
+    if tasks is None or not len(facts.kernels):
+        return NOTHING
+    own = tasks.stream == np.bincount(tasks.stream[np.isin(tasks.item, facts.kernels)]).argmax()
+    waits = np.flatnonzero(own & (tasks.kind == AWAIT))
+    elsewhere = tasks.item[~own & np.isin(tasks.item, copies)]
+    return common(union(tasks.start[waits], tasks.end[waits]), facts.span_of(elsewhere))
 
 
 def _copied_at(facts: Facts) -> tuple[CodeLine, ...]:
@@ -116,8 +134,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap"),
         check=copies,
         thresholds=(COPY_SHARE, COPY_GB_S, *GRADES),
-        advice=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
-        gpu=("non_blocking", "prefetch", "copy_back", "fewer_copies"),
+        advice=("non_blocking", "prefetch", "copy_back", "fewer_copies", "copy_event"),
+        gpu=("non_blocking", "prefetch", "copy_back", "fewer_copies", "copy_event"),
         pages=(pages.TUNING, pages.DATA),
         change="""\
 -mask = torch.ones(n).npu()

@@ -243,6 +243,7 @@ def free(facts: Facts) -> Draft | None:
             _free_advice(facts, where),
             inner,
             verdict=message("finding.free.verdict_graph", **words),
+            reach="broad",
             change=Change(tasks=(TaskCut(inside, gap=True),)),
         )
     return Draft(
@@ -261,6 +262,7 @@ def free(facts: Facts) -> Draft | None:
         code_lines=() if gaps else tuple(code for code, _ in _worst_lines(facts)),
         verdict=verdict if gaps else told,
         change=Change(tasks=(TaskCut(_busy(facts), gap=True),)) if gaps else None,
+        reach="broad" if gaps else None,
         unexplained=None if gaps else Unexplained(without(idle, elsewhere), verdict, advise(*_RECORDINGS[where])),
     )
 
@@ -486,6 +488,7 @@ RULES: tuple[Rule, ...] = (
 +export CPU_AFFINITY_CONF=2
 """,
         sources=("MindStudio Insight walk-through 1-37, 1-50", "msprof-analyze free_analysis"),
+        reach="symptom",
         words=("idle", "host_late"),
     ),
     Rule(

@@ -19,10 +19,12 @@ from npu_tui.analysis.operators import kernel_types
 from npu_tui.analysis.overlap import DevicePart, Overlap, dequeue_idle_ratio
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, Replay
 from npu_tui.analysis.replay_device import DeviceTasks
+from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.analysis.requests import begin_anew, request_pauses, request_waits
 from npu_tui.analysis.rhythm import Rhythm, rhythm
 from npu_tui.analysis.steps import Step, begins_within, warm_up_steps
 from npu_tui.analysis.thresholds import Threshold
+from npu_tui.analysis.what_if import host_without
 from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, common, inside, length_of, together, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
@@ -495,6 +497,12 @@ class Facts(TraceSlices):
         tid = np.array([lane.tid for lane in self.trace.lanes])[self.trace.slices.lane[items]]
         threads = np.unique(tid).tolist()
         return Change(host=tuple(HostCut(thread, self.span_of(items[tid == thread]), keep) for thread in threads))
+
+    def without_operations(self, items: I64, keep: float = 0.0) -> Change:
+        """The operations ``items`` of the host, and what the task queue does for them, take ``keep`` of their time."""
+        slices, lane = self.trace.slices, self.trace.slices.lane[items]
+        threads = thread_numbers(self.trace)[1][lane]
+        return host_without(self.trace, threads, slices.start[items], slices.end[items], keep)
 
     def without_work(self, span: Span) -> Change:
         """The host does nothing in ``span`` of the device's time: what makes launches late there is gone."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import is_memory_call, profiler_work
+from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_memory_call, profiler_work
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
-from npu_tui.analysis.limits import AWAKE_NS, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
+from npu_tui.analysis.limits import A_PART, AWAKE_NS, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import waits_of
@@ -87,8 +87,21 @@ def works(facts: Facts) -> dict[str, tuple[Owner, ...]]:
     for owner in () if told is None else told.owners:
         of_profiler = len(owner.items) > 0 and bool(np.isin(owner.items, profiler_work(facts.trace)).all())
         if owner.doing == "work" and owner.change is not None and not of_profiler:
-            found[next(rule for rule, recognises in EXPLANATIONS if recognises(owner))].append(owner)
+            rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
+            found["HOST.PAUSE" if _stops_within(facts, owner) else rule].append(owner)
     return {rule: tuple(sorted(own, key=lambda owner: -(owner.gain or 0))) for rule, own in found.items()}
+
+
+def _stops_within(facts: Facts, owner: Owner) -> bool:
+    """Whether the work of ``owner`` is a call that only waits, and that returns at once at other times.
+
+    There is nothing that it could do: its thread stands still, as it would anywhere else.
+    """
+    if owner.name not in BLOCKING_OPERATIONS or owner.change is None:
+        return False
+    slices, equal = facts.trace.slices, facts.named(HOST, owner.name.__eq__)
+    work = covered_within(*together(*(cut.span for cut in owner.change.host)), slices.start[equal], slices.end[equal])
+    return int(np.count_nonzero(work <= NOTABLE * work.max(initial=0))) >= A_PART * len(equal)
 
 
 def change_of(owners: tuple[Owner, ...]) -> Change:
@@ -335,6 +348,7 @@ def _late_behind(facts: Facts, span: Span) -> int:
 
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
+_UNSEEN = ("pause_look", "pause_record", "gc_record")
 
 
 @once_per_device
@@ -366,26 +380,29 @@ def pauses(facts: Facts) -> Draft | None:
     first = owners[0]
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
     beside = None if copies else _beside(facts, silent)
-    form = "_beside" if beside is not None else "_in" if place else ""
+    form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
     lines = [owner.where for owner in owners[:PLACES]]
     if beside is not None:
         place, lines = line_of(beside[0]), [beside[0], *lines]
         words |= {"held": beside[1], "whole": beside[2]}
     if place:
         words["frame"] = place
-    detail = f"finding.pause.detail{copies or '_beside' * (beside is not None)}"
+    if form == "_within":
+        words["frame"] = short_call(first.name)
+    detail = f"finding.pause.detail{copies or form * (form in ('_beside', '_within'))}"
     look = "pause_thread" if beside is not None else "pause_look"
     return Draft(
         severity_of(facts.limits, share),
         message(f"finding.pause.title{form}", **words),
         message(detail, share=facts.share(length_of(removes)), **words),
         stretches(longest, "Free", "finding.pause.place"),
-        advise(look) if place else advise("pause_look", "pause_record", "gc_record"),
+        advise("binding", "gc_record") if form == "_within" else advise(look) if place else advise(*_UNSEEN),
         removes,
         confidence="medium",
-        code_lines=tuple(dict.fromkeys(line for line in lines if line is not None)),
+        code_lines=() if form == "_within" else tuple(dict.fromkeys(line for line in lines if line is not None)),
         change=change,
         verdict=message(f"finding.pause.verdict{form}", **words),
+        anywhere=form == "_within",
         reach=_reach(facts),
     )
 
@@ -537,7 +554,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "links"),
         check=pauses,
         thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
-        advice=("pause_look", "pause_thread", "pause_record", "gc_record"),
+        advice=("pause_look", "pause_thread", "pause_record", "gc_record", "binding"),
         gpu=("pause_look", "pause_thread", "pause_record"),
         pages=(pages.PROFILER, pages.TUNING),
         change="""\

@@ -38,7 +38,7 @@ SUMMING_UP = ("UTIL", "VERDICT")
 _NAMED_STEPS = 6  # of more steps a line names the first ones
 _CAUSE_COVERS = 2 / 3
 """Share of a place where time is lost from which one cause that explains it goes first."""
-_NEARNESS = {"cause": 2, "place": 1, "broad": 0}
+_NEARNESS = {"cause": 2, "place": 1, "broad": 0, "symptom": -1}
 
 
 class FiredRule(Struct, frozen=True, eq=False):
@@ -399,7 +399,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
     # What no rule looked for has the line that the path has there.
-    under = () if draft.code_lines or rung.part_of or not rung.gain else lines_under(facts, rung.candidate.span)
+    under = () if draft.code_lines or draft.anywhere or rung.part_of or not rung.gain else lines_under(facts, rung.candidate.span)
     said = message("finding.share.lines", lines=[line_of(line) for line in under]) if under else ""
     return Finding(
         rule.id,

@@ -161,7 +161,8 @@ def reduced_again(facts: Facts) -> I64:
     forward = launched[~_of_backward(facts)[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
-    fresh = (np.diff(step) > 0) | ((before > 0) & (before >= _NOTABLE * between))
+    # What scales or unpacks gradients is no pass: some of the next pass backward lies behind a pass forward, too.
+    fresh = (np.diff(step) > 0) | ((before > 0) & (before >= _NOTABLE * between) & (before < between))
     passes = np.split(np.arange(len(chosen)), np.flatnonzero(fresh) + 1)
     again = [
         rows

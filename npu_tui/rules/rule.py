@@ -26,8 +26,10 @@ SEVERITY_HIGH = Threshold("severity_high", 0.05)
 GRADES = (SEVERITY_MEDIUM, SEVERITY_HIGH)
 """The limits of msprof-analyze's advisor, by which every finding is graded."""
 
-Reach = Literal["cause", "place", "broad"]
-"""How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is."""
+Reach = Literal["cause", "place", "broad", "symptom"]
+"""How near a finding comes to what must be changed: a cause, the place where time is lost, or only how much it is.
+
+A symptom comes after whatever explains as much."""
 
 
 class Unexplained(Struct, frozen=True):
@@ -52,7 +54,8 @@ class Draft(Struct, frozen=True):
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
     shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss
     says with ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from
-    that of the rule. A ``choice`` of the user is no fault whatever it gains: its severity stays.
+    that of the rule. A ``choice`` of the user is no fault whatever it gains: its severity stays. What comes ``anywhere``
+    is the fault of no line, wherever it was met.
     """
 
     severity: Severity
@@ -72,6 +75,7 @@ class Draft(Struct, frozen=True):
     unexplained: Unexplained | None = None
     reach: Reach | None = None
     choice: bool = False
+    anywhere: bool = False
 
 
 class Skipped(Struct, frozen=True):

@@ -12,7 +12,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.host_work import idle_work
-from npu_tui.analysis.launches import enqueue_slices
+from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
@@ -65,7 +65,7 @@ _MOST_SITES = 10
 _SETTINGS = {"hi": "HIP_LAUNCH_BLOCKING=1", "mu": "MUSA_LAUNCH_BLOCKING=1", "ur": "UR_L0_SERIALIZE=2"}
 """What makes launches wait by how the calls of a runtime begin: ROCm, MUSA and SYCL (Unified Runtime) on Level Zero."""
 _ENTRY_NS = 5_000
-"""What it takes to put a launch into the task queue."""
+"""What it takes to put an operation into the task queue."""
 
 SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 
@@ -291,7 +291,9 @@ def queued(facts: Facts, waits: I64) -> Change:
     around = launching[0][:1], launching[1][-1:]
     python = without(without(around, launching), facts.span_of(waits))
     less = launching if length_of(launching) < length_of(python) else python
-    keep = min(len(calls) * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
+    operations = operation_of(facts.trace, facts.target)  # one entry is of an operation, whatever it calls
+    entries = len(np.unique(operations[operations >= 0])) or len(calls)
+    keep = min(entries * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
     return Change(host=(HostCut(ANY_THREAD, less, keep),))
 
 

@@ -176,11 +176,13 @@ def test_no_rank_is_to_be_profiled_where_another_is_late_each_time() -> None:
     assert "There is no profile of" not in words(lead.detail)
 
 
-def test_what_a_late_rank_costs_is_unknown_where_one_wait_shows_it() -> None:
-    job = replace(ALL["peers: one late, events lost"].job[0], steps=1)
+def test_what_a_late_rank_costs_is_known_where_one_wait_ends_with_its_collective() -> None:
+    cause = ALL["peers: one late, events lost"]
+    job = replace(cause.job[0], steps=1)
     lead = measured(job).findings.findings[0]
-    assert (lead.id, lead.severity, lead.gain_ns) == ("COMM.STRAGGLER", "high", None)
-    assert words(lead.detail).endswith("so what fixing it saves is unknown.")
+    assert (lead.id, lead.severity) == ("COMM.STRAGGLER", "high")
+    in_time = measured(cause.without((job,))[0]).facts[0].step_ns
+    assert lead.gain_ns == pytest.approx(measured(job).facts[0].step_ns - in_time, rel=0.05)
 
 
 def test_waits_for_copies_are_advised_as_such() -> None:

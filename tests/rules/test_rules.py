@@ -48,6 +48,7 @@ SPEAKS = {
     "OPT.FUSED": ("optimizer", "slow_python", {"sync_share": 1.0, "severity_medium": 1.0}),
     "COMM.STRAGGLER": ("two_late", "transfers", {"severity_medium": 1.0, "severity_high": 1.0}),
     "COMM.EXPOSED": ("transfers", "healthy", {"exposed_share": 1.0}),
+    "COMM.NEEDLESS": ("repeated", "transfers", {"severity_medium": 1.0}),
     "COMM.SMALL": ("buckets", "transfers", {"severity_medium": 1.0}),
     "COMM.LONGOP": ("slow_once", "straggler", {"long_op_factor": 1e6}),
     "OP.DOMINANT": ("ai_cpu", "healthy", {"dominant_share": 1.0}),
