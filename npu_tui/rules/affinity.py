@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import PLACES
+from npu_tui.analysis.limits import NAMED, NOTABLE, PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
@@ -202,6 +202,10 @@ def _breaks(facts: Facts, items: I64, code: I64, matched: SequenceMatches) -> Bo
         return breaks
     at, number = _members(SequenceMatches(matched.runs, matched.run[chain], matched.first[chain], matched.last[chain]))
     shape = first_shapes(facts, items[at])
+    length, longest = facts.length(items[at]), np.zeros(len(matched.run), np.int64)
+    np.maximum.at(longest, number, length)
+    # What takes next to nothing works on a row's mean or sum: the tensor is that of the kernel before it.
+    shape = shape[np.maximum.accumulate(np.where(length >= NOTABLE * longest[number], np.arange(len(at)), 0))]
     breaks[at] = (shape < 0) | np.append(True, shape[1:] != shape[:-1])
     count = np.bincount(number)
     place = np.arange(len(at)) - (np.cumsum(count) - count)[number]
@@ -309,6 +313,8 @@ def _add(
         sums = int(time[at[own]].sum()), int(time[at[own & spare]].sum())
         row.add(slices, items[first], items[np.maximum(last - 1, 0)], words, *sums, exact)
         row.spare.append(items[at[own & spare]])
+        if runs[int(matched.run[members[0]])].api == CHAIN:
+            row.count += len(np.unique(piece[own & (count[piece] >= CHAIN_FROM)])) - len(first)
 
 
 def _members(matched: SequenceMatches) -> tuple[I64, I64]:
@@ -361,8 +367,10 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
         spare = np.concatenate(chains.spare)
         calls = np.unique(operation_of(facts.trace, spare))
         removes, weight = facts.span_of(spare), 0.0
-        change = Change(tasks=(TaskCut(spare),)) | facts.without_calls(calls[calls >= 0])
-        words = {"share": facts.share(chains.time), "count": chains.count, "api": CHAIN}
+        change = Change(tasks=(TaskCut(spare),)) | facts.without_operations(calls[calls >= 0])
+        fused = [api for api, saving in api_savings(facts).items() if saving.exact and saving.saves]
+        known = message("finding.affinity.known", apis=fused[:NAMED]) if fused else ""
+        words = {"share": facts.share(chains.time), "count": chains.count, "api": known or CHAIN}
         title = message("finding.affinity.chain", **words)
         severity = severity_of(facts.limits, facts.share(chains.saves))
     if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:

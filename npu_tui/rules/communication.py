@@ -161,8 +161,11 @@ def _left_out(facts: Facts, subject: str, items: I64) -> Draft | None:
         facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item))),
         advise({"again": "no_sync", "sent": "broadcast_buffers"}[subject]),
         removes=removes,
-        verdict=message("finding.verdict.line", what=message("finding.class.communication"),
-                        title=message(f"finding.needless.{subject}.title", **words)),
+        verdict=message(
+            "finding.verdict.line",
+            what=message("finding.class.communication"),
+            title=message(f"finding.needless.{subject}.title", **words),
+        ),
         change=change,
         code_lines=tuple(line for line, _ in lines),
     )

@@ -399,7 +399,11 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         advice = tuple(dict.fromkeys((*draft.unexplained.advice, *advice)))
     after = None if rung.removed is None else max(round(facts.step_ns - rung.removed / facts.count), 0)
     # What no rule looked for has the line that the path has there.
-    under = () if draft.code_lines or draft.anywhere or rung.part_of or not rung.gain else lines_under(facts, rung.candidate.span)
+    under = (
+        ()
+        if draft.code_lines or draft.anywhere or rung.part_of or not rung.gain
+        else lines_under(facts, rung.candidate.span)
+    )
     said = message("finding.share.lines", lines=[line_of(line) for line in under]) if under else ""
     return Finding(
         rule.id,

@@ -41,10 +41,16 @@ _BATCHED = "BatchMatMul|BatchMatMulV2|BatchMatMulV3"
 _PRODUCT = "MatMul|MatMulV2|MatMulV3"
 _ACTIVATION = "Relu|Relu6|Gelu|GeluV2|Swish|Sigmoid|Tanh"
 ELEMENTWISE = (
-    "Abs", "Add", "Adds", "Addcdiv", "Addcmul", "Cast", "Div", "Divs", "Exp", "Log", "Maximum", "Minimum", "Mul",
+    "Abs", "Add", "Adds", "Addcdiv", "Addcmul", "Cast", "ClipByValue", "ClipByValueV2", "Cos", "Div", "Divs", "Exp",
+    "Lerp", "Log", "Maximum", "Minimum", "Mul",
     "Muls", "Neg", "Pow", "RealDiv", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Sub", "Subs", "Tanh",
 )  # fmt: skip
 """Types of kernels that compute each element from the same one of their inputs."""
+_ALONG = (
+    "ConcatD", "ConcatV2", "ReduceMax", "ReduceMean", "ReduceMeanD", "ReduceSum", "ReduceSumD", "Slice", "SliceD",
+    "StridedSlice", "StridedSliceD",
+)  # fmt: skip
+"""Types that do so with the elements of one row, as a norm and a rotary embedding need."""
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
@@ -97,7 +103,6 @@ CHAIN_FROM = 6
 
 #: Runs of operator types on one stream.
 KERNEL: tuple[FusedSequence, ...] = (
-    FusedSequence(f"{'|'.join(ELEMENTWISE)}*{CHAIN_FROM}+", CHAIN),
     FusedSequence("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
     FusedSequence(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
@@ -146,6 +151,8 @@ KERNEL: tuple[FusedSequence, ...] = (
         exact=False,
         whole=True,
     ),
+    # Of equally long ones a run that has a name counts.
+    FusedSequence(f"{'|'.join((*ELEMENTWISE, *_ALONG))}*{CHAIN_FROM}+", CHAIN),
 )
 
 #: Members that may occur between two others without breaking the run.

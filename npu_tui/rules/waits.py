@@ -51,7 +51,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import owner_text, path_owners, short_call
+from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
@@ -100,6 +100,7 @@ def sync_host(facts: Facts) -> Draft | None:
     if not blocking and share < limits[SYNC_SHARE]:
         return None
     asked = _waiting_operations(facts, waits)
+    shown = few and lost < max(launching_gains(facts), default=0)  # the wait shows what launching takes too long for
     long = asked[facts.length(asked) >= limits[SYNC_LONG_US] * 1000]
     longest = int(asked[np.argmax(facts.length(asked))])
     parts = [
@@ -137,7 +138,7 @@ def sync_host(facts: Facts) -> Draft | None:
         most=freed,
         shown=blocked,
         # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
-        reach="place" if facts.has_engine_steps and not blocking else None,
+        reach=None if blocking else "broad" if shown else "place" if facts.has_engine_steps else None,
         code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
     )
 

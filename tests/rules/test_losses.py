@@ -97,7 +97,7 @@ def test_a_chain_of_elementwise_kernels_leads_and_computing_is_named() -> None:
     formula = replace(ALL["nothing: parameters one by one"].job[0], parameters=0, chain=12)
     lead = measured(formula).findings.findings[0]
     assert (lead.id, lead.severity) == ("OP.AFFINITY_KERNEL", "high")
-    assert words(lead.title).startswith("16 chains of elementwise kernels take ")
+    assert words(lead.title).startswith("16 chains of vector kernels take ")
     assert "torch.compile" in words(lead.advice[0])
     assert "Called from model.py:58 in forward()" in words(lead.detail)
     healthy, computing = measured(replace(formula, chain=0)).findings.verdict
