@@ -52,10 +52,10 @@ class Draft(Struct, frozen=True):
     draft that comes ``first`` has to be fixed before anything else can be judged. It gains at most ``most`` ns over all
     steps (None: whatever the run gains); what the run gains beyond that belongs to other findings. ``advice`` is given
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
-    shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss
-    says with ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from
-    that of the rule. A ``choice`` of the user is no fault whatever it gains: its severity stays. What comes ``anywhere``
-    is the fault of no line, wherever it was met.
+    shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss says with
+    ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from that of the
+    rule. A ``choice`` of the user is no fault whatever it gains: its severity stays. What comes ``anywhere`` is the
+    fault of no line, wherever it was met.
     """
 
     severity: Severity
