@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -75,11 +76,8 @@ class Cells(Struct):
         )
 
 
-_KINDS = [getattr(Cells.empty(0, 0), name).dtype for name in Cells.__struct_fields__]
-
-
 class Levels:
-    """Longest-slice queries over the positions of slices by their ``start`` and ``end``, ns, (n,) each.
+    """Sums up rows of slices, whose ``columns`` are those of ``trace.model.Rows``, and finds the longest slices.
 
     An exact answer whose cost does not grow with the range: every level holds one key per block of 16 entries of the
     level below; a key is (duration, earlier position first) packed into one int64, so a plain maximum names the winner.
@@ -88,9 +86,8 @@ class Levels:
     fit 63 bits together (9 minutes at 10 M slices); beyond, the lowest bits of the durations are left out.
     """
 
-    __slots__ = ("_end", "_start", "_upper", "begins", "bits", "drop", "keys", "marks")
-
-    def __init__(self, start: I64, end: I64) -> None:
+    def __init__(self, offset: I64, item: I32, start: I64, end: I64, busy: I64) -> None:
+        self.columns = offset, item, start, end, busy
         self._start, self._end = start, end
         self.bits = len(start).bit_length()
         """Bits of a position in a key."""
@@ -107,6 +104,17 @@ class Levels:
         self.marks = start[::64].copy()
         """Every 64th start."""
         self._upper = np.split(self.keys, self.begins[1:])
+
+    @cached_property
+    def plan(self) -> I64:
+        """The plan of cells as far as it is the same for all frames; the memory that it names is held."""
+        self._held = [np.ascontiguousarray(column) for column in (*self.columns, self.keys, self.begins, self.marks)]
+        names = "offset", "item", "start", "end", "busy", "keys", "levels", "marks"
+        plan = np.zeros(2 * len(CELL_REGION) + len(CELL_WORD), np.int64)
+        for name, column in zip(names, self._held, strict=True):
+            plan[CELL_REGION[name] : CELL_REGION[name] + 2] = column.ctypes.data, column.nbytes
+        plan[[CELL_WORD[name] for name in ("depth", "bits", "drop")]] = len(self.begins), self.bits, self.drop
+        return plan
 
     def longest(self, first: I64, last: I64) -> I64:
         """The position of the longest slice in each ``[first[k], last[k])`` (earlier on ties); no range is empty."""
@@ -178,33 +186,50 @@ class Levels:
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
 
-def cells(offset: I64, item: I32, start: I64, end: I64, busy: I64, which: I64, edges: I64, levels: Levels) -> Cells:
-    """The cells of the rows ``which`` between the ``edges`` of columns, ns; (rows, columns) each.
+class Asked(Struct):
+    """The ``rows`` of ``levels`` that the lines from ``line`` on show between the ``edges`` of columns, ns."""
 
-    The first five columns are those of ``trace.rows.Rows``; ``levels`` is made of the same start and end.
-    """
-    compiled = library()
+    levels: Levels
+    line: int
+    rows: list[int]
+    edges: I64
+
+
+def cells(asked: list[Asked], lines: int, columns: int) -> Cells:
+    """Cells of so many ``lines`` and ``columns``; nothing lies in a line that is not asked for."""
+    result, compiled = Cells.empty(lines, columns), library()
+    arrays = [getattr(result, name) for name in Cells.__struct_fields__]
     if compiled is None:
-        return slow_cells(offset, item, start, end, busy, which, edges, levels)
-    shape = len(which), len(edges) - 1
-    result = Cells(*(np.empty(shape, kind) for kind in _KINDS))
-    keys = levels.keys, levels.begins, levels.marks
-    # The plan names their memory, so they must stay until the call returns.
-    columns = [np.ascontiguousarray(column) for column in (offset, item, start, end, busy, which, edges, *keys)]
-    columns += [getattr(result, name) for name in Cells.__struct_fields__]
-    plan = np.empty(2 * len(CELL_REGION) + len(CELL_WORD), np.int64)
-    for at, column in zip(CELL_REGION.values(), columns, strict=True):
-        plan[at : at + 2] = column.ctypes.data, column.nbytes
-    plan[list(CELL_WORD.values())] = *shape, len(levels.begins), levels.bits, levels.drop
-    if compiled.cells(plan, plan.nbytes):
-        raise IndexError("a row ends after the slices")
+        for one in asked:
+            made = slow_cells(one.levels, np.array(one.rows, np.int64), one.edges)
+            for array, name in zip(arrays, Cells.__struct_fields__, strict=True):
+                array[one.line : one.line + len(one.rows)] = getattr(made, name)
+        return result
+    if not asked:
+        return result
+    # A frame asks for many lines one by one, so what goes to the loop is written for all of them at once.
+    which = np.array([row for one in asked for row in one.rows], np.int64)
+    count = np.array([len(one.rows) for one in asked])
+    line = np.array([one.line for one in asked])
+    edges = [np.ascontiguousarray(one.edges) for one in asked]
+    place, size = np.array([(array.ctypes.data, array.strides[0]) for array in arrays], np.int64).T
+    plans = np.stack([one.levels.plan for one in asked])
+    at, size_of_rows = CELL_REGION["which"], which.itemsize * count
+    plans[:, at], plans[:, at + 1] = which.ctypes.data + np.cumsum(size_of_rows) - size_of_rows, size_of_rows
+    at = CELL_REGION["edges"]
+    plans[:, at], plans[:, at + 1] = [each.ctypes.data for each in edges], edges[0].nbytes
+    first, behind = CELL_REGION["count"], CELL_REGION["end8"] + 2
+    plans[:, first:behind:2], plans[:, first + 1 : behind : 2] = place + np.outer(line, size), np.outer(count, size)
+    plans[:, CELL_WORD["lines"]], plans[:, CELL_WORD["columns"]] = count, columns
+    for plan in plans:
+        if compiled.cells(plan, plan.nbytes):
+            raise IndexError("a row ends after the slices")
     return result
 
 
-def slow_cells(
-    offset: I64, item: I32, start: I64, end: I64, busy: I64, which: I64, edges: I64, levels: Levels
-) -> Cells:
-    """``cells`` without the library."""
+def slow_cells(levels: Levels, which: I64, edges: I64) -> Cells:
+    """The cells of the rows ``which`` without the library."""
+    offset, item, start, end, busy = levels.columns
     columns, stop = len(edges) - 1, len(item) - 1
     started = np.empty((len(which), columns + 1), np.int64)
     for line, row in enumerate(which.tolist()):

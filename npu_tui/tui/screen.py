@@ -249,7 +249,8 @@ class MainScreen(PanelScreen[Timeline]):
     def show_head(self, anew: bool = True) -> None:
         """Fill the lines above the lanes; not ``anew`` only where they say something else."""
         if self.session.film is not None:
-            show_film(self.head, self.session.film, self.app.size)
+            if anew:  # it says the same as long as it is shown
+                show_film(self.head, self.session.film, self.app.size)
         elif isinstance(self.head, ComparedHead):
             self.head.show(self.explorer, self.app.size)
         else:

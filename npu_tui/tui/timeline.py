@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from functools import partial
 
 from textual import events
 from textual.geometry import Region, Size
@@ -20,7 +19,6 @@ from npu_tui.tui.terminal.terminal import Terminal
 from npu_tui.view.ansi import Encoder
 from npu_tui.view.caches import Frame, lanes_top
 from npu_tui.view.explorer import Explorer
-from npu_tui.view.grid import Grid
 from npu_tui.view.margins import gutter_width
 from npu_tui.view.painter import Painter, Spot, spot_at
 
@@ -165,7 +163,8 @@ class Timeline(Drawing):
             return
         self._pending = False
         if rows := self._paint():
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in rows))
+            width = self.size.width
+            self.refresh(*(Region(0, y, width, 1) for y in rows))
 
     def _paint(self) -> list[int]:
         """Compose the frame; returns the rows that differ from the one before."""
@@ -189,10 +188,8 @@ class Timeline(Drawing):
         self._version += 1
         for y, change in zip(rows, changes, strict=True):
             base, self._versions[y] = self._versions[y], self._version
-            whole = partial(_whole_row, encoder, frame.grid, y)
-            runs = partial(encoder.runs, frame.grid, y)
             self._strips[y] = AnsiStrip(
-                width, y, self._version, base, change, whole, runs, self._shown, last=y == rows[-1]
+                frame.grid, y, encoder, self._version, base, change, self._shown, last=y == rows[-1]
             )
         return rows
 
@@ -319,7 +316,3 @@ class Timeline(Drawing):
         else:
             explorer.scroll(_WHEEL_ROWS * direction)
         self.changed()
-
-
-def _whole_row(encoder: Encoder, grid: Grid, y: int) -> str:
-    return encoder.encode(grid, [y])[0]

@@ -14,6 +14,7 @@ from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
 from npu_tui.view.shapes import without_colour, without_shades
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -49,7 +50,7 @@ class Encoder:
         # Inks of the same colour count as one: no sequence is spent on an invisible change.
         looks = palette.rgb if depth == "truecolor" else (palette.ansi if depth == "16" else palette.xterm)[:, None]
         _, first, same = np.unique(looks, axis=0, return_index=True, return_inverse=True)
-        self._canonical = first[same.reshape(-1)].astype(np.int64)
+        self._canonical = first[same.reshape(-1)].astype(np.int32)
 
     def prepared(self, grid: Grid) -> Grid:
         """``grid`` as this terminal can show it: without colours if it has none, in the glyphs that it supports."""
@@ -75,7 +76,7 @@ class Encoder:
         height, width = char.shape
         if height == 0 or width == 0:
             return [""] * height
-        fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int64)
+        fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int32)
         second = char == CONTINUED
         wide = bool(second.any())
 
@@ -105,7 +106,7 @@ class Encoder:
         # few hundred changes, so each sequence is made once.
         key = ((old_attr * 16 + attr) * 257 + new_paint) * 257 + new_ground
         turn = (new_paint != _SAME) | (new_ground != _SAME) | (attr != old_attr)
-        turn |= written != _shifted(written.astype(np.int64), -1).astype(np.bool_)
+        turn |= written != _shifted(written.astype(np.int32), -1).astype(np.bool_)
         if wide:
             turn &= ~second
         turn[:, 0] = True
@@ -127,7 +128,7 @@ class Encoder:
             return None
         return int((self._palette.xterm if self._depth == "256" else self._palette.ansi)[ink])
 
-    def _join(self, char: npt.NDArray[np.uint32], key: I64, turn: Bools, written: Bools) -> list[str]:
+    def _join(self, char: npt.NDArray[np.uint32], key: I32, turn: Bools, written: Bools) -> list[str]:
         height, width = char.shape
         text = np.ascontiguousarray(char).tobytes().decode("utf-32-le")
         flat = np.flatnonzero(turn)
@@ -206,14 +207,18 @@ def _long(same: Bools) -> Bools:
     return result
 
 
-def _inherited(values: I64, written: Bools, first: int) -> I64:
+def _inherited(values: I32, written: Bools, first: int) -> I32:
     """``values`` where ``written``, elsewhere that of the nearest written cell to the left, else ``first``."""
-    source = np.maximum.accumulate(np.where(written, np.arange(values.shape[1]), -1), axis=1)
-    inherited = np.take_along_axis(values, np.maximum(source, 0), 1)
-    return np.where(source < 0, first, inherited)
+    height, width = values.shape
+    known = np.empty((height, width + 1), np.int32)  # a cell more at the left of each row, which ends the search
+    known[:, 0], known[:, 1:] = first, values
+    source = np.arange(known.size, dtype=np.int32).reshape(known.shape)
+    source[:, 1:][~written] = 0
+    inherited: I32 = known.reshape(-1)[np.maximum.accumulate(source.reshape(-1))].reshape(known.shape)
+    return inherited[:, 1:]
 
 
-def _shifted(values: I64, first: int) -> I64:
+def _shifted(values: I32, first: int) -> I32:
     """The left neighbour of every cell, ``first`` for the first cell of a row."""
     result = np.empty_like(values)
     result[:, 0] = first

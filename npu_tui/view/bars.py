@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -90,24 +91,35 @@ def cut_end(text: str, room: int) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def points(text: str) -> U32:
-    """The code points of ``text``, one per cell; the second cell of a wide character is ``CONTINUED``."""
+    """The code points of ``text``, one per cell; the second cell of a wide character is ``CONTINUED``. Read-only."""
     if not text.isascii():
         text = "".join(char if char_cells(char) < 2 else f"{char}{chr(CONTINUED)}" for char in text)
     return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 class NameLadders:
-    """The ladders of the names of one trace, made when a name first comes into view; ``forms`` makes that of a name."""
+    """The ladders of names, made when a name first comes into view."""
 
-    def __init__(self, names: list[str], forms: Callable[[str], list[str]] = ladder) -> None:
-        self._names, self._forms = names, forms
-        self._offset = np.zeros((len(names), RUNGS), np.int64)
-        self._length = np.full((len(names), RUNGS), _MISSING, np.int64)
+    def __init__(self) -> None:
+        self._lists: list[tuple[int, list[str], Callable[[str], list[str]]]] = []
+        self._offset = np.zeros((0, RUNGS), np.int64)
+        self._length = np.zeros((0, RUNGS), np.int64)
         self._text = np.zeros(1 << 12, np.uint32)
         self._used = 0
         self.wide = False
         """Whether any label made so far has characters of two cells."""
+
+    def add(self, names: list[str], forms: Callable[[str], list[str]] = ladder) -> int:
+        """The number of the first of ``names``, of each of which ``forms`` makes the ladder; one list is added once."""
+        for first, known, _ in self._lists:
+            if known is names:
+                return first
+        first, rows = len(self._offset), np.full((len(names), RUNGS), _MISSING, np.int64)
+        self._lists.append((first, names, forms))
+        self._offset, self._length = (np.concatenate([known, rows]) for known in (self._offset, self._length))
+        return first
 
     @property
     def text(self) -> U32:
@@ -129,7 +141,8 @@ class NameLadders:
         return self._offset[names, rung], np.minimum(lengths[query, rung], room), cut
 
     def _make(self, code: int) -> None:
-        steps = self._forms(self._names[code][:_LONGEST])[:RUNGS]
+        first, names, forms = next(one for one in reversed(self._lists) if one[0] <= code)
+        steps = forms(names[code - first][:_LONGEST])[:RUNGS]
         steps += [steps[-1]] * (RUNGS - len(steps))
         for rung, label in enumerate(map(points, steps)):
             if self._used + len(label) > len(self._text):
@@ -160,7 +173,7 @@ class BarStyle(Struct):
 
     ``kind`` and ``other_kind`` are the operator classes of ``item`` and ``other`` of the cells. ``trace`` and
     ``shade`` (rows,) are the trace of each row and the shade of its bars, which alternates with the depth; ``names``
-    and ``labels`` are, by trace, the name codes of the slices and the labels of the names. With ``hits_only`` the
+    are, by trace, the name codes of the slices and the number of its first name in ``labels``. With ``hits_only`` the
     cells without a ``hit`` are dimmed.
     """
 
@@ -168,8 +181,8 @@ class BarStyle(Struct):
     other_kind: npt.NDArray[np.int8]
     trace: I64
     shade: U8
-    names: list[I32]
-    labels: list[NameLadders]
+    names: list[tuple[I32, int]]
+    labels: NameLadders
     selected: Bools
     other_selected: Bools
     hit: Bools
@@ -336,33 +349,26 @@ def _label_runs(cells: Cells) -> tuple[I64, I64]:
     return first[roomy], length[roomy]
 
 
-def _draw_labels(first: I64, length: I64, cells: Cells, look: BarStyle, grid: Grid) -> Bools:
-    """Write names into the runs of ``length`` cells from ``first`` on; returns the cells that were written."""
+def _draw_labels(first: I64, room: I64, cells: Cells, look: BarStyle, grid: Grid) -> Bools:
+    """Write names into the runs of ``room`` cells from ``first`` on; returns the cells that were written."""
     height, width = grid.char.shape
     drawn = np.zeros((height, width), np.bool_)
     if not len(first):
         return drawn
-    owner = look.trace[first // width]
-    for index, table in enumerate(look.labels):
+    owner, item = look.trace[first // width], cells.item.reshape(-1)[first]
+    name = np.zeros(len(first), np.int64)
+    for index, (codes, first_name) in enumerate(look.names):
         of_trace = owner == index
-        if of_trace.any():
-            names = look.names[index][cells.item.reshape(-1)[first[of_trace]]].astype(np.int64)
-            _write_labels(first[of_trace], length[of_trace], names, look, table, grid, drawn)
-    return drawn
-
-
-def _write_labels(
-    first: I64, room: I64, names: I64, look: BarStyle, table: NameLadders, grid: Grid, drawn: Bools
-) -> None:
-    offset, length, cut = table.fit(names, room)
+        name[of_trace] = codes[item[of_trace]] + np.int64(first_name)
+    offset, length, cut = look.labels.fit(name, room)
     target = spread(first, length)
-    y, x = np.divmod(target, grid.width)
-    grid.char[y, x] = table.text[spread(offset, length)]
+    y, x = np.divmod(target, width)
+    grid.char[y, x] = look.labels.text[spread(offset, length)]
     last = first[cut] + room[cut] - 1
-    halved = grid.char[last // grid.width, last % grid.width] == CONTINUED
-    grid.char[last[halved] // grid.width, last[halved] % grid.width] = SPACE
+    halved = grid.char[last // width, last % width] == CONTINUED
+    grid.char[last[halved] // width, last[halved] % width] = SPACE
     last = last - halved
-    grid.char[last // grid.width, last % grid.width] = ord(ELLIPSIS)
+    grid.char[last // width, last % width] = ord(ELLIPSIS)
     wait = look.kind.reshape(-1)[first] == OpClass.WAIT
     selected = look.selected.reshape(-1)[first]
     fg = np.where(selected, int(Ink.LANE), np.where(wait, int(Ink.WAIT_LABEL), int(Ink.LABEL)))
@@ -372,6 +378,7 @@ def _write_labels(
     drawn[y, x] = True
     _space_hatch(first, first + length, first + room, wait, grid)
     _frame_selected(first[selected], (first + length)[selected], (first + room)[selected], grid, drawn)
+    return drawn
 
 
 def draw_open_ends(ends: Bools, look: BarStyle, painted: Painted, grid: Grid) -> None:

@@ -37,14 +37,15 @@ class SceneCache:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         traces = scene.traces
-        self.labels = [NameLadders(trace.names) for trace in traces]
-        self.path_labels = cache(lambda path: NameLadders(path.names, str.splitlines))
-        """The labels of a critical path."""
+        self.labels = NameLadders()
+        """The labels of the names of all traces and critical paths."""
         self.path_marks = cache(lambda path: RowMarks(path.marks))
         """Where a critical path runs through other lanes."""
         self.path_links = cache(lambda path, trace: _by_target(traces[trace], path))
         """The links of a trace that a critical path takes, by their target."""
-        self.levels = lru_cache(_MOST_ROWS)(lambda rows: Levels(rows.start, rows.end))
+        self.levels = lru_cache(_MOST_ROWS)(
+            lambda rows: Levels(rows.offset, rows.item, rows.start, rows.end, rows.busy)
+        )
         """The longest-slice queries of a ``Rows``."""
         self.cover = cache(lambda trace, lane: Cover(traces[trace], lane))
         """The union of the slices of a lane."""

@@ -128,6 +128,12 @@ class Grid(Struct):
         return [int(y) for y in np.flatnonzero(differs.any(axis=1))]
 
 
+def stacked(parts: list[Grid]) -> Grid:
+    """All rows of ``parts``, one or more grids of one width."""
+    planes = ([getattr(part, name) for part in parts] for name in Grid.__struct_fields__)
+    return Grid(*map(np.concatenate, planes))
+
+
 _NARROW_UP_TO = 0x1100
 """Below this code point no character is wide."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.native.cells import I64, Cells, Levels, cells
+from npu_tui.native.cells import I64, Asked, Cells, Levels, cells
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Rows, Trace
 from npu_tui.view.viewport import Viewport
@@ -21,25 +23,17 @@ def rasterise(
 
     The view is on the clock of the row's trace. ``levels`` returns the (cached) longest-slice index of a ``Rows``.
     """
-    groups: dict[tuple[int, Viewport], list[int]] = {}
-    for y, (rows, row, view) in enumerate(wanted):
-        if rows is not None and 0 <= row < len(rows) and rows.offset[row] < rows.offset[row + 1]:
-            groups.setdefault((id(rows), view), []).append(y)
-    result = None if len(groups) == 1 else Cells.empty(len(wanted), width)
-    for (_, view), lines in groups.items():
-        rows = wanted[lines[0]][0]
-        assert rows is not None
-        which = np.array([wanted[y][1] for y in lines], np.int64)
-        columns = rows.offset, rows.item, rows.start, rows.end, rows.busy
-        part = cells(*columns, which, view.edges(), levels(rows))
-        if result is None:
-            if len(lines) == len(wanted):
-                return part
-            result = Cells.empty(len(wanted), width)
-        for name in Cells.__struct_fields__:
-            getattr(result, name)[lines] = getattr(part, name)
-    assert result is not None
-    return result
+    drawn = [(rows, view) if rows is not None and _has_slices(rows, row) else None for rows, row, view in wanted]
+    asked: list[Asked] = []
+    for one, lines in groupby(enumerate(drawn), itemgetter(1)):
+        if one is not None:
+            which = [y for y, _ in lines]
+            asked.append(Asked(levels(one[0]), which[0], [wanted[y][1] for y in which], one[1].edges()))
+    return cells(asked, len(wanted), width)
+
+
+def _has_slices(rows: Rows, row: int) -> bool:
+    return 0 <= row < len(rows) and bool(rows.offset[row] < rows.offset[row + 1])
 
 
 class Cover:

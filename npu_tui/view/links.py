@@ -152,22 +152,18 @@ def _sample(index: LinkIndex, viewport: Viewport) -> I64:
 
 
 def _link_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: LaneArea) -> Lines:
-    links, view = trace.links, area.viewport
-    ends = []
-    for time, item, lane in (
-        (links.source_time[link], links.source_slice[link], links.source_lane[link]),
-        (links.target_time[link], links.target_slice[link], links.target_lane[link]),
-    ):
-        bound = item >= 0
-        safe = np.where(bound, item, 0)
-        depth = np.where(bound, trace.slices.depth[safe] if len(trace.slices) else 0, 0)
-        lanes = np.where(bound, trace.slices.lane[safe] if len(trace.slices) else -1, lane)
-        row = area.places.rows(number, lanes.astype(np.int64), depth.astype(np.int64))
-        # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.
-        start, over = divmod(view.first * view.span, view.width)
-        column = ((time - view.origin - start).astype(np.float64) * view.width - over) / view.span
-        ends.append((column, row))
-    (x0, row0), (x1, row1) = ends
+    links, slices, view = trace.links, trace.slices, area.viewport
+    # Both ends of all links at once: the sources, then the targets.
+    item = np.concatenate((links.source_slice[link], links.target_slice[link]))
+    time = np.concatenate((links.source_time[link], links.target_time[link]))
+    lane = np.concatenate((links.source_lane[link], links.target_lane[link])).astype(np.int64)
+    depth = np.zeros(len(item), np.int64)
+    bound = np.flatnonzero(item >= 0)
+    lane[bound], depth[bound] = slices.lane[item[bound]], slices.depth[item[bound]]
+    row0, row1 = np.split(area.places.rows(number, lane, depth), 2)
+    # Relative to the left edge before the conversion to floats: exact near the screen, and no overflow.
+    start, over = divmod(view.first * view.span, view.width)
+    x0, x1 = np.split(((time - (view.origin + start)).astype(np.float64) * view.width - over) / view.span, 2)
     shape, starved = marks.shape[link], marks.starved[link]
     near = shape == LinkShape.NEAR_VERTICAL
     ink = np.select(

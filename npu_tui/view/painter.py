@@ -15,7 +15,7 @@ from npu_tui.view.areas import DrawnArea, ink_of
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
 from npu_tui.view.curves import StepCurve, compact_memory, curve_value, draw_curve
-from npu_tui.view.grid import Attr, Grid
+from npu_tui.view.grid import Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined
 from npu_tui.view.links import LaneArea, path_lines, selection_lines, view_lines
@@ -121,7 +121,7 @@ class _Drawing(Struct):
         self._curves(painted)
         if self.state.link_mode != "off" and self.rows:
             self._links(painted)
-        if any(labels.wide for labels in [*self.cache.labels, *map(self.cache.path_labels, self.paths.values())]):
+        if self.cache.labels.wide:
             self.lanes.mend(self.cursor)
         self._gutter(cells)
         local = self.local[self.trace] if self.local else self.view
@@ -150,7 +150,7 @@ class _Drawing(Struct):
             bg[:, self.cursor] = Ink.CURSOR
 
     def _bars(self, cells: Cells) -> Painted:
-        traces = np.array([row.trace if row else 0 for row in self.rows], np.int64)
+        traces, labels = np.array([row.trace if row else 0 for row in self.rows], np.int64), self.cache.labels
         shape = cells.item.shape
         kind, other_kind = np.zeros(shape, np.int8), np.zeros(shape, np.int8)
         selected, other_selected, hit = (np.zeros(shape, np.bool_) for _ in range(3))
@@ -172,8 +172,11 @@ class _Drawing(Struct):
             other_kind=other_kind,
             trace=traces,
             shade=np.array([row.depth & 1 if row else 0 for row in self.rows], np.uint8),
-            names=[*(trace.slices.name for trace in self.scene.traces), *(path.owner for path in self.paths.values())],
-            labels=[*self.cache.labels, *map(self.cache.path_labels, self.paths.values())],
+            names=[
+                *((trace.slices.name, labels.add(trace.names)) for trace in self.scene.traces),
+                *((path.owner, labels.add(path.names, str.splitlines)) for path in self.paths.values()),
+            ],
+            labels=labels,
             selected=selected,
             other_selected=other_selected,
             hit=hit,
@@ -269,7 +272,7 @@ class _Drawing(Struct):
 
     def _background_lines(self, painted: Painted) -> None:
         # In a busy row a time line would be cut to pieces, and each piece costs two colour changes.
-        quiet = painted.free.mean(axis=1) > _QUIET if self.rows else np.zeros(0, np.bool_)
+        quiet = np.count_nonzero(painted.free, axis=1) > _QUIET * self.view.width
         columns = self.ticks.columns
         mask = np.zeros_like(painted.free)
         mask[:, columns] = painted.free[:, columns] & quiet[:, None]
@@ -314,7 +317,7 @@ class _Drawing(Struct):
             draw_lines(joined(parts), self.lanes, painted)
 
     def _gutter(self, cells: Cells) -> None:
-        gutter = self.frame.grid.part(self.frame.lanes_top, 0, len(self.rows), self.frame.gutter)
+        drawn = []
         busy, width, shorter = cells.busy.sum(axis=1), self.frame.gutter, say("lane.short")
         for y, row in enumerate(self.rows):
             if row is None:
@@ -335,8 +338,9 @@ class _Drawing(Struct):
             # The head of a layer stands once for the lanes of all traces that are stacked.
             shared = self.scene.stacked and row.kind == "layer" and row.rows is None
             focused, label = y == self.focus_y, "" if shared else self.scene.labels[row.trace]
-            drawn = self.cache.gutter_row(row, ink, value, focused, width, label, shorter)
-            gutter.char[y], gutter.fg[y], gutter.bg[y], gutter.attr[y] = drawn.char, drawn.fg, drawn.bg, drawn.attr
+            drawn.append(self.cache.gutter_row(row, ink, value, focused, width, label, shorter))
+        if drawn:  # lines without a row are the last ones
+            self.frame.grid.part(self.frame.lanes_top, 0, len(drawn), width).put(0, stacked(drawn))
 
     def _holder(self, row: ScreenRow, area: DrawnArea) -> tuple[ScreenRow, int, str]:
         """A band of an area with the name, the ink and, at the cursor, the bytes of the holder that has its place."""

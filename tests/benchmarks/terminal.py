@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 KEYS = b"\x1b[?2004h"
 """What the application writes when it takes over."""
@@ -73,6 +74,13 @@ class Terminal:
         os.write(self.master, keys.encode())
         data, last = self.read(limit=_LONGEST)
         return (last - begun if data else _LONGEST), len(data)
+
+    def processor_ms(self) -> float:
+        """What the first thread of the program, which draws, has used so far; 0 where the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1e6
+        except OSError:
+            return 0.0
 
     def close(self) -> None:
         """End the program."""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled 
 
 
 def levels_of(rows: Rows) -> Levels:
-    return Levels(rows.start, rows.end)
+    return Levels(rows.offset, rows.item, rows.start, rows.end, rows.busy)
 
 
 def random_rows(random: np.random.Generator, most: int) -> Rows:

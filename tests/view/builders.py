@@ -137,7 +137,7 @@ def one_row(*times: tuple[int, int]) -> Rows:
 
 def levels_of(rows: Rows) -> Levels:
     """The longest-slice queries of ``rows``."""
-    return Levels(rows.start, rows.end)
+    return Levels(rows.offset, rows.item, rows.start, rows.end, rows.busy)
 
 
 def make_scene(trace: Trace, starved: Sequence[int] = (), near: Sequence[int] = ()) -> Scene:

@@ -73,7 +73,8 @@ def test_cells_of_a_text(text: str, cells: int) -> None:
 
 
 def test_the_longest_label_that_fits_is_taken() -> None:
-    labels = NameLadders(["aten::linear", "x", ""])
+    labels = NameLadders()
+    assert labels.add(["aten::linear", "x", ""]) == 0
     names, room = np.array([0, 0, 0, 1, 2]), np.array([12, 11, 5, 3, 3])
     offset, length, cut = labels.fit(names, room)
     found = ["".join(map(chr, labels.text[at : at + size])) for at, size in zip(offset, length, strict=True)]
@@ -82,7 +83,8 @@ def test_the_longest_label_that_fits_is_taken() -> None:
 
 
 def test_many_long_names() -> None:
-    labels = NameLadders([f"{k}" * 900 for k in range(40)])
+    labels = NameLadders()
+    assert labels.add([f"{k}" * 900 for k in range(40)]) == 0
     _, length, cut = labels.fit(np.arange(40), np.full(40, 1000))
     assert length.tolist() == [400] * 40
     assert not cut.any()
@@ -97,7 +99,8 @@ def test_wide_names_are_cut_between_characters(room: int, cut: str) -> None:
 
 
 def test_wide_labels_take_two_cells_a_character() -> None:
-    labels = NameLadders(["矩阵"])
+    labels = NameLadders()
+    assert labels.add(["矩阵"]) == 0
     assert not labels.wide
     offset, length, cut = labels.fit(np.array([0, 0]), np.array([4, 3]))
     assert labels.text[offset[0] : offset[0] + length[0]].tolist() == [ord("矩"), 0, ord("阵"), 0]
@@ -107,3 +110,12 @@ def test_wide_labels_take_two_cells_a_character() -> None:
 @pytest.mark.parametrize(("room", "cut"), [(14, "Thread 3178231"), (9, "Thr…78231"), (3, "T…1"), (1, "…"), (0, "")])
 def test_names_are_cut_in_the_middle(room: int, cut: str) -> None:
     assert cut_middle("Thread 3178231", room) == cut
+
+
+def test_names_of_several_lists_stand_in_one_table() -> None:
+    labels, names = NameLadders(), ["aten::add", "x"]
+    first, second = labels.add(names), labels.add(["one\ntwo"], str.splitlines)
+    assert (first, second, labels.add(names)) == (0, 2, 0)
+    offset, length, _ = labels.fit(np.array([second, 0, 1]), np.array([9, 5, 5]))
+    found = ["".join(map(chr, labels.text[at : at + size])) for at, size in zip(offset, length, strict=True)]
+    assert found == ["one", "add", "x"]

@@ -23,9 +23,9 @@ from textual.theme import Theme
 from npu_tui.trace.classes import OpClass
 from npu_tui.tui.terminal.internals import LazyStrip
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.ansi import Colour, Rgb, Run
+from npu_tui.view.ansi import Colour, Encoder, Rgb
 from npu_tui.view.glyphs import plain_text
-from npu_tui.view.grid import Attr
+from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 from npu_tui.view.shapes import TEXTURES
 
@@ -108,30 +108,29 @@ class Shown:
 
 
 class AnsiStrip(LazyStrip):
-    """Version ``version`` of a row of ``width`` cells.
+    """Version ``version`` of row ``row`` of ``grid``, which ``encoder`` writes.
 
     Where the terminal shows this version nothing is written, where it still shows version ``base`` it is ``change``;
-    otherwise ``whole()``, the complete row. ``last`` marks the last changed row of a frame. ``runs()`` gives the row in
-    styled pieces, for when a dialog covers part of it or a picture is made.
+    otherwise the complete row. ``last`` marks the last changed row of a frame. The row is in styled pieces when a
+    dialog covers part of it or a picture is made.
     """
 
-    __slots__ = ("_base", "_change", "_last", "_made", "_row", "_runs", "_shown", "_version", "_whole")
+    __slots__ = ("_base", "_change", "_encoder", "_grid", "_last", "_made", "_row", "_shown", "_version")
 
     def __init__(
         self,
-        width: int,
+        grid: Grid,
         row: int,
+        encoder: Encoder,
         version: int,
         base: int,
         change: str,
-        whole: Callable[[], str],
-        runs: Callable[[], list[Run]],
         shown: Shown,
         last: bool = False,
     ) -> None:
-        super().__init__((), width)
-        self._row, self._version, self._base = row, version, base
-        self._change, self._whole, self._runs, self._shown, self._last = change, whole, runs, shown, last
+        super().__init__((), grid.width)
+        self._grid, self._row, self._encoder = grid, row, encoder
+        self._version, self._base, self._change, self._shown, self._last = version, base, change, shown, last
         self._made: list[Segment] | None = None
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
@@ -143,7 +142,7 @@ class AnsiStrip(LazyStrip):
         """The row in segments: what is asked in pieces is not written as a row."""
         self._shown.versions[self._row] = 0
         if self._made is None:
-            self._made = [Segment(run[0], style_of(*run[1:])) for run in self._runs()]
+            self._made = [Segment(run[0], style_of(*run[1:])) for run in self._encoder.runs(self._grid, self._row)]
         return self._made
 
     def render(self, console: Console) -> str:
@@ -152,7 +151,7 @@ class AnsiStrip(LazyStrip):
         before, versions[row] = versions[row], self._version
         if before == self._version:
             return ""
-        text = self._change if before == self._base and before else self._whole()
+        text = self._change if before == self._base and before else self._encoder.encode(self._grid, [row])[0]
         return text + self._shown.end_of_frame() if self._last else text
 
 
