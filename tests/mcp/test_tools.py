@@ -46,7 +46,7 @@ def asked(name: str, session: OpenProfiles = SESSION, **arguments: Any) -> dict[
 def test_open_reads_a_profile_and_says_what_is_wrong() -> None:
     answer = asked("open", path="dispatch_bound")
     assert answer["verdict"][0].endswith(
-        "holds up the NPU: 2.902 ms of each 8.616 ms step; 6 launches came too late behind it."
+        "holds up the NPU: 2.902 ms of each 8.616 ms step; 6 launches came too late after it."
     )
     assert next(iter(answer)) == "verdict"
     assert answer["data"]["findings"][0] == {
