@@ -116,14 +116,20 @@ def build_trace(
             link()
         return paired_ends(whole)
 
-    link_pids = _processes_of_links(whole) if link is None else set()
+    threads = whole.threads.values_in_order
+    ends = _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist() if link is None else []
+    link_pids = {threads[code][0] for code in ends}
     pairing = Background(pair, large or link is not None)
     start, end, usable = _slice_times(whole)
     thread, category = whole.column("x_thread", np.int32), whole.column("x_category", np.int32)
     kept = None if usable.all() else np.flatnonzero(usable)
     if kept is not None:
         start, end, thread, category = start[kept], end[kept], thread[kept], category[kept]
-    start_ns = int(start.min()) if len(start) else _first_sample(whole)
+    first = start
+    if not len(start):
+        first = whole.peek("c_time", np.int64)
+        first = first[first != INVALID]
+    start_ns = int(first.min()) if len(first) else 0
     start -= start_ns
     end -= start_ns
     counter_pids = {pid for pid, _, _, _ in whole.series}
@@ -217,12 +223,6 @@ def _slice_times(whole: WholeColumns) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
     return start, duration, timed & lasting
 
 
-def _first_sample(whole: WholeColumns) -> int:
-    times = whole.peek("c_time", np.int64)
-    times = times[times != INVALID]
-    return int(times.min()) if len(times) else 0
-
-
 def _distinct(codes: npt.NDArray[Any], size: int) -> I64:
     """The values among ``codes``, ascending; all lie in ``[0, size)``."""
     if size > _TABLE:
@@ -230,11 +230,6 @@ def _distinct(codes: npt.NDArray[Any], size: int) -> I64:
     seen = np.zeros(size, np.bool_)
     seen[codes] = True
     return np.flatnonzero(seen)
-
-
-def _processes_of_links(whole: WholeColumns) -> set[int]:
-    threads = whole.threads.values_in_order
-    return {threads[code][0] for code in _distinct(whole.peek("l_thread", np.int32), len(threads)).tolist()}
 
 
 def _categories_by_thread(

@@ -50,7 +50,7 @@ class Transport(Struct):
     time: Any
     speed: Any
     large: Any
-    packets: dict[str, tuple[Any, Any]] = {}
+    packets: dict[str, tuple[Any, ...]] = {}
 
 
 class WrittenCollective(Struct):
@@ -82,7 +82,10 @@ def collectives_in(operations: Iterable[Operation]) -> Iterator[WrittenCollectiv
                 link.get("Transit Time(ms)"),
                 link.get("Bandwidth(GB/s)"),
                 link.get("Large Packet Ratio"),
-                {size: _two(counts) for size, counts in members_of(link.get("Size Distribution")).items()},
+                {
+                    size: (*counts, None, None)[:2] if isinstance(counts, list) else (None, None)
+                    for size, counts in members_of(link.get("Size Distribution")).items()
+                },
             )
             for transport, link in members_of(body.get("Communication Bandwidth Info")).items()
             if isinstance(link, dict)
@@ -96,11 +99,6 @@ def collectives_in(operations: Iterable[Operation]) -> Iterator[WrittenCollectiv
                 times.get("Synchronization Time Ratio"),
                 transports,
             )
-
-
-def _two(values: Any) -> tuple[Any, Any]:
-    first, second, *_ = [*values, None, None] if isinstance(values, list) else (None, None)
-    return first, second
 
 
 def matrix_rows_in(operations: Iterable[Operation]) -> Iterator[MatrixRow]:

@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -296,7 +295,8 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         trace.communication, trace.copies = communication_args(trace), copies_of(trace)
     heads: list[int] = []
     out.seek(_ALIGN)
-    for part, folded in ((sketch, sketch.folded), (trace, {row: trace.folded[row] for row in _deep_rows(trace)})):
+    deep = {lane.first_row: trace.folded[lane.first_row] for lane in deep_lanes(trace)}
+    for part, folded in ((sketch, sketch.folded), (trace, deep)):
         head = _write_part(part, folded, out, stamp, go_on, key)
         if head is None:
             return False
@@ -307,10 +307,6 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     out.write(_LEAD.pack(MAGIC, *heads))
     out.flush()
     return True
-
-
-def _deep_rows(trace: Trace) -> list[int]:
-    return [lane.first_row for lane in deep_lanes(trace)]
 
 
 def _write_part(
@@ -380,7 +376,10 @@ def read_container(
     except ValueError as error:
         raise DamagedError from error
     path, rank = str(source.path), source.rank
-    files = tuple(_event_file(file, *known) for file, known in zip(source.files, head.files, strict=True))
+    files = tuple(
+        EventFile(str(file), size, Unpacking(file, size) if is_packed else None)
+        for file, (size, is_packed) in zip(source.files, head.files, strict=True)
+    )
     if source.kind == "database" and rank is None:
         rank = stored.layers[0].rank if stored.layers else None  # the database itself tells it
     if any(lane.rank != rank for lane in stored.lanes[:1]) or any(layer.rank != rank for layer in stored.layers[:1]):
@@ -426,7 +425,3 @@ def _mapping(size: int) -> mmap.mmap:
         with contextlib.suppress(OSError):
             memory.madvise(large)
     return memory
-
-
-def _event_file(file: Path, size: int, packed: bool) -> EventFile:
-    return EventFile(str(file), size, Unpacking(file, size) if packed else None)

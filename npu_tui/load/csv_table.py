@@ -104,7 +104,7 @@ def table_of_cells(
         return Reading(name, "unreadable", empty_frame(schema), why=typed.odd)
     for columns in pieces:
         wanted = {f"{number}": pl.Series(columns[number], dtype=pl.String) for number in typed.wanted}
-        typed.add_texts(pl.DataFrame(wanted))
+        typed.put({}, pl.DataFrame(wanted))
     return typed.reading(name, cut_off=False, short=0)
 
 
@@ -223,11 +223,7 @@ class _Typed:
             columns, requests, cells = {}, None, _cells(block, self._header, self.wanted)
         if requests is not None:
             self._requests.append(requests)
-        self._put(columns, cells)
-
-    def add_texts(self, cells: pl.DataFrame) -> None:
-        """Take in rows of texts, whose columns are those of the header."""
-        self._put({}, cells)
+        self.put(columns, cells)
 
     def _typed(self, found: CsvColumns) -> tuple[dict[int, pl.Series], pl.DataFrame | None]:
         """The columns of ``found``, but for those that need a second look, and the requests of batches."""
@@ -254,7 +250,7 @@ class _Typed:
                 typed[place] = series
         return typed, requests
 
-    def _put(self, typed: dict[int, pl.Series], cells: pl.DataFrame | None) -> None:
+    def put(self, typed: dict[int, pl.Series], cells: pl.DataFrame | None) -> None:
         """Take in rows of columns that are ``typed``, by their places, and of others as texts."""
         import polars as pl
 

@@ -103,7 +103,8 @@ class _Loading:
         read_overlap(tables, whole, tasks, collectives)
         if not beside or (self._early is not None and self._database.size >= _WORTH_A_PICTURE):
             counting.result()
-            self._shown_early()
+            if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.phases["X"]:
+                self._early(self._built(whole.so_far(), Health()))
         python = "MindSpore" if self._path.name.startswith(_MINDSPORE) else "Python"
         host = read_host(tables, texts, whole, connections, python)
         counting.result()
@@ -118,11 +119,6 @@ class _Loading:
         first = DatabaseColumns(tables)
         if read_device(tables, texts, first) is not None and first.phases["X"]:
             self._early(self._built(first, Health()))
-
-    def _shown_early(self) -> None:
-        whole = self._whole
-        if self._early is not None and self._database.size >= _WORTH_A_PICTURE and whole.phases["X"]:
-            self._early(self._built(whole.so_far(), Health()))
 
     def _built(self, whole: WholeColumns, health: Health, link: Callable[[], None] | None = None) -> Trace:
         trace = build_trace(whole, str(self._path), (self._file,), self._rank, health, link=link)

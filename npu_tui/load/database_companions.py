@@ -8,6 +8,7 @@ https://www.hiascend.com/document/detail/en/canncommercial/850/devaids/profiling
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -380,13 +381,13 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
     @once
     def chip(self) -> str | None:
         """The name in ``NPU_INFO``."""
-        name: str | None = with_tables(self.path, _chip).value
+        name: str | None = with_tables(self.path, partial(_named, table="NPU_INFO", column="name")).value
         return name
 
     @property
     def host_name(self) -> str | None:
         """The name in ``HOST_INFO``, else that of the files."""
-        name: str | None = with_tables(self.path, _host).value
+        name: str | None = with_tables(self.path, partial(_named, table="HOST_INFO", column="hostname")).value
         return name or super().host_name
 
     @once
@@ -507,11 +508,7 @@ def _metadata(tables: Tables) -> dict[str, Any] | None:
     return values or None
 
 
-def _host(tables: Tables) -> str | None:
-    names = (str(cells.get("hostname") or "").strip() for cells in plain_rows(tables, "HOST_INFO"))
-    return next(filter(None, names), None)
-
-
-def _chip(tables: Tables) -> str | None:
-    names = (str(cells.get("name") or "").strip() for cells in plain_rows(tables, "NPU_INFO"))
+def _named(tables: Tables, table: str, column: str) -> str | None:
+    """The first text in ``column`` (its plain name) of ``table``."""
+    names = (str(cells.get(column) or "").strip() for cells in plain_rows(tables, table))
     return next(filter(None, names), None)

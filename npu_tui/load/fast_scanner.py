@@ -150,10 +150,6 @@ class ScannerMemory:
         self.put(f"{group}_room", rows)
         self.put(_ROWS[group], 0)
 
-    def full_groups(self) -> list[str]:
-        """The groups whose columns might not hold another event."""
-        return [group for group in GROUPS if self.get(f"{group}_room") - self.get(_ROWS[group]) < MOST_VALUES + 2]
-
     def grow_tables(self, event_bytes: int) -> bool:
         """Make room for another event in the tables; True if the places of all entities must be found again."""
         room, used = self.get("heap_room"), self.get("heap_used")
@@ -269,7 +265,8 @@ class Scanner:
             self._settle()
             scanned.end = base + position
             if why == GROW:
-                if full := memory.full_groups():
+                left = {group: memory.get(f"{group}_room") - memory.get(rows) for group, rows in _ROWS.items()}
+                if full := [group for group, rows in left.items() if rows < MOST_VALUES + 2]:
                     self._end_part(scanned)
                     for group in full:
                         memory.new_columns(group)

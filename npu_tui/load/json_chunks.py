@@ -179,12 +179,18 @@ class ChunkReader(Generic[T]):
                 yield from self._careful(spans)
             elif closed is not None:
                 damaged = self._is_damaged(closed)
-                if damaged and (self._resumed(0, len(self._block)) or self._lengthened()):
+                if damaged and self._resumed(0, len(self._block)):
                     continue
+                if damaged and len(self._block) < _WINDOWS[-1] and self._grown():
+                    continue  # it was too short to hold a whole event after the damage
                 if not self._reopened(closed):
                     self.malformed += damaged
                     return
-            elif not (self._long_enough() and self._resumed(0, len(self._block))) and not self._grown():
+            else:
+                if (self._exhausted or len(self._block) >= _LONG) and self._resumed(0, len(self._block)):
+                    continue
+                if self._grown():
+                    continue
                 rest = self._block.rstrip()
                 self.truncated = not (rest.endswith(b"]") and self._is_mended(0, len(rest) - 1))
                 yield from self._mended
@@ -204,13 +210,6 @@ class ChunkReader(Generic[T]):
             raise TooLongError(self.offset)
         self._read(max(len(self._block), self._size))
         return True
-
-    def _lengthened(self) -> bool:
-        """Whether the block was too short to hold a whole event after damage, and has become longer."""
-        return len(self._block) < _WINDOWS[-1] and self._grown()
-
-    def _long_enough(self) -> bool:
-        return self._exhausted or len(self._block) >= _LONG
 
     def _resumed(self, at: int, end: int) -> bool:
         """Whether a whole event begins after the damaged element at ``at``; all before it is given up."""

@@ -323,7 +323,9 @@ class LinkEndRows:
             self._skipped["skip.link_id"] += ids.count(None) - launches  # a version of MindSpore writes them so
             ends = [event for event in ends if event.id is not None]
             ids = [event.id for event in ends]
-        self._phases += bytes([_phase_of(event) for event in ends])
+        self._phases += bytes([
+            FOLLOWING if event.ph == "f" and event.bp != "e" else _LINK_PHASES[event.ph] for event in ends
+        ])  # fmt: skip
         self._places.add([event.pid for event in ends], [event.tid for event in ends], [event.cat for event in ends])
         self._time.extend([event.ts for event in ends])
         if _are_plain(ids):
@@ -355,11 +357,6 @@ class LinkEndRows:
         self._count, self._without_id = 0, []
         self._low, self._high = array("q"), array("q")
         return columns
-
-
-def _phase_of(end: Event) -> int:
-    phase = _LINK_PHASES[end.ph]
-    return FOLLOWING if phase == TARGET and end.bp != "e" else phase
 
 
 def _are_plain(ids: list[Any]) -> bool:

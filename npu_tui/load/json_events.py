@@ -111,9 +111,9 @@ def _loads(text: str, parse_float: type[Decimal] | None) -> Any:
             text,
             strict=False,
             parse_float=parse_float,
-            parse_int=_int_or_digits,
+            parse_int=lambda digits: int(digits) if len(digits) <= _LONGEST else digits,
             parse_constant=str,
-            object_pairs_hook=_without_surrogates,
+            object_pairs_hook=lambda pairs: {_paired(key): _paired(value) for key, value in pairs},
         )
     )
 
@@ -132,14 +132,6 @@ def _shallow(text: str) -> str:
                 begin = match.start() + depth - _DEEPEST
             depth -= len(match[0])
     return "".join([*pieces, text[begin:]]) if depth <= _DEEPEST else text
-
-
-def _int_or_digits(text: str) -> int | str:
-    return int(text) if len(text) <= _LONGEST else text
-
-
-def _without_surrogates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {_paired(key): _paired(value) for key, value in pairs}
 
 
 def _paired(value: Any) -> Any:

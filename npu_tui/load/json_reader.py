@@ -45,6 +45,9 @@ _DICTIONARY = {
 
 _NOTHING = np.array([-1], np.int32)
 
+_FLOW_PHASES = {(True, True): "t", (False, True): "s", (True, False): "f"}
+"""The phases of the link ends that slices with a ``bind_id`` stand for, by ``flow_in`` and ``flow_out``."""
+
 Numbered = tuple[int, Event]
 """An event with its ordinal in the file."""
 
@@ -124,7 +127,7 @@ class WholeColumns(Dictionaries):
                 [
                     (ordinal, replace(event, ph=phase, id=event.bind_id, bp="e"))
                     for ordinal, event in self._flows
-                    if (phase := _flow_phase(event))
+                    if (phase := _FLOW_PHASES.get((event.flow_in, event.flow_out)))
                 ]
             )
             self._flows = []
@@ -270,11 +273,6 @@ def _durations(start: I64, end: I64) -> I64:
 
 def _or_absent(values: npt.NDArray[np.signedinteger] | None, count: int, kind: type) -> npt.NDArray[np.signedinteger]:
     return np.broadcast_to(kind(-1), count) if values is None else values
-
-
-def _flow_phase(event: Event) -> str:
-    """The phase of the link end that a slice with a ``bind_id`` stands for; empty without one."""
-    return {(True, True): "t", (False, True): "s", (True, False): "f"}.get((event.flow_in, event.flow_out), "")
 
 
 class _OpenMarks:

@@ -148,7 +148,8 @@ def add_stacks(trace: Trace) -> None:
     slices = trace.slices
     if trace.stacks or _FRAMES not in trace.categories:
         return
-    frames = np.array([*map(_is_frame_of_user, trace.names), False])[slices.name]
+    matches = map(FRAME.fullmatch, trace.names)
+    frames = np.array([*(match is not None and is_of_user(match["file"]) for match in matches), False])[slices.name]
     frames &= slices.category == trace.categories.index(_FRAMES)
     stacks: dict[str, int] = {}
     around: list[tuple[int, str]] = []  # the ends and stacks of the frames that a time lies in
@@ -163,11 +164,6 @@ def add_stacks(trace: Trace) -> None:
         around.append((int(slices.end[item]), stack))
         slices.stack[item] = stacks.setdefault(stack, len(stacks))
     trace.stacks += stacks
-
-
-def _is_frame_of_user(name: str) -> bool:
-    match = FRAME.fullmatch(name)
-    return match is not None and is_of_user(match["file"])
 
 
 _LONGEST_HEAD = 4 << 20  # bytes at both ends of a file in which the job is looked for

@@ -92,7 +92,8 @@ def service_trace(
     """
     times = whole.peek("x_time", np.int64)
     if service.clock.basis == "assumed" and len(times := times[times != INVALID]):  # spans have ms since 1970
-        service.move(whole_quarters(int(times.min()) - first_moment(service)), "written")
+        moments = (int(values[known].min()) for values in service.moments() if (known := values != UNKNOWN).any())
+        service.move(whole_quarters(int(times.min()) - min(moments, default=0)), "written")
     health.warnings += service.odd
     if service.clock.basis != "written":
         health.warnings.append(message(f"odd.service_clock.{service.clock.basis}", shift=service.clock.shift))
@@ -287,12 +288,6 @@ def _common(names: Sequence[str]) -> int:
     first, last = min(names, default=""), max(names, default="")  # what these two share, all share
     length = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
     return 0 if len(names) < 2 else max(first.rfind(separator, 0, length) for separator in "-_. ") + 1
-
-
-def first_moment(service: Service) -> int:
-    """When the first thing in the tables was, 0 without any."""
-    first = (int(values[known].min()) for values in service.moments() if (known := values != UNKNOWN).any())
-    return min(first, default=0)
 
 
 def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:

@@ -157,7 +157,7 @@ class _SnapshotReading:
             stream=entries.numbers("stream", 0)[0][rows],
             stack=entries.of_objects("frames", self.stack)[rows],
             time=time[rows] * 1000 if timed[rows].all() and len(timed) else None,
-            pool=entries.of_objects("pool_id", self._pool)[rows],
+            pool=entries.of_objects("pool_id", lambda number: self._pool_of(self.objects[number]))[rows],
         )
 
     def _segments(self, entries: list[dict[str, Any]]) -> tuple[Segments, SegmentBlocks]:
@@ -233,9 +233,6 @@ class _SnapshotReading:
         """``value`` if it is a list; else that is counted as ``odd``, and the list is empty."""
         self.odd[odd] += int(type(value) is not list)
         return _listed(value)
-
-    def _pool(self, number: int) -> int:
-        return self._pool_of(self.objects[number])
 
     def _pool_of(self, pool: Any) -> int:
         """A number for each id of a pool, which is a pair of ints; -1 for anything else."""

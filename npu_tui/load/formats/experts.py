@@ -48,7 +48,8 @@ def expert_files_in(path: Path, survey: Survey | None = None) -> list[Path]:
     survey = survey or Survey()
     try:
         if path.is_file():
-            return [path] if _is_one(path) or _has_layers(path, survey) else []
+            has_layers = path.suffix == ".json" and b'"layer_list"' in survey.head(path, 1024)  # whatever its name
+            return [path] if _is_one(path) or has_layers else []
         folders = [path, *survey.folders(path, "*expert*")]
         # A folder of such a name is told as one that cannot be read.
         every = (folder / name for folder in folders for name in survey.names(folder))
@@ -60,11 +61,6 @@ def expert_files_in(path: Path, survey: Survey | None = None) -> list[Path]:
 
 def _is_one(file: Path) -> bool:
     return DUMP.fullmatch(file.name) is not None or _PLACEMENT.fullmatch(file.name) is not None
-
-
-def _has_layers(file: Path, survey: Survey) -> bool:
-    """Whether a JSON file of any name begins as a placement does."""
-    return file.suffix == ".json" and b'"layer_list"' in survey.head(file, 1024)
 
 
 def _group_lists_in(path: Path, survey: Survey) -> list[Path]:
