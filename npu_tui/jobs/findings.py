@@ -9,7 +9,7 @@ from statistics import median, median_low
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, LITTLE, PLACES
+from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
@@ -45,7 +45,9 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     # The ranks of a stage without profiles come late as the pipeline drains too. What a stage of one rank takes longer
     # than others is a matter of how the work is divided.
     hot = (explained(job) if experts else frozenset()) | {*job.lost_stages} | alone_in_stage(job)
-    findings = [*experts, *pipeline_findings(job), *_slow_ranks(job, hot)]
+    uneven = _uneven(job) if not hot else []
+    hot |= {rank for finding in uneven for rank in finding.ranks}
+    findings = [*experts, *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
     findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
@@ -322,6 +324,37 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     ranks = tuple(job.ranks[place].rank for place in places)
     args = {"steps": int(cells.any(axis=0).sum()), "ranks": len(ranks), "cost": _step_time(job).each(gain)}
     return [priced("RANK.WANDER", ("job.wander.title", "job.wander.detail"), ranks, gain, _step_time(job), **args)]
+
+
+def _uneven(job: Job) -> list[Finding]:
+    """Work of which nearly all ranks have different amounts in a step: evenly divided, each has the mean."""
+    steps = [{told.step: told.computing for told in profile.steps} for profile in job.ranks]
+    if len({job.peers_key(profile.rank) for profile in job.ranks}) != 1 or not all(steps) or not job.length:
+        return []
+    own, names = job.by_step.own, job.by_step.steps
+    computing = np.array([[each.get(name, 0) for name in names] for each in steps], np.float64)
+    mean, least = computing.mean(axis=0), computing.min(axis=0)
+    more = np.count_nonzero(computing - least > NOTABLE * mean, axis=0) >= len(job.ranks) - 1
+    if len(job.ranks) <= MORE_THAN_ONE or not np.count_nonzero(more) > HALF * len(names):
+        return []
+    blame = job.blamed
+    column = {step: number for number, step in enumerate(names)}
+    step = np.array([column.get(name, -1) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
+    inside = ~blame.outside & (step >= 0)
+    part = np.zeros(len(inside))
+    goes = ((computing - mean) / np.maximum(own, 1)).clip(0, 1)
+    part[inside] = goes[blame.rank[inside], step[inside]]
+    gain, held = job.prices.saved([job.prices.less(part > 0, part)])[0], _step_time(job)
+    if gain < _ALARM * job.length:
+        return []
+    most, fewest = int(computing.mean(axis=1).argmax()), int(computing.mean(axis=1).argmin())
+    args: dict[str, object] = {"rank": job.ranks[most].rank, "time": float(computing[most].mean())}
+    args |= {"mean": float(mean.mean()), "other": job.ranks[fewest].rank, "less": float(computing[fewest].mean())}
+    turns = len(np.unique(computing.argmax(axis=0))) > 1
+    above = np.flatnonzero((computing > (1 + LITTLE) * mean).any(axis=1)).tolist()
+    codes = f"job.uneven.title{'_turns' * turns}", f"job.uneven.detail{'_turns' * turns}"
+    ranks, places = tuple(job.ranks[place].rank for place in above), _evidence(job, job.ranks[most].rank)
+    return [priced("RANK.WANDER" if turns else "RANK.SLOW", codes, ranks, gain, held, places, **args)]
 
 
 def _stays(job: Job) -> F64:

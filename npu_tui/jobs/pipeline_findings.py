@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from npu_tui.analysis.limits import EVEN, LITTLE, PLACES
+from npu_tui.analysis.limits import EVEN, LITTLE, NOTABLE, PLACES
 from npu_tui.jobs.finding import LEAST, Held, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.pipeline import PARTS, ranks_of_pairs
@@ -148,6 +148,12 @@ def _transfers(job: Job) -> list[Finding]:
     usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
     total, length = runs.total(), job.length or runs.total()
     held = Held.of_steps(length, job.steps)
+    pairs = list(usual_of)
+    gain = total - runs.total(runs.gains(pairs_in_time(pairs, 0)))
+    if gain >= NOTABLE * length and not runs.late_pairs():
+        args = {"count": len(pairs), "time": max(usual_of.values())}
+        codes = "job.transfer.title_all", "job.transfer.detail_all"
+        return [priced("PIPELINE.TRANSFER", codes, ranks_of_pairs(pairs), gain, held, (), **args)]
     for late, usual in runs.late_pairs():
         gain = total - runs.total(runs.gains(pairs_in_time(late, usual)))
         if gain < LEAST * length:

@@ -189,7 +189,8 @@ def job_changes(job: Job, finding: Finding) -> list[str]:
         every = [late for late, _ in job.pipelines.late_pairs()]
         return [text for late in every if ranks_of_pairs(late) == finding.ranks for text in _in_time(late)]
     known = {*job.blamed.ranks}
-    if finding.gain_ns and finding.id in _OF_RANKS and known.issuperset(finding.ranks):
+    as_peers = finding.id in _OF_RANKS and not finding.title.code.startswith("job.uneven")
+    if finding.gain_ns and as_peers and known.issuperset(finding.ranks):
         return [f"rank {rank} as its peers" for rank in finding.ranks]
     return []
 

@@ -97,7 +97,7 @@ def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_ga
 
 
 def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it():
-    title = message("finding.exposed.title", each=message("finding.each.step", time=27 * MS), share=0.3)
+    title = message("finding.exposed.title", each=message("finding.each.step", time=27 * MS), share=0.3, mostly="")
     (cause,) = causes(alike(*((found(9, id="COMM.EXPOSED", title=title),),) * 2))
     assert words(cause.title) == (
         "all 2 ranks alike: Communication is exposed for 27.00 ms per step (30.0%), most at train.py:31"
