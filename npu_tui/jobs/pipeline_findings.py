@@ -151,9 +151,8 @@ def _transfers(job: Job) -> list[Finding]:
     pairs = list(usual_of)
     gain = total - runs.total(runs.gains(pairs_in_time(pairs, 0)))
     if gain >= NOTABLE * length and not runs.late_pairs():
-        args = {"count": len(pairs), "time": max(usual_of.values())}
-        codes = "job.transfer.title_all", "job.transfer.detail_all"
-        return [priced("PIPELINE.TRANSFER", codes, ranks_of_pairs(pairs), gain, held, (), **args)]
+        codes, longest = ("job.transfer.title_all", "job.transfer.detail_all"), max(usual_of.values())
+        return [priced("PIPELINE.TRANSFER", codes, ranks_of_pairs(pairs), gain, held, time=longest)]
     for late, usual in runs.late_pairs():
         gain = total - runs.total(runs.gains(pairs_in_time(late, usual)))
         if gain < LEAST * length:
