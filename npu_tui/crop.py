@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -27,10 +25,11 @@ from npu_tui.load.unpack import plain_path
 from npu_tui.profile.profile import Profile
 from npu_tui.subjects import subject_of
 from npu_tui.trace.arrays import Bools
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.model import HOST_TO_DEVICE, TASK_QUEUE, Trace
 from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.transfers import groups_of
+from npu_tui.whole_file import replacing
 
 
 class CropRequest(Struct, frozen=True):
@@ -45,12 +44,8 @@ class CropRequest(Struct, frozen=True):
     clip: bool = False
 
 
-class NoCropError(ValueError):
-    """A crop that cannot be made; ``message`` is one line that says why."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message.code)
-        self.message = message
+class NoCropError(SaidError):
+    """A crop that cannot be made."""
 
 
 class Cropped(Struct, frozen=True):
@@ -359,29 +354,14 @@ def write_events(path: Path, events: Iterable[bytes], frame: Frame) -> int:
     The file is there as a whole or not at all, and may be the one that the events are read from. Raises ``OSError``
     that names ``path``.
     """
-    folder = path.resolve().parent
-    try:
-        descriptor, name = tempfile.mkstemp(".part", f".{path.name[:100]}.", folder)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    try:
-        with ExitStack() as stack:
-            out: BinaryIO = stack.enter_context(open(descriptor, "wb"))
-            if path.suffix == ".gz":
-                out = stack.enter_context(gzip.GzipFile("", "wb", 6, out, 0))  # type: ignore[assignment]
-            count = _written(out, events, frame)
-        os.umask(mask := os.umask(0o077))
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with suppress(OSError):
-            os.unlink(name)
-    return count
+    with replacing(path) as out:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", 6, out, 0) as packed:
+                return _written(packed, events, frame)
+        return _written(out, events, frame)
 
 
-def _written(out: BinaryIO, events: Iterable[bytes], frame: Frame) -> int:
+def _written(out: BinaryIO | gzip.GzipFile, events: Iterable[bytes], frame: Frame) -> int:
     head, tail = frame
     out.write(head)
     count = 0

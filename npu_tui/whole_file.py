@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _PATIENCE, _PAUSE = 5.0, 0.002
 """Seconds that another process may take for its change, which takes milliseconds, and between two looks."""
@@ -24,13 +25,48 @@ def write_file(path: Path, content: bytes) -> None:
     A symbolic link stays and the file that it names is written; a device or a FIFO is written to as it is. Raises
     ``OSError`` that names ``path``.
     """
-    try:
+    with _naming(path):
         if _is_stream(path):
             _write_straight(path, content)
-        else:
-            _replace(Path(os.path.realpath(path)), content)
+            return
+    with replacing(path) as out:
+        out.write(content)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Inside, an ``OSError`` names ``path``."""
+    try:
+        yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of the one at ``path``, with its mode, once it is whole.
+
+    Raises ``OSError`` that names ``path``; it holds the same as before then.
+    """
+    with _naming(path):
+        place = Path(os.path.realpath(path))
+        try:
+            mode = stat.S_IMODE(place.stat().st_mode)
+            if place.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        except FileNotFoundError:
+            os.umask(mask := os.umask(0o077))
+            mode = 0o666 & ~mask
+        descriptor, name = tempfile.mkstemp(".part", f".{place.name[:100]}.", place.parent)
+        try:
+            with open(descriptor, "wb") as out:
+                os.fchmod(out.fileno(), mode)
+                yield out
+            os.replace(name, place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
 
 
 @contextlib.contextmanager
@@ -71,23 +107,3 @@ def _write_straight(path: Path, content: bytes) -> None:
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as out:
         out.write(content)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    except FileNotFoundError:
-        os.umask(mask := os.umask(0o077))
-        mode = 0o666 & ~mask
-    descriptor, name = tempfile.mkstemp(".part", f".{path.name[:100]}.", path.parent)
-    try:
-        with open(descriptor, "wb") as out:
-            out.write(content)
-            os.fchmod(out.fileno(), mode)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

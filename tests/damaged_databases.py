@@ -24,7 +24,7 @@ from same_answers import exported  # noqa: E402
 
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.load.load import opening_of  # noqa: E402
-from npu_tui.output.json_document import json_bytes  # noqa: E402
+from npu_tui.output.envelope import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.strings import words  # noqa: E402

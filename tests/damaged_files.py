@@ -28,7 +28,7 @@ from npu_tui.load.companion_schema import (  # noqa: E402
 from npu_tui.load.companions import Companions  # noqa: E402
 from npu_tui.load.find import find_source  # noqa: E402
 from npu_tui.load.load import load  # noqa: E402
-from npu_tui.output.json_document import json_bytes  # noqa: E402
+from npu_tui.output.envelope import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.strings import words  # noqa: E402

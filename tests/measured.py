@@ -18,7 +18,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.load.load import load
-from npu_tui.output.json_document import json_bytes
+from npu_tui.output.envelope import json_bytes
 from npu_tui.output.report import report
 from npu_tui.output.report_schema import Report
 from npu_tui.profile.parts import WHOLE_TRACE, Selection

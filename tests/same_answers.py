@@ -34,7 +34,7 @@ from jobs import first_of, put  # noqa: E402
 from written import fields_of  # noqa: E402
 
 from npu_tui.load.load import opening_of  # noqa: E402
-from npu_tui.output.json_document import json_bytes  # noqa: E402
+from npu_tui.output.envelope import json_bytes  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 

@@ -12,7 +12,7 @@ from measured import answers, profile_at
 from written import fields_of
 
 import npu_tui
-from npu_tui.output.json_document import side_by_side
+from npu_tui.output.envelope import side_by_side
 
 ROOT = Path(__file__).resolve().parents[1]
 BOUND, HEALTHY, JOB = (ROOT / "fixtures" / name for name in ("dispatch_bound", "healthy", "two_ranks"))

@@ -26,7 +26,7 @@ from npu_tui.analysis.origins import Origins, origins
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.model import Trace
 
 Keys = list[tuple[str | None, ...]]
@@ -39,12 +39,8 @@ _TRIED = 4
 _UNNAMED = 5  # kernels that the sentence names as examples
 
 
-class BorrowError(ValueError):
-    """There is nothing to borrow, or nothing to borrow for; ``said`` says why."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said.code)
-        self.said = said
+class BorrowError(SaidError):
+    """There is nothing to borrow, or nothing to borrow for; ``message`` says why."""
 
 
 class KernelSide(Struct, frozen=True):

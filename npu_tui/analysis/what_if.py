@@ -18,7 +18,7 @@ from npu_tui.analysis.replay_host import thread_numbers, waits_of
 from npu_tui.analysis.replay_model import Model
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import inside, union
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.model import Trace
 
 _FACTOR = r"\s+[x×*]\s*(?P<factor>\d{1,6}(?:\.\d{1,6})?)"
@@ -31,12 +31,8 @@ _NO = re.compile(r"no\s+\.?(?P<name>[\w:]+)(?:\(\))?", re.IGNORECASE)
 _WAITS = frozenset({"sync", "syncs", "wait", "waits", "synchronize"})
 
 
-class UnknownChangeError(ValueError):
-    """A text that is not a change, or fits nothing in the run; ``said`` says which."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said.code)
-        self.said = said
+class UnknownChangeError(SaidError):
+    """A text that is not a change, or fits nothing in the run; ``message`` says which."""
 
 
 class Question(Struct, frozen=True):

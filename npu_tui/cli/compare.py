@@ -23,7 +23,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, write
+from npu_tui.cli.streams import DONE, FAILED, USAGE, add_format, format_of, hand_over, tell, write
 from npu_tui.strings import say, words
 
 if TYPE_CHECKING:
@@ -90,18 +90,21 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
         raise InputError(message("compare.several", text=error.message)) from error
     from npu_tui.output.statement import comparison_statement
 
-    content = comparison_statement(comparison, ignored, single=form != "text").written(form, options.schema)
-    if form == "text":
+    statement = comparison_statement(comparison, ignored, single=form != "text")
+    if form != "text":
+        tell(parser, options, statement, form)
+    else:
         from npu_tui.compare.tables import PROFILE_FINDINGS
         from npu_tui.output.compare_document import known_table
         from npu_tui.output.text import text_lines
 
+        content = str(statement.written(form))
         if options.output is None:  # the findings of the single profiles take long: a reader gets the rest first
             write(content)
             content = ""
         if (known := known_table(PROFILE_FINDINGS.records(comparison))).rows:
-            content = "\n".join([str(content), *text_lines([known]), ""])
-    hand_over(content, options.output)
+            content = "\n".join([content, *text_lines([known]), ""])
+        hand_over(content, options.output)
     if failing and _is_damaged(profiles, allowed):
         return FAILED
     return _failed(comparison.step.verdict, failing, form, options)
@@ -139,7 +142,7 @@ def _compare_alike(parser: Parser, options: argparse.Namespace, form: str, subje
     thresholds = thresholds_of(options.config)
     sides = [opened_profile(path, not options.no_cache, thresholds, None) for path in (options.base, options.new)]
     statement = comparison_of(sides[0], sides[1])
-    hand_over(statement.written(form, options.schema), options.output)
+    tell(parser, options, statement, form)
     if not failing:
         return DONE
     compared = statement.data
@@ -172,7 +175,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
         return explore(paths[1:], parser, options, not options.no_cache, base=paths[0])
     base, new = map(open_steps, paths)
     compared = JobComparison(base, new, tolerance, allowed_loss(parser, options))
-    hand_over(job_comparison_statement(compared, ignored).written(form, options.schema), options.output)
+    tell(parser, options, job_comparison_statement(compared, ignored), form)
     return _failed(compared.step.verdict, failing, form, options)
 
 

@@ -75,7 +75,7 @@ def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     if options.dir is not None:
         found += _job(Path(options.dir))
     if options.format == "json":
-        from npu_tui.output.json_document import json_bytes
+        from npu_tui.output.envelope import json_bytes
 
         write(json_bytes(Doctor(found), [_sum(found)], options.schema))
         return DONE

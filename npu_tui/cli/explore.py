@@ -21,7 +21,7 @@ from npu_tui.cli.options import (
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.report import write_job
+from npu_tui.cli.report import opened_job
 from npu_tui.cli.streams import DONE, USAGE, end_process, refuse, write, write_list
 from npu_tui.strings import say
 from npu_tui.subjects import subject_at
@@ -95,7 +95,7 @@ def explore(
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped
         gc.enable()
-        from npu_tui.output.statement import profile_statement
+        from npu_tui.output.statement import job_statement, profile_statement
         from npu_tui.profile.profile import Profile
 
         thresholds = thresholds_of(None)
@@ -105,7 +105,7 @@ def explore(
             elif is_listed(opening, chosen):
                 write_list(path)
             else:
-                write_job(path)
+                write(job_statement(opened_job(path)).written("text"))
         return DONE
 
     from npu_tui.analysis.thresholds import Thresholds

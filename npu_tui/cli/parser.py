@@ -46,7 +46,7 @@ _COMMANDS = {
     "mcp": CliCommand("look", "mcp", "mcp.description", "mcp.epilog"),
     "record": CliCommand("make", "record", "record.description", "record.epilog"),
     "analyse": CliCommand("make", "record", "analyse.description"),
-    "log": CliCommand("gate", "log", "log.description", "log.epilog"),
+    "log": CliCommand("gate", "check", "log.description", "log.epilog"),
     "check": CliCommand("gate", "check", "gate.description", "gate.epilog"),
     "index": CliCommand("files", "files", "cli.index"),
     "cache": CliCommand("files", "files", "cache.help"),

@@ -90,7 +90,7 @@ def _listed(options: argparse.Namespace, names: list[str], form: str, columns: C
     from npu_tui.query.query import listed, listing_text, table_listing
 
     if form == "json":
-        from npu_tui.output.json_document import json_bytes
+        from npu_tui.output.envelope import json_bytes
 
         _put(options, json_bytes(listed(names), schema=options.schema))
     elif len(names) == 1:
@@ -132,7 +132,7 @@ def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | 
 
 
 def _examples() -> str:
-    from npu_tui.query.examples import EXAMPLES
+    from npu_tui.query.query import EXAMPLES
 
     return "\n".join(f"-- {say(f'query.example.{name}')}\n{sql};\n" for name, sql in EXAMPLES.items())
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.cli.parser import Parser, parser_of
-from npu_tui.cli.streams import DONE, INTERRUPTED, refuse, write
+from npu_tui.cli.streams import DONE, INTERRUPTED, StatusLine, refuse, write
 from npu_tui.record.progress import Progress, RecordClock, RecordError, StoppedError, stopped_at
 from npu_tui.strings import say, words
-from npu_tui.trace.text import drawable, padded, printable, shortened, wait_text, whole_number, wrapped
+from npu_tui.trace.text import drawable, padded, printable, wait_text, whole_number, wrapped
 
 if TYPE_CHECKING:
     from npu_tui.record.progress import RecordRequest
@@ -193,7 +193,7 @@ class _ShownClock(RecordClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._on = sys.stderr is not None and sys.stderr.isatty()
+        self._line = StatusLine()
         self._begun = self._since = self.now()
         self._text = self._stage = self._code = ""
         self._told = 0.0
@@ -207,38 +207,35 @@ class _ShownClock(RecordClock):
             self._since = self.now()
         is_news = progress.said.code != self._code or self.now() - self._told >= _LINE_SECONDS
         self._stage, self._text, self._code = stage, text, progress.said.code
-        if not self._on and is_news:
+        if not self._line.is_on and is_news:
             self._told = self.now()
-            print(self._line(text), file=sys.stderr, flush=True)
+            self._print(text)
 
     def wait(self, seconds: float) -> None:
         """Wait, and show meanwhile how long it has been."""
         until = self.now() + seconds
-        while self._on and self.now() + _SHOWN_SECONDS < until:
+        while self._line.is_on and self.now() + _SHOWN_SECONDS < until:
             self._draw()
             super().wait(_SHOWN_SECONDS)
         self._draw()
         super().wait(max(until - self.now(), 0))
 
     def _draw(self) -> None:
-        if self._on:
-            waited = wait_text((self.now() - self._since) * 1e9)
-            line = shortened(f"{drawable(self._text)}  {waited}", max(shutil.get_terminal_size().columns - 1, 1))
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        self._line.show(f"{self._text}  {wait_text((self.now() - self._since) * 1e9)}")
 
-    def _line(self, text: str) -> str:
-        return f"{padded(wait_text((self.now() - self._begun) * 1e9), 9)}  {drawable(text)}"
+    def _print(self, text: str) -> None:
+        begun = padded(wait_text((self.now() - self._begun) * 1e9), 9)
+        print(f"{begun}  {drawable(text)}", file=sys.stderr, flush=True)
 
     def keep(self) -> None:
         """Let what is going on stand on the terminal as it is now."""
         self.clear()
-        if self._on and self._text:
-            print(self._line(self._text), file=sys.stderr, flush=True)
+        if self._line.is_on and self._text:
+            self._print(self._text)
 
     def clear(self) -> None:
         """Take the line away that shows what is waited for."""
-        if self._on:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._line.show("")
 
 
 def _followed(states: Generator[Progress], clock: _ShownClock) -> int:

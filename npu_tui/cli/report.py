@@ -25,18 +25,17 @@ from npu_tui.cli.streams import (
     USAGE,
     add_format,
     add_schema,
+    fields_of,
     format_of,
-    hand_over,
     refuse,
     show_progress,
+    tell,
     write,
 )
 from npu_tui.strings import say, words
 from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
-    import msgspec
-
     from npu_tui.jobs.job import Job
     from npu_tui.load.survey import Survey
     from npu_tui.output.whatif import WhatIf
@@ -46,7 +45,6 @@ def report_options(parser: Parser) -> None:
     """Its arguments and options."""
     add_profile(parser)
     add_format(parser, say("cli.format"))
-    parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
     add_eager(parser)
     parser.add_argument("--unprofiled", metavar="TIME", help=say("cli.unprofiled"))
 
@@ -56,34 +54,31 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
 
     Raises ``InputError`` for a trace that cannot be read, ``SettingsError``, ``OSError`` of what is written.
     """
-    form = format_of(parser, options)
-    if options.fields is not None and form != "json":
-        parser.error(say("cli.fields_of"))
+    form, fields = format_of(parser, options), fields_of(options)
     unprofiled = None if options.unprofiled is None else parse_duration(options.unprofiled)
     if options.unprofiled is not None and (unprofiled is None or unprofiled <= 0):
         parser.error(say("cli.unprofiled_time", text=options.unprofiled))
-    fields = None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.survey import Survey
+    from npu_tui.output.statement import job_statement, profile_statement
 
-    survey = Survey()
-    if is_kept(Path(options.path), survey):
-        return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
-    try:
-        part = part_of(parser, options, (*REPORTING, *_writers(form)), "report", survey)
-        borrow_from([part], options)
-        part.whole.unprofiled = unprofiled
-    except SeveralError:
-        of_one = (options.range, options.step, options.eager, options.fields, unprofiled)
-        if any(option is not None for option in of_one):
-            raise
-        return write_job(Path(options.path), form, output=options.output, schema=options.schema, survey=survey)
-    from npu_tui.output.statement import profile_statement
-
-    statement = profile_statement(part, None if fields is None else _asked_for(fields))
-    chosen = None if fields is None else _chosen(parser, statement.laid_out(options.schema), fields)
-    hand_over(chosen or statement.written(form, options.schema), options.output)
+    path, survey = Path(options.path), Survey()
+    part = None
+    if not is_kept(path, survey):
+        try:
+            part = part_of(parser, options, (*REPORTING, *_writers(form)), "report", survey)
+            borrow_from([part], options)
+            part.whole.unprofiled = unprofiled
+        except SeveralError:
+            of_one = (options.range, options.step, options.eager, unprofiled)
+            if any(option is not None for option in of_one):
+                raise
+    if part is None:
+        statement = job_statement(opened_job(path, survey=survey))
+    else:
+        statement = profile_statement(part, None if fields is None else _asked_for(fields))
+    tell(parser, options, statement, form)
     return DONE
 
 
@@ -96,22 +91,8 @@ def _asked_for(fields: list[str]) -> list[str] | None:
 def _writers(form: str) -> tuple[str, ...]:
     """The modules that write the report, to be imported while the trace is read."""
     if form == "json":
-        return ("npu_tui.output.json_document",)
+        return ("npu_tui.output.envelope",)
     return "npu_tui.output.report_document", f"npu_tui.output.{form}"
-
-
-def _chosen(parser: Parser, found: msgspec.Struct, names: list[str]) -> bytes:
-    """The fields of ``found`` that ``names`` name, as JSON. Raises ``SystemExit`` (2) for one that is not there."""
-    import orjson
-
-    from npu_tui.output.schemas import NoFieldError, chosen_fields
-
-    try:
-        fields = chosen_fields(found, names)
-    except NoFieldError as error:
-        meant = say("cli.no_field_meant", nearest=error.nearest) if error.nearest else ""
-        parser.error(say("cli.no_field", name=error.name) + meant)
-    return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 _LISTED = 16
@@ -127,39 +108,13 @@ def ranks_options(parser: Parser) -> None:
 
 
 def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
-    """Write the report about the job that ``options`` name; returns the exit code.
+    """Write the report about the job that ``options`` name, or a group or step of it; returns the exit code.
 
     Raises ``InputError`` where there is no profile, ``OSError`` of what is written.
     """
-    form = format_of(parser, options)
+    form, group, step = format_of(parser, options), options.group, options.step
     refuse_terminal(parser, options.path)
-    return write_job(
-        Path(options.path), form, options.traces, options.group, options.step, options.output, options.schema
-    )
-
-
-def write_job(
-    path: Path,
-    form: str = "text",
-    traces: bool | None = None,
-    group: str | None = None,
-    step: str | None = None,
-    output: str | None = None,
-    schema: str | None = None,
-    survey: Survey | None = None,
-) -> int:
-    """Write the report about the job at ``path`` in one of ``FORMATS`` to ``output`` or stdout; returns the exit code.
-
-    Only that ``group`` (a name or kind) and ``step`` where they are given. Raises as ``run_ranks`` does.
-    """
-    from npu_tui.jobs.opening import open_job
-    from npu_tui.load.survey import Survey
-    from npu_tui.nearby import refuse_several
-    from npu_tui.output.statement import job_statement
-
-    survey = survey or Survey()
-    refuse_several(path, survey)
-    job = open_job(path, traces, show_progress if sys.stderr.isatty() else None, survey=survey)
+    job = opened_job(Path(options.path), options.traces)
     groups = [group_of for part in job.parts for group_of in part.groups]
     if group is not None and not any(group in (group_of.name, group_of.kind) for group_of in groups):
         there = sorted({group_of.kind or group_of.name for group_of in groups})
@@ -168,8 +123,21 @@ def write_job(
         return refuse(say("job.no_step", step=step, there=job.steps[:_LISTED]), USAGE)
     if group is not None or step is not None:
         job = job.narrowed(group, step)
-    hand_over(job_statement(job).written(form, schema), output)
+    from npu_tui.output.statement import job_statement
+
+    tell(parser, options, job_statement(job), form)
     return DONE
+
+
+def opened_job(path: Path, traces: bool | None = None, survey: Survey | None = None) -> Job:
+    """The job at ``path``; a terminal tells how far it is read. Raises ``InputError`` where it is none, or several."""
+    from npu_tui.jobs.opening import open_job
+    from npu_tui.load.survey import Survey
+    from npu_tui.nearby import refuse_several
+
+    survey = survey or Survey()
+    refuse_several(path, survey)
+    return open_job(path, traces, show_progress if sys.stderr.isatty() else None, survey=survey)
 
 
 def whatif_options(parser: Parser) -> None:
@@ -205,9 +173,9 @@ def run_whatif(parser: Parser, options: argparse.Namespace) -> int:
             profile = opened_profile(options.path, not options.no_cache, thresholds_of(options.config))
             answer = remedies(profile) if listing else whatif(profile, options.changes)
     except UnknownChangeError as error:
-        parser.error(words(error.said))
+        parser.error(words(error.message))
     except NoReplayError as error:
-        return refuse(words(error.said), UNREADABLE)
+        return refuse(words(error.message), UNREADABLE)
     if isinstance(answer, Remedies):
         write(text(remedies_document(answer), ALL))
     else:

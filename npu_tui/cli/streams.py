@@ -13,10 +13,13 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from npu_tui.strings import say, words
-from npu_tui.trace.text import cell_count, padded, printable, size_text
+from npu_tui.trace.text import cell_count, drawable, padded, printable, shortened, size_text
+
+if TYPE_CHECKING:
+    from npu_tui.output.statement import Statement
 
 DONE, FAILED, USAGE, UNREADABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 DEBUG = "NPU_TUI_DEBUG"
@@ -44,6 +47,7 @@ def add_format(parser: argparse.ArgumentParser, text: str) -> None:
     """The options that say in which of ``FORMATS`` and where to an answer is written; ``text`` is about the format."""
     parser.add_argument("--format", choices=FORMATS, help=text)
     parser.add_argument("-o", "--output", metavar="FILE", help=say("cli.answer_file"))
+    parser.add_argument("--fields", metavar="NAMES", help=say("cli.fields"))
     add_schema(parser)
 
 
@@ -55,7 +59,8 @@ def add_schema(parser: argparse.ArgumentParser) -> None:
 def format_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
     """What ``options`` ask for: ``--format``, else the extension of the file, else text.
 
-    Raises ``SystemExit`` (2) for an extension that names no format, and for a page that would pour into a terminal.
+    Raises ``SystemExit`` (2) for an extension that names no format, for a page that would pour into a terminal, and for
+    fields of what is no JSON.
     """
     form: str | None = options.format
     if form is None and options.output is not None:
@@ -64,7 +69,34 @@ def format_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> s
             parser.error(say("cli.bad_answer_file", path=options.output))
     if form == "html" and options.output is None and sys.stdout is not None and sys.stdout.isatty():
         parser.error(say("cli.page_on_terminal"))
+    if options.fields is not None and form != "json":
+        parser.error(say("cli.fields_of"))
     return form or "text"
+
+
+def fields_of(options: argparse.Namespace) -> list[str] | None:
+    """The fields of JSON that ``options`` ask for; None for all."""
+    return None if options.fields is None else [name.strip() for name in options.fields.split(",") if name.strip()]
+
+
+def tell(parser: argparse.ArgumentParser, options: argparse.Namespace, statement: Statement, form: str) -> None:
+    """Write ``statement`` in ``form`` to where ``options`` say, of JSON the fields that they ask for.
+
+    Raises ``SystemExit`` (2) for a field that is not there, ``OSError``.
+    """
+    if (names := fields_of(options)) is None:
+        hand_over(statement.written(form, options.schema), options.output)
+        return
+    import orjson
+
+    from npu_tui.output.schemas import NoFieldError, chosen_fields
+
+    try:
+        fields = chosen_fields(statement.laid_out(options.schema), names)
+    except NoFieldError as error:
+        meant = say("cli.no_field_meant", nearest=error.nearest) if error.nearest else ""
+        parser.error(say("cli.no_field", name=error.name) + meant)
+    hand_over(orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), options.output)
 
 
 def hand_over(content: str | bytes, output: str | None) -> None:
@@ -91,6 +123,21 @@ def write_pages(text: str) -> None:
         subprocess.run(words, input=text.encode(), env=os.environ | {"LESS": os.environ.get("LESS", "-R")}, check=False)
     finally:
         signal.signal(signal.SIGINT, signals)
+
+
+class StatusLine:
+    """One line of stderr that is always the last one and stays as long as it is true; nothing without a terminal."""
+
+    def __init__(self) -> None:
+        self.is_on = sys.stderr is not None and sys.stderr.isatty()
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """``text`` in place of what is shown, cut where the terminal ends; none takes the line away."""
+        line = shortened(drawable(text), max(shutil.get_terminal_size().columns - 1, 1)) if text else ""
+        if self.is_on and line != self._shown:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            self._shown = line
 
 
 def show_progress(done: int, count: int) -> None:

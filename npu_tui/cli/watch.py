@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -15,9 +14,9 @@ from msgspec import Struct
 
 from npu_tui.cli.options import thresholds_of
 from npu_tui.cli.parser import Parser
-from npu_tui.cli.streams import DONE, write
+from npu_tui.cli.streams import DONE, StatusLine, write
 from npu_tui.strings import say, words
-from npu_tui.trace.text import drawable, printable, shortened, whole_number
+from npu_tui.trace.text import drawable, printable, whole_number
 
 if TYPE_CHECKING:
     from npu_tui.analysis.thresholds import Thresholds
@@ -149,11 +148,9 @@ def _refuse_no_folder(path: Path) -> None:
 def _watch(options: argparse.Namespace, settle: float, count: int | None) -> int:
     watch = Watch(Path(options.path), settle)
     teller = _Teller(watch.folder, thresholds_of(options.config))
-    status = _Status(watch.folder)
+    status = StatusLine()
     if not options.all:
-        for source in sorted(
-            _sources(watch.folder), key=lambda source: max((c for *_, c in look_of(source)), default=0)
-        ):
+        for source in sorted(_sources(watch.folder), key=lambda source: _changed(look_of(source))):
             watch.known.add(source.path)
             teller.seen(source)
     keys = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -163,60 +160,37 @@ def _watch(options: argparse.Namespace, settle: float, count: int | None) -> int
     while count is None or told < count:
         for source in watch.complete(time.monotonic()):
             line = teller.line(source)
-            status.clear()
+            status.show("")
             write(line + "\n")
             if sys.stderr.isatty():
                 print("\a", end="", file=sys.stderr, flush=True)
             told += 1
         if count is None or told < count:
-            status.show(watch.waiting)
+            status.show(_written_now(watch))
             _wait(min(settle / 3, 1.0), teller if keys else None, status)
     return DONE
 
 
-def _wait(seconds: float, teller: _Teller | None, status: _Status) -> None:
+def _wait(seconds: float, teller: _Teller | None, status: StatusLine) -> None:
     """Wait; Enter opens the newest profile meanwhile."""
     if teller is None:
         time.sleep(seconds)
     elif select.select([sys.stdin], [], [], seconds)[0]:
         sys.stdin.readline()
-        status.clear()
+        status.show("")
         if teller.newest is None:
             print(say("watch.none"), file=sys.stderr, flush=True)
         else:
             subprocess.run([sys.executable, "-m", "npu_tui", str(teller.newest)], check=False)
 
 
-class _Status:
-    """One line of a terminal below all others: which profile is being written."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._shown = ""
-        self._on = sys.stderr is not None and sys.stderr.isatty()
-
-    def show(self, waiting: dict[Path, Watched]) -> None:
-        """Name the newest of the profiles ``waiting``, and how large it is so far."""
-        if not self._on:
-            return
-        text = ""
-        if waiting:
-            path, seen = max(
-                waiting.items(), key=lambda entry: max((change for *_, change in entry[1].look), default=0)
-            )
-            size = sum(size for _, size, _ in seen.look) / 1e6
-            name = drawable(printable(str(_below(self._folder, path.parent))))
-            text = say("watch.writing", name=name, size=f"{size:.1f}")
-            text = shortened(text, max(shutil.get_terminal_size().columns - 1, 1))
-        if text != self._shown:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-            self._shown = text
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._shown = ""
+def _written_now(watch: Watch) -> str:
+    """The newest of the profiles that are not told yet, and how large it is so far; empty without any."""
+    if not watch.waiting:
+        return ""
+    path, seen = max(watch.waiting.items(), key=lambda entry: _changed(entry[1].look))
+    size = sum(size for _, size, _ in seen.look) / 1e6
+    return say("watch.writing", name=printable(str(_below(watch.folder, path.parent))), size=f"{size:.1f}")
 
 
 class _Teller:

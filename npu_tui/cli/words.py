@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from npu_tui import __version__
 from npu_tui.cli.options import THEMES, known_settings, read_settings, threshold_rows, thresholds_of
 from npu_tui.cli.parser import COMMANDS, Parser, nearest_word, parser_of
-from npu_tui.cli.streams import DONE, USAGE, add_format, add_schema, format_of, hand_over, refuse, write, write_pages
+from npu_tui.cli.streams import (
+    DONE,
+    USAGE,
+    add_format,
+    add_schema,
+    format_of,
+    hand_over,
+    refuse,
+    tell,
+    write,
+    write_pages,
+)
 from npu_tui.manual.pages import TOPICS, drawn, page
 from npu_tui.strings import ENGLISH, language, say, speak
 from npu_tui.trace.text import printable
@@ -46,10 +57,10 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     kind, found = kind_of(wanted), meant(wanted)
     if form == "json":
         from npu_tui.output.explain import explained
-        from npu_tui.output.json_document import json_bytes
+        from npu_tui.output.statement import Statement
 
         rows = explained([kind] if kind else found.kinds if wanted else None, [] if kind else found.words, thresholds)
-        hand_over(json_bytes(rows, schema=options.schema), options.output)
+        tell(parser, options, Statement(rows, (), lambda form: findings_document()), form)
         return DONE
     if not wanted:
         document = findings_document()

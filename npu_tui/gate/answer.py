@@ -10,9 +10,9 @@ from npu_tui.gate.checks import GateCheck, Kind, Status
 from npu_tui.gate.measures import METRICS
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.envelope import PATH, NotChecked, PathSource, Root
+from npu_tui.output.rendered import share_text, time_text
 from npu_tui.output.statement import Statement
 from npu_tui.output.text import ALL
-from npu_tui.output.values import share_text, time_text
 from npu_tui.strings import say
 from npu_tui.trace.text import memory_text, printable
 

@@ -15,8 +15,7 @@ from npu_tui import __version__
 from npu_tui.analysis.evidence import Evidence
 from npu_tui.analysis.limits import FEWEST_OF_P99
 from npu_tui.load.errors import InputError
-from npu_tui.output.envelope import Old, Root
-from npu_tui.output.json_document import VERSIONS, json_bytes, side_by_side
+from npu_tui.output.envelope import VERSIONS, Old, Root, json_bytes, side_by_side
 from npu_tui.output.report_schema import Report, SelectionPart
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message

@@ -11,7 +11,7 @@ from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.slowness import Less
-from npu_tui.profile.placement_tables import Loads
+from npu_tui.profile.expert_tables import Loads
 from npu_tui.trace.message import Message, message
 
 

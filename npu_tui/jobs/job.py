@@ -58,7 +58,7 @@ from npu_tui.trace.once import ValueCache, once
 
 if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.load.formats.experts import ExpertFiles
-    from npu_tui.profile.placement_tables import Loads
+    from npu_tui.profile.expert_tables import Loads
 
 
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
@@ -169,7 +169,7 @@ class Job:
     @once
     def loads(self) -> list[Loads]:
         """The loads of the dumps, of every phase."""
-        from npu_tui.profile.placement_tables import loads_of
+        from npu_tui.profile.expert_tables import loads_of
 
         return loads_of(self.expert_files)
 

@@ -138,8 +138,7 @@ def _plain_why(why: str, names: Sequence[str]) -> str:
 
 def _said(error: BaseException) -> str:
     """``error`` in one line that says what to do."""
-    said = getattr(error, "message", None) or getattr(error, "said", None)
-    if isinstance(said, Message):
+    if isinstance(said := getattr(error, "message", None), Message):
         return words(said)
     if isinstance(error, OSError):
         return say("mcp.file", path=str(error.filename), why=error.strerror or str(error))

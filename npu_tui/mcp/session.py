@@ -13,7 +13,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.errors import InputError, SeveralError, Watcher
 from npu_tui.load.find import Source, find_source, find_sources
 from npu_tui.subjects import subject_at, subject_of
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.once import go_on, once
 from npu_tui.trace.side_file import paths_in
 from npu_tui.trace.text import read_fine
@@ -32,12 +32,8 @@ _MOST_MADE = 16
 """Answers of one profile that are kept to be read on."""
 
 
-class Refusal(Exception):  # noqa: N818 - said to the caller, nothing is broken
-    """A call that is not answered; ``message`` is one line that says why and what to do."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said.code)
-        self.message = said
+class Refusal(SaidError):  # noqa: N818 - said to the caller, nothing is broken
+    """A call that is not answered."""
 
 
 class ToolCall:
@@ -121,7 +117,7 @@ class Opened:
 
     def borrow(self, eager: Opened) -> None:
         """Give replayed kernels the code of ``eager``. Raises ``Refusal`` for a job, ``InputError`` without any."""
-        from npu_tui.profile.borrowed_tables import borrow
+        from npu_tui.profile.module_tables import borrow
         from npu_tui.query.frames import tables_of
 
         with self._lock:

@@ -14,10 +14,10 @@ from npu_tui.compare.measured import MeasuredSide as MeasuredSide
 from npu_tui.compare.owners import Untold
 from npu_tui.compare.steps import StepWindow
 from npu_tui.output.envelope import ComparedSides, NotChecked, Old, Root, not_checked
-from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of, us
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import printable
 
 
 class ComparedStep(msgspec.Struct):
@@ -185,7 +185,7 @@ def _side(side: MeasuredSide) -> SideEntry:
     profile = side.profile
     return SideEntry(
         SourceEntry(
-            text(profile.path) or "",
+            printable(profile.path),
             "profile" if profile.source is None else profile.source.kind,
             side.trace.rank,
             profile.profiler_level,

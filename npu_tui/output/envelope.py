@@ -1,17 +1,19 @@
-"""What everything that is written as JSON is declared as: its fields side by side, and where schema 1 had them.
-
-``json_document`` writes both schemas of it.
-"""
+"""Everything that is written as JSON: what a document declares, in the envelope of schema 2 and as schema 1 has it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_type_hints
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, defstruct, structs
 
+from npu_tui.load.errors import InputError
+from npu_tui.rules.model import Confidence, FindingClass, Severity, SideName
 from npu_tui.strings import words
-from npu_tui.trace.message import Message
+from npu_tui.trace.message import Message, message
 
 SCHEMA_VERSION = 2
 """Of everything that is written as JSON, unless schema 1 is asked for."""
@@ -74,3 +76,220 @@ PATH = Old("path", str, lambda source: source.path)
 """Schema 1 has the path of the source alone."""
 REASONS = Old(type=list[str], value=lambda rows: [row.reason for row in rows])
 """Schema 1 has the reasons alone."""
+
+
+VARIABLE = "NPU_TUI_SCHEMA"
+"""The variable of the environment that asks for a schema, where no option does."""
+VERSIONS = ("1", "2")
+
+
+class PlaceEntry(Struct, frozen=True, kw_only=True):
+    """A place that proves a finding; of a comparison on a ``side``, of memory an ``event``.
+
+    Of a job it is on a ``rank``, and its times are ns since 1970 by the clock of the device.
+    """
+
+    side: SideName | UnsetType = UNSET
+    rank: int | UnsetType | None = UNSET
+    start_us: float | UnsetType = UNSET
+    end_us: float | UnsetType = UNSET
+    start_ns: int | UnsetType = UNSET
+    end_ns: int | UnsetType = UNSET
+    lane: str | UnsetType | None = UNSET
+    name: str | UnsetType = UNSET
+    note: str | UnsetType = UNSET
+    event: int | UnsetType = UNSET
+
+
+class CodeEntry(Struct, frozen=True, kw_only=True):
+    """A line of code."""
+
+    file: str
+    line: int
+    function: str
+
+
+class HolderEntry(Struct, frozen=True, kw_only=True):
+    """Who holds the memory that a finding is about."""
+
+    where: str | None
+    line: int | None
+    function: str | None
+    bytes: int
+    blocks: int
+
+
+class FindingEntry(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
+    """A finding of any document; what does not apply to its kind is left out from ``part_of`` on, null before.
+
+    ``gain_us`` is what one of what ``per`` names would lose in length, None where it cannot be told; ``count`` is how
+    many of them were measured. ``step_after_us`` is None for what is no step of the ladder, ``part_of`` for what no
+    other finding contains. ``gain_after`` is how many findings above must be fixed first for the gain, as they take as
+    long at the same time. ``whatif`` is the change that replays the run without it, ``gain_alone_us`` its gain;
+    ``steps`` are the numbers of the steps it shows in. Of a job ``ranks`` are those it is about; of a comparison
+    ``delta_us`` is what it adds to a step, within ``error_us`` (95 %), ``base`` and ``new`` are its titles on the
+    sides; of a memory snapshot ``gain_bytes`` is what another setting reserves less.
+    """
+
+    id: str
+    cls: FindingClass
+    severity: Severity | None = None
+    title: str
+    detail: str | None = None
+    evidence: list[PlaceEntry] = []
+    advice: list[str] = []
+    gain_us: float | None = None
+    per: str | None = None
+    count: int | None = None
+    confidence: Confidence | None = None
+    sources: list[str] = []
+    part_of: str | UnsetType | None = UNSET
+    gain_after: int | UnsetType = UNSET
+    step_after_us: float | UnsetType | None = UNSET
+    gain_alone_us: float | UnsetType | None = UNSET
+    whatif: str | UnsetType | None = UNSET
+    steps: list[int] | UnsetType = UNSET
+    hidden: bool | UnsetType = UNSET
+    code_lines: list[CodeEntry] | UnsetType = UNSET
+    role: str | UnsetType | None = UNSET
+    ranks: list[int] | UnsetType = UNSET
+    delta_us: float | UnsetType | None = UNSET
+    error_us: float | UnsetType | None = UNSET
+    base: str | UnsetType | None = UNSET
+    new: str | UnsetType | None = UNSET
+    device: int | UnsetType | None = UNSET
+    allocator: str | UnsetType | None = UNSET
+    gain_bytes: int | UnsetType | None = UNSET
+    where: HolderEntry | UnsetType | None = UNSET
+
+
+def _found(row: Any) -> FindingEntry:
+    """The finding that ``row`` of any document tells; its class is that of its kind where the row has none."""
+    told = {name: getattr(row, name) for name in FindingEntry.__struct_fields__ if hasattr(row, name)}
+    if "cls" not in told:
+        from npu_tui.output.explain import kind_of  # most rows have one
+
+        kind = kind_of(row.id)
+        assert kind is not None
+        told["cls"] = kind.cls
+    return FindingEntry(**told)
+
+
+def asked_schema(option: str | None = None) -> int:
+    """The schema that the ``option`` of a command asks for, else the environment. Raises ``InputError``."""
+    asked = option or os.environ.get(VARIABLE) or str(SCHEMA_VERSION)
+    if asked not in VERSIONS:
+        raise InputError(message("schema.unknown", variable=VARIABLE, version=asked, known=[*VERSIONS]))
+    return int(asked)
+
+
+def document(data: Root, verdict: Sequence[str] | None = None, schema: int = SCHEMA_VERSION) -> Any:
+    """``data`` as ``schema`` has it, with ``verdict`` where that is none of its fields; what is unset stays so."""
+    laid_out = layout(type(data), schema)
+    if schema == 1:
+        return _old_document(data, laid_out)
+    sections = structs.fields(laid_out)[_SECTIONS].type
+    lines, rows = getattr(data, "verdict", ()) if verdict is None else verdict, getattr(data, "findings", ())
+    return laid_out(
+        schema_version=SCHEMA_VERSION,
+        kind=data.kind,  # type: ignore[attr-defined]  # every document has one
+        source=getattr(data, "source", None),
+        verdict=lines if lines is UNSET else list(lines),
+        findings=rows if rows is UNSET else list(map(_found, rows)),
+        sections=sections(**{name: getattr(data, name) for name in sections.__struct_fields__}),
+        not_checked=getattr(data, "not_checked", []),
+        health=getattr(data, "health", None),
+    )
+
+
+def _old_document(data: Root, laid_out: type[Struct]) -> Any:
+    fields: dict[str, Any] = {}
+    for name, old in _old_names(type(data)):
+        value = getattr(data, name)
+        if isinstance(value, Root):
+            value = document(value, schema=1)
+        fields[old.name or name] = value if old.value is None or value is UNSET else old.value(value)
+    fields.pop("schema_version", None)
+    return fields[data.ALONE] if data.ALONE else laid_out(**fields)
+
+
+@cache
+def layout(root: type[Root], schema: int = SCHEMA_VERSION) -> type[Struct]:
+    """The type of the document ``root`` in ``schema``."""
+    known = {field.name: field for field in structs.fields(root)}
+    fields: list[Any] = []
+    if schema == 1:
+        for name, old in _old_names(root):
+            field = known[name]
+            kind, default = old.type or _old_type(field.type), field.default
+            if name == "schema_version":
+                kind, default = Literal[1], 1
+            options = {"default": default, "default_factory": field.default_factory}
+            fields.append((old.name or name, kind, msgspec.field(**options)))
+    else:
+        inner = [
+            (name, known[name].type, UNSET) if known[name].default is UNSET else (name, known[name].type)
+            for name in _ordered(root)
+            if name not in _ENVELOPE
+        ]
+        about = {"__doc__": f"What the document of kind {known['kind'].default} says beside its envelope."}
+        fields = [
+            ("schema_version", Literal[2]),
+            ("kind", known["kind"].type),
+            ("source", _type_of(root, "source")),
+            ("verdict", list[str]),
+            ("findings", list[FindingEntry]),
+            ("sections", defstruct(f"{root.__name__}Sections", inner, kw_only=True, namespace=about)),
+            ("not_checked", list[NotChecked]),
+            ("health", _type_of(root, "health")),
+        ]
+    return defstruct(root.__name__, fields, kw_only=True, namespace={"__doc__": root.__doc__})
+
+
+_ENVELOPE = ("schema_version", "kind", "source", "verdict", "findings", "sections", "not_checked", "health")
+_SECTIONS = _ENVELOPE.index("sections")
+_SAME = Old()
+
+
+def _old_names(root: type[Root]) -> Iterator[tuple[str, Old]]:
+    """The fields that schema 1 has, by their names in Python, and how it has them."""
+    for name in _ordered(root):
+        if (old := root.OLD.get(name, _SAME)) is not None:
+            yield name, old
+
+
+def _ordered(root: type[Root]) -> list[str]:
+    """The fields of ``root`` in its ``ORDER``, those that it does not name at the end."""
+    order = {name: place for place, name in enumerate(root.ORDER.split())}
+    return sorted(root.__struct_fields__, key=lambda name: order.get(name, len(order)))
+
+
+def _old_type(kind: Any) -> Any:
+    """The type that schema 1 has for ``kind``: another one where that is a document within a document, or None."""
+    inner = next((part for part in get_args(kind) if isinstance(part, type) and issubclass(part, Root)), None)
+    return kind if inner is None else layout(inner, 1) | None
+
+
+def _type_of(root: type[Root], name: str) -> Any:
+    """The type of a field or a property of ``root``, that of None where it has neither."""
+    there = getattr(root, name, None)
+    if isinstance(there, property):
+        return get_type_hints(there.fget)["return"]
+    return next((field.type for field in structs.fields(root) if field.name == name), None)
+
+
+def json_bytes(data: Root, verdict: Sequence[str] | None = None, schema: str | None = None) -> bytes:
+    """``document`` as UTF-8 text with a line end, in the schema that is asked for. Raises ``InputError``."""
+    asked = asked_schema(schema)
+    laid_out = document(data, verdict, asked)
+    return msgspec.json.encode(laid_out) + b"\n" if asked == 1 and data.ON_ONE_LINE else indented(laid_out)
+
+
+def indented(value: Any) -> bytes:
+    """``value`` as indented UTF-8 text with a line end, fields in the order of its type."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def side_by_side(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a document of either schema, sections beside the others."""
+    return {**{name: value for name, value in plain.items() if name != "sections"}, **plain.get("sections", {})}

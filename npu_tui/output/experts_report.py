@@ -13,7 +13,7 @@ from npu_tui.load.survey import Survey
 from npu_tui.output.document import Block, Heading, Paragraph, Table
 from npu_tui.output.envelope import REASONS, NotChecked, Root, not_checked
 from npu_tui.output.rendered import rendered
-from npu_tui.profile.placement_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
+from npu_tui.profile.expert_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words
 from npu_tui.trace.message import message

@@ -18,12 +18,11 @@ from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Pa
 from npu_tui.output.envelope import REASONS, ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.job_report import JobSource
 from npu_tui.output.rendered import comparison_document, rendered
-from npu_tui.output.values import text
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import change_text
+from npu_tui.trace.text import change_text, printable
 
 RANKS_SHOWN = 16
 """Rows of a table that a terminal or an issue gets: all ranks of two hosts."""
@@ -101,8 +100,8 @@ def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()
 def _side(job: Job, steps: list[str], left_out: list[str]) -> JobSide:
     traces = sum(profile.has_trace for profile in job.ranks)
     kinds = sorted({profile.kind for profile in job.ranks})
-    names = [[text(step) for step in of_side] for of_side in (steps, left_out)]
-    return JobSide(text(str(job.path)), len(job.ranks), traces, kinds, job.missing, *names)
+    names = [[printable(step) for step in of_side] for of_side in (steps, left_out)]
+    return JobSide(printable(str(job.path)), len(job.ranks), traces, kinds, job.missing, *names)
 
 
 def _led(compared: JobComparison, found: list[FoundByRule]) -> Iterator[str]:

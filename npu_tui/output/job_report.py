@@ -18,12 +18,12 @@ from npu_tui.load.roles import replica_of
 from npu_tui.output import envelope
 from npu_tui.output.envelope import REASONS, NotChecked, Old, Root
 from npu_tui.output.experts_report import ExpertsReport, experts_report
-from npu_tui.output.values import text
 from npu_tui.profile.table import Record, declared_tables, rows_of, us, with_sections
 from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import MUCH_LOST, Finding
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.text import printable
 
 
 class JobSource(msgspec.Struct):
@@ -150,8 +150,8 @@ def _report(job: Job, path: JobPathPart | None) -> JobReport:
         if table.section
     }
     return JobReport(
-        source=JobSource(text(str(job.path)), len(job.ranks), traces, kinds),
-        steps=[text(step) for step in _steps(job)],
+        source=JobSource(printable(str(job.path)), len(job.ranks), traces, kinds),
+        steps=[printable(step) for step in _steps(job)],
         verdict=[words(verdict(job, findings))],
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),

@@ -24,7 +24,6 @@ from npu_tui.analysis.snapshot import (
     sums_at,
 )
 from npu_tui.output.envelope import NotChecked, Root
-from npu_tui.output.memory_curve import CurvePoint, curve_points
 from npu_tui.output.report_schema import SkippedRow
 from npu_tui.rules.model import Finding
 from npu_tui.rules.snapshot import findings_of
@@ -93,6 +92,14 @@ class HeldRows(Struct, frozen=True, kw_only=True):
     sizes: list[SizeRow]
     streams: list[StreamRow]
     pools: list[PoolRow]
+
+
+class CurvePoint(Struct, frozen=True, kw_only=True):
+    """The most that was allocated and reserved from ``event`` on up to the next point, bytes; null is unknown."""
+
+    event: int
+    requested_bytes: int
+    reserved_bytes: int | None
 
 
 class FailureRow(Struct, frozen=True, kw_only=True):
@@ -345,3 +352,20 @@ def _finding(device: DeviceMemory, finding: Finding) -> MemoryFinding:
         where=None if finding.owner is None else _holder(finding.owner),
         gain_bytes=finding.gain_bytes,
     )
+
+
+_POINTS = 144
+"""Points of a curve at most."""
+
+
+def curve_points(device: DeviceMemory) -> list[CurvePoint]:
+    """The curve of ``device`` in at most 144 points, so that no peak is lost; empty without events."""
+    count = len(device.events)
+    if not count:
+        return []
+    starts = np.arange(min(count, _POINTS)) * count // min(count, _POINTS)
+    most = (np.maximum.reduceat(values, starts).tolist() for values in (device.requested, device.reserved))
+    return [
+        CurvePoint(event=event, requested_bytes=requested, reserved_bytes=None if reserved == UNKNOWN else reserved)
+        for event, requested, reserved in zip(starts.tolist(), *most, strict=True)
+    ]

@@ -1,9 +1,4 @@
-"""A declared table as a block of a document, made of the rows of its JSON.
-
-The page columns of a table (``page=`` of ``profile.table.table``) say which columns a reader gets; what a cell says
-comes from the kind of its column. A document overrides a cell only where its words need more than one value of a row,
-such as ``2/3 66.7%``.
-"""
+"""A declared table as a block of a document, made of the rows of its JSON, and how values are written in words."""
 
 from __future__ import annotations
 
@@ -13,12 +8,33 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
-from npu_tui.output.values import severity_word
 from npu_tui.profile.table import Base, Record, ViewField, heading
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.rules.model import SEVERITIES
 from npu_tui.strings import say
-from npu_tui.trace.text import ticks_per_us, time_text
+from npu_tui.trace import text as units
+from npu_tui.trace.text import ticks_per_us
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """``part`` of ``whole``, None where either is unknown or the whole is 0."""
+    return None if part is None or not whole else round(part / whole, 6)
+
+
+def time_text(us: float | None) -> str:
+    """A time in µs in the unit that suits it; None is unknown."""
+    return say("report.unknown") if us is None else units.time_text(us * units.ticks_per_us())
+
+
+def share_text(value: float | None) -> str:
+    """A share of 1 as a percentage; None is unknown."""
+    return say("report.unknown") if value is None else units.share_text(value)
+
+
+def or_unknown(value: object) -> object:
+    """``value`` itself unless it is None."""
+    return say("report.unknown") if value is None else value
+
 
 Write = Callable[[Record], Cell]
 """The cell that a column has in a row."""
@@ -114,7 +130,7 @@ def finding_cells(number: int, severity: str) -> list[Cell]:
     """The first cells of a finding in a table: its number, which leads to it, and how grave it is."""
     return [
         Cell(str(number), number, link=f"finding-{number}"),
-        Cell(severity_word(severity), SEVERITIES.index(severity)),
+        Cell(say(f"severity.{severity}"), SEVERITIES.index(severity)),
     ]
 
 
@@ -125,7 +141,7 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
-    return Cell(say("report.unknown")) if us is None else Cell(time_text(us * ticks_per_us()), us)
+    return Cell(time_text(us), us)
 
 
 def comparison_document(

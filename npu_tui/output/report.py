@@ -15,6 +15,7 @@ from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.output.envelope import NotChecked
 from npu_tui.output.experts_report import ExpertsReport, experts_at
+from npu_tui.output.rendered import ratio
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
@@ -29,11 +30,10 @@ from npu_tui.output.report_schema import (
     StepTimes,
     TracePart,
 )
-from npu_tui.output.values import ratio, text
-from npu_tui.profile.borrowed_tables import BORROWED_CODE
 from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
+from npu_tui.profile.module_tables import BORROWED_CODE
 from npu_tui.profile.parts import Selection
 from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
@@ -47,6 +47,7 @@ from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
 from npu_tui.trace.kineto import left_out
 from npu_tui.trace.model import Trace
+from npu_tui.trace.text import printable
 
 
 def overlap_part(part: Profile) -> OverlapPart:
@@ -362,7 +363,7 @@ def _selection(selection: Selection) -> SelectionPart | None:
 def _source(profile: Profile) -> SourcePart:
     without_trace = not len(profile.trace.slices) and profile.tables.steps
     return SourcePart(
-        path=text(profile.path),
+        path=printable(profile.path),
         kind=profile.kind,
         bytes=profile.trace.size,
         rank=profile.trace.rank,
@@ -407,8 +408,8 @@ def _borrowed(part: Profile) -> BorrowedPart | None:
     lengths = slices.end[found.item] - slices.start[found.item]
     outside = found.of(kernels.item) < 0
     return BorrowedPart(
-        path=text(found.path),
-        sequences=list(map(text, found.sequences)),
+        path=printable(found.path),
+        sequences=list(map(printable, found.sequences)),
         fits=bool(found.fits.any()),
         kernels=len(found.item),
         total_us=us(int(lengths.sum())),
@@ -421,7 +422,7 @@ def _borrowed(part: Profile) -> BorrowedPart | None:
         covered_there=round(found.covered_there, 6),
         eager_kernels=int(outside.sum()),
         eager_us=us(int(kernels.duration[outside].sum())),
-        unplaced=list(map(text, found.unplaced)),
+        unplaced=list(map(printable, found.unplaced)),
         code=BORROWED_CODE.records(part),
     )
 
@@ -463,11 +464,11 @@ def _health(profile: Profile) -> HealthPart:
         warnings.append(say("report.health.far", far=health.far, hours=health.far_gap / 3.6e12))
     return HealthPart(
         events=health.events,
-        skipped=[SkippedRow(reason=text(words(reason)), count=count) for reason, count in health.skipped],
+        skipped=[SkippedRow(reason=printable(words(reason)), count=count) for reason, count in health.skipped],
         unbound_sources=distinct_events(trace, links.source_event[links.source_slice < 0]),
         unbound_targets=distinct_events(trace, links.target_event[links.target_slice < 0]),
         crossing_slices=health.crossing,
         negative_links=sum(link.negative for link in health.links),
         truncated=health.truncated,
-        warnings=[text(warning) for warning in warnings],
+        warnings=[printable(warning) for warning in warnings],
     )

@@ -21,6 +21,7 @@ from npu_tui.output.document import (
     Tip,
 )
 from npu_tui.output.experts_report import experts_part
+from npu_tui.output.rendered import or_unknown, share_text, time_text
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
@@ -45,7 +46,6 @@ from npu_tui.output.report_tables import (
     verdict,
 )
 from npu_tui.output.text import finding_lines
-from npu_tui.output.values import count_text, moment, or_unknown, share_text, size_text, time_text
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
@@ -56,7 +56,7 @@ from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import message
-from npu_tui.trace.text import brief, printable
+from npu_tui.trace.text import brief, count_text, printable, size_text, ticks_per_us
 from npu_tui.view.palette import bar
 
 _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
@@ -163,7 +163,8 @@ def _findings(report: Report) -> Findings:
 
 
 def _place(place: Record) -> str:
-    text = say("page.place", start=moment(place.start_us), end=moment(place.end_us))
+    start, end = (time * ticks_per_us() for time in (place.start_us, place.end_us))
+    text = say("page.place", start=start, end=end)
     return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
 
 

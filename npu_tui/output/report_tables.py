@@ -11,9 +11,18 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.steps import FEWEST_STEPS
 from npu_tui.output.document import Cell, Table
-from npu_tui.output.rendered import finding_cells, first_owners, made_table, name_cell, rendered, time_cell
+from npu_tui.output.rendered import (
+    finding_cells,
+    first_owners,
+    made_table,
+    name_cell,
+    ratio,
+    rendered,
+    share_text,
+    time_cell,
+    time_text,
+)
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
-from npu_tui.output.values import ratio, share_text, time_text
 from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
@@ -280,9 +289,9 @@ _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
 """The tables whose rows are chosen, named or written for a page in a way of their own."""
 
 _CHAPTERS = (
-    "launch_tables", "step_tables", "latency_tables", "service_tables", "cpu_tables", "engine_tables",
-    "expert_tables", "work_tables", "fusion_tables", "module_tables", "borrowed_tables", "memory_tables",
-    "network_tables", "file_tables", "collective_tables",
+    "launch_tables", "step_tables", "service_tables", "cpu_tables", "engine_tables",
+    "expert_tables", "work_tables", "fusion_tables", "module_tables", "memory_tables",
+    "file_tables", "collective_tables",
 )  # fmt: skip
 """The files of tables in the order in which a page shows what they declare; those of others come last."""
 

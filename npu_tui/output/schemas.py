@@ -28,7 +28,7 @@ def report_schema(name: str, schema: str | None = None) -> dict[str, Any]:
     """The JSON Schema of the document ``name`` of ``REPORTS``, in the ``schema`` asked for. Raises ``InputError``."""
     import msgspec
 
-    from npu_tui.output.json_document import asked_schema, layout
+    from npu_tui.output.envelope import asked_schema, layout
 
     place, _, kind = REPORTS[name].partition(":")
     return _DIALECT | msgspec.json.schema(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npu_tui.load.errors import InputError
-from npu_tui.output.json_document import asked_schema, document, json_bytes
+from npu_tui.output.envelope import asked_schema, document, json_bytes
 from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message
 
@@ -110,8 +110,7 @@ _REPORTS = {"memory": _memory_statement}
 
 def log_statement(log: Log) -> Statement:
     """What became of the runs in ``log``."""
-    from npu_tui.output.log_document import ROWS, log_document
-    from npu_tui.output.log_report import log_report
+    from npu_tui.output.log_report import ROWS, log_document, log_report
 
     data = log_report(log)
     return Statement(data, data.verdict, lambda form: log_document(data), ROWS)

@@ -27,19 +27,15 @@ from npu_tui.rules.rule import place_in
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called
 from npu_tui.strings import labelling, say, words
 from npu_tui.trace.intervals import covered_before
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, SaidError, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import HEIGHTS, brief, duration_text
 
 _CELLS = 64
 
 
-class NoReplayError(ValueError):
-    """A run that cannot be replayed; ``said`` says why."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said.code)
-        self.said = said
+class NoReplayError(SaidError):
+    """A run that cannot be replayed."""
 
 
 class WhatIfRow(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
 from npu_tui.analysis.drains import CAUSES, Cause, Drains, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
-from npu_tui.profile.borrowed_tables import borrowed_lines
 from npu_tui.profile.columns import UNKNOWN, names_of, steps_at, times
+from npu_tui.profile.module_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,

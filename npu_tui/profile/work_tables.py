@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.kernels import RATIOS, Coded
 from npu_tui.analysis.operators import By, kernel_groups
 from npu_tui.load.companion_schema import API_CALLS, COLLECTIVE_CORES, OPERATOR_TYPES
-from npu_tui.profile.borrowed_tables import borrowed_of
 from npu_tui.profile.columns import UNKNOWN, devices_of, slowest, steps_at, times
+from npu_tui.profile.module_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Array,

@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.message import Message, SaidError, message
 from npu_tui.trace.text import brief
 
 
-class QueryError(Exception):
-    """A query that cannot be answered; ``message`` is one line that says why."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message.code)
-        self.message = message
+class QueryError(SaidError):
+    """A query that cannot be answered."""
 
 
 _TOKEN = re.compile(

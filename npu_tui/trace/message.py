@@ -24,6 +24,14 @@ Said = Message | str
 """A message, or a text that needs no translation: a name of the trace, or nothing."""
 
 
+class SaidError(Exception):
+    """What cannot be done: ``message`` is one line for the user that says why, and what to do."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said.code)
+        self.message = said
+
+
 def message(code: str, /, **args: object) -> Message:
     """``Message(code, args)``."""
     return Message(code, args)

@@ -24,7 +24,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import PIPED
 from npu_tui.load.source import Source, given_folders, source_of
 from npu_tui.output.svg import Piece
-from npu_tui.profile.borrowed_tables import code_of
+from npu_tui.profile.module_tables import code_of
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, drawable, printable
 from npu_tui.tui.head import HeadRow

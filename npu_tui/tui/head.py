@@ -20,7 +20,7 @@ from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
-from npu_tui.profile.network_tables import has_ports
+from npu_tui.profile.file_tables import has_ports
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import Findings

@@ -84,7 +84,7 @@ def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) ->
     try:
         answer = job_whatif(job, texts)
     except UnknownChangeError as error:
-        return words(error.said)
+        return words(error.message)
     except InputError as error:
         return words(error.message)
     if job_moments(job, texts) is None:

@@ -20,7 +20,7 @@ from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LI
 from npu_tui.output.job_document import job_finding
 from npu_tui.output.job_report import JobReport
 from npu_tui.output.text import finding_lines
-from npu_tui.profile.placement_tables import LOAD_LAYERS, PLACEMENTS
+from npu_tui.profile.expert_tables import LOAD_LAYERS, PLACEMENTS
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.profile.table import TableSheet, Value
 from npu_tui.strings import say, words

@@ -19,7 +19,7 @@ from npu_tui.output.document import Document
 from npu_tui.output.film import Film, causes, film_of
 from npu_tui.output.text import ALL, text_lines
 from npu_tui.output.whatif import NoReplayError, remedies, remedies_document
-from npu_tui.profile.borrowed_tables import borrow
+from npu_tui.profile.module_tables import borrow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
@@ -269,7 +269,7 @@ def _told(make: Callable[[], Supposed]) -> Supposed:
     try:
         return make()
     except (UnknownChangeError, NoReplayError) as error:
-        return Supposed(error=printable(words(error.said)))
+        return Supposed(error=printable(words(error.message)))
     except InputError as error:
         return Supposed(error=printable(words(error.message)))
 

@@ -25,7 +25,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.mcp.session import OpenProfiles, ToolCall
 from npu_tui.mcp.tools import Open, Query, open_tool, query_tool
 from npu_tui.output.report import report
-from npu_tui.profile.borrowed_tables import borrow, code_of
+from npu_tui.profile.module_tables import borrow, code_of
 from npu_tui.profile.profile import Profile
 from npu_tui.query.frames import tables_of
 from npu_tui.tui.tabs.details import borrowed_lines

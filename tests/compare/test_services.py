@@ -14,7 +14,7 @@ from written import fields_of
 import npu_tui
 from npu_tui.cli.main import main
 from npu_tui.demo import demos
-from npu_tui.output.json_document import side_by_side
+from npu_tui.output.envelope import side_by_side
 from npu_tui.output.schemas import report_schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))

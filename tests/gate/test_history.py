@@ -11,8 +11,8 @@ from written import fields_of
 
 from npu_tui.analysis import changes
 from npu_tui.cli.main import main
-from npu_tui.gate import history as gate_history
-from npu_tui.gate.history import log_checks
+from npu_tui.gate import checks as gate_checks
+from npu_tui.gate.checks import log_checks
 from npu_tui.jobs.history import ENDING, Log, LoggedRun, OfKind, read_log
 from tests.histories import history
 from tests.jobs.test_history import FIXTURES, made, put
@@ -84,7 +84,7 @@ def test_a_regression_that_was_logged_does_not_hide_itself() -> None:
 
 
 def test_a_long_log_is_held_against_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (changes, gate_history):
+    for module in (changes, gate_checks):
         monkeypatch.setattr(module, "MOST", 30)
     rng = np.random.default_rng(4)
     values = [*(1000 + rng.standard_normal(40)), *(1100 + rng.standard_normal(12))]

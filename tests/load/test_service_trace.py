@@ -16,9 +16,8 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.profile.profile import Profile
-from npu_tui.query.examples import EXAMPLES
 from npu_tui.query.frames import TABLES, tables_of
-from npu_tui.query.query import query
+from npu_tui.query.query import EXAMPLES, query
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import SERVED, Pass
@@ -177,7 +176,7 @@ def test_damaged_folders_open(tmp_path: Path, seed: int) -> None:
         file.write_bytes(data)
     trace = load(tmp_path)
     profile = Profile(trace, find_source(tmp_path))
-    for table in (each for each in TABLES.values() if each.file in ("latency_tables", "service_tables")):
+    for table in (each for each in TABLES.values() if each.file == "service_tables"):
         sheet = table.make(profile)
         assert all(len(sheet.values(column.id)) == sheet.rows for column in table.sql)
     assert trace.service is not None

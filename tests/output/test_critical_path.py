@@ -267,14 +267,14 @@ def test_an_owner_is_called_by_its_name_or_line() -> None:
 def test_no_owner_is_called_so(asked: str) -> None:
     with pytest.raises(UnknownChangeError) as error:
         whatif(opened("dispatch_bound").measured, [asked])
-    assert error.value.said.code == "whatif.no_owner"
-    assert "1 tolist at model.py:31 in relative_bias()" in words(error.value.said)
+    assert error.value.message.code == "whatif.no_owner"
+    assert "1 tolist at model.py:31 in relative_bias()" in words(error.value.message)
 
 
 def test_nobody_can_do_without_kernels() -> None:
     with pytest.raises(UnknownChangeError) as error:
         whatif(opened("healthy").measured, ["owner MatMulV2"])
-    assert words(error.value.said) == (
+    assert words(error.value.message) == (
         "MatMulV2 at model.py:58 in forward() is on the critical path, but nobody can do without it"
     )
 

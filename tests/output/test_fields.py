@@ -66,3 +66,41 @@ def test_what_is_not_there(words: tuple[str, ...], said: str, capsys: pytest.Cap
         main(["report", PROFILE, *words])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+JOB = str(Path(PROFILE).with_name("two_ranks"))
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["report", JOB], "rank_table.rank,source.ranks"),
+        (["ranks", JOB], "verdict,rank_table"),
+        (["compare", PROFILE, PROFILE], "step.verdict,parts.id"),
+        (["compare", JOB, JOB], "paired_by,findings"),
+        (["explain", "UTIL"], "explanations.id"),
+    ],
+)
+def test_every_document_gives_some_of_its_fields(
+    words: list[str], names: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    def told(*more: str) -> dict[str, object]:
+        assert main([*words, "--format", "json", *more]) == 0
+        answer: dict[str, object] = json.loads(capsysbinary.readouterr().out)
+        return answer.pop("sections", {}) | answer
+
+    whole, some = told(), told("--fields", names)
+    assert set(some) == {"schema_version", *(name.partition(".")[0] for name in names.split(","))}
+    for name in names.split(","):
+        field, _, inner = name.partition(".")
+        rows, of_all = (value if isinstance(value, list) else [value] for value in (some[field], whole[field]))
+        assert len(rows) == len(of_all)
+        for row, full in zip(rows, of_all, strict=True):
+            assert row == ({inner: full[inner]} if inner else full)
+
+
+def test_a_job_names_the_field_that_is_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["ranks", JOB, "--format", "json", "--fields", "rank_tabel"])
+    assert ended.value.code == 2
+    assert "there is no field rank_tabel; did you mean rank_table?" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from measured import answers, part_of, profile_of
 from written import fields_of, text_report
 
 from npu_tui.load.load import load
-from npu_tui.output.json_document import json_bytes
+from npu_tui.output.envelope import json_bytes
 from npu_tui.output.report import report
 from npu_tui.profile.parts import parse_range, select_step
 from npu_tui.rules.model import SEVERITIES

@@ -18,7 +18,7 @@ from ways import every_way
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import load
-from npu_tui.output.json_document import json_bytes
+from npu_tui.output.envelope import json_bytes
 from npu_tui.output.report import report
 from npu_tui.profile import profile as measuring
 from npu_tui.profile.profile import Profile

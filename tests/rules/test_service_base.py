@@ -17,7 +17,7 @@ from service_causes import TROUBLES
 from service_writer import Folder, latencies
 
 from npu_tui.load.load import load
-from npu_tui.output.json_document import json_bytes
+from npu_tui.output.envelope import json_bytes
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written

@@ -30,7 +30,7 @@ from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
-from npu_tui.profile.latency_tables import LATENCY
+from npu_tui.profile.service_tables import LATENCY
 from npu_tui.rules.service import SERVICE_RULES
 from npu_tui.rules.service_facts import Cause, ServiceFacts
 from npu_tui.rules.service_verdict import JudgedService, judge, judged

@@ -23,8 +23,8 @@ from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import Opening
 from npu_tui.output.compare_report import compared
+from npu_tui.output.envelope import json_bytes
 from npu_tui.output.job_report import job_report
-from npu_tui.output.json_document import json_bytes
 from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report

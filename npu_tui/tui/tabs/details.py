@@ -21,7 +21,7 @@ from npu_tui.analysis.ranges import namesakes, self_time
 from npu_tui.analysis.replay_device import is_of_event
 from npu_tui.load.errors import InputError
 from npu_tui.output.timeline import class_word
-from npu_tui.profile.borrowed_tables import borrowed_of
+from npu_tui.profile.module_tables import borrowed_of
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.strings import words as say_words

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from npu_tui.compare.picture import BothPlaces, ComparisonPicture
 from npu_tui.output.report_document import finding_text, what_to_do
-from npu_tui.output.values import severity_word
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.table import Value
 from npu_tui.rules.ladder import SUMMING_UP, is_work
@@ -213,7 +212,7 @@ def _told(picture: ComparisonPicture, change: Finding) -> str:
         lines.append(say("compared.told.part_of", id=change.part_of))
     if change.p is not None:
         lines.append(say("compared.told.p", p=f"{change.p:.2g}"))
-    lines.append(say("compared.told.severity", severity=severity_word(change.severity)))
+    lines.append(say("compared.told.severity", severity=say(f"severity.{change.severity}")))
     lines += ["", *(words(each) for each in change.advice)]
     for both in picture.places(change):
         for side, place in (("B", both.base), ("N", both.new)):

@@ -14,9 +14,8 @@ from npu_tui.analysis.memory import AMOUNTS
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
 from npu_tui.load.companion_schema import HOST_CPU, HOST_DISK, HOST_MEMORY, HOST_NETWORK
 from npu_tui.profile.checks import checks_of
-from npu_tui.profile.file_tables import setting_of, value_text
+from npu_tui.profile.file_tables import PORTS, setting_of, value_text
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
-from npu_tui.profile.network_tables import PORTS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.step_tables import STEPS
 from npu_tui.profile.work_tables import OPERATORS

@@ -71,11 +71,11 @@ def test_what_is_no_change() -> None:
     for text in ("", "faster", "line model.py x0", "rank two in time", "kernel MatMulV2", "kernel MatMulV2 x-1", "no"):
         with pytest.raises(UnknownChangeError) as refused:
             parse_question(replay.model, text, profile.types_of)
-        assert refused.value.said.code == "whatif.unknown"
+        assert refused.value.message.code == "whatif.unknown"
     for text in ("line nowhere.py:1 x0", "rank 77 in time", "kernel NoSuchKernel x0", "no .nothing()", "op aten::x x0"):
         with pytest.raises(UnknownChangeError) as refused:
             parse_question(replay.model, text, profile.types_of)
-        assert refused.value.said.code == "whatif.nothing"
+        assert refused.value.message.code == "whatif.nothing"
 
 
 def test_the_command(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
