@@ -53,7 +53,7 @@ def test_contributing_knows_its_way_about() -> None:
     answers = text.partition("| where do I change … | there |")[2].partition("\n\n")[0]
     assert answers.count("\n| ") == 20
     code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
-    for name in ("Draft", "Skipped", "EXPLANATIONS", "RULES", "COLUMNS", "FORMATS", "SUBJECTS", "SourceKind", "Nature"):
+    for name in ("Draft", "Skipped", "EXPLANATIONS", "RULES", "COLUMNS", "FORMATS", "SUBJECTS", "Nature"):
         assert f"`{name}" in text
         assert re.search(rf"^(?:class )?{name}\b", code, re.MULTILINE), name
 

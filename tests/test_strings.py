@@ -29,14 +29,14 @@ from npu_tui.jobs.heat import AXES, METRICS
 from npu_tui.jobs.links import Verdict
 from npu_tui.load.companion_schema import State
 from npu_tui.output.explain import KINDS
+from npu_tui.output.report_schema import SourceKind
 from npu_tui.profile.companions import FILES
-from npu_tui.profile.kind import SourceKind
 from npu_tui.profile.table import declared_tables
 from npu_tui.rules.config import ENVIRONMENT
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.glossary import WORDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
-from npu_tui.strings import LANGUAGES, SUBJECTS, say, texts_of, words
+from npu_tui.strings import LANGUAGES, say, texts_of, words
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -280,8 +280,9 @@ def patterns_in_source() -> list[re.Pattern[str]]:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_subject_is_in_every_language(language: str) -> None:
     folder = PACKAGE / "strings" / language
-    assert {file.stem for file in folder.glob("*.toml")} == set(SUBJECTS)
-    subjects = [tomllib.loads((folder / f"{subject}.toml").read_text(encoding="utf-8")) for subject in SUBJECTS]
+    names = {file.name for file in folder.glob("*.toml")}
+    assert names == {file.name for file in (PACKAGE / "strings" / LANGUAGES[0]).glob("*.toml")}
+    subjects = [tomllib.loads((folder / name).read_text(encoding="utf-8")) for name in names]
     assert {key: text for texts in subjects for key, text in texts.items()} == texts_of(language)
     assert sum(map(len, subjects)) == len(texts_of(language))  # no key is in two of them
 

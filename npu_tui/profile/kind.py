@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast, get_args
-
 from npu_tui.load.find import Source
 from npu_tui.load.kineto import is_graph
 from npu_tui.trace.kineto import is_kineto, runtime_calls
 from npu_tui.trace.model import Trace
+from npu_tui.trace.nature import PROFILE
 
-SourceKind = Literal[
-    "trace_view_json",
-    "msprof_json",
-    "profile_directory",
-    "database",
-    "kineto",
-    "chrome_trace",
-    "memory",
-    "service",
-    "ftrace",
-    "graph_dump",
-    "msmonitor",
-    "opprof",
-]
+PROFILES = (
+    "trace_view_json", "msprof_json", "profile_directory", "database", "kineto", "chrome_trace", "msmonitor", "opprof",
+)  # fmt: skip
+"""What profiles and traces of other tools are; all else is of the kind that its subject is called."""
 
 FOREIGN = frozenset({"chrome_trace", "opprof"})
 """What has lanes and names, or one kernel, but no device whose time could be judged."""
 
-_NAMED: dict[str, SourceKind] = {
-    "trace_view_json": "trace_view_json",
-    "msprof_json": "msprof_json",
-    "msmonitor": "msmonitor",
-}
-
+_NAMED = frozenset({"trace_view_json", "msprof_json", "msmonitor"})
+"""Formats whose files are of the kind that is called so."""
 
 _OF_NPU = frozenset({"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"})
 """Layers that only profiles of an NPU have."""
 
 
-def kind_of(trace: Trace, source: Source | None) -> SourceKind:
+def kind_of(trace: Trace, source: Source | None) -> str:
     """What the user opened, or the database that was found there: by discovery, else by the layers of ``trace``."""
     if source is not None and source.format.form == "db":
-        return _NAMED.get(source.kind, "database")
-    if trace.nature.subject in get_args(SourceKind):
-        return cast(SourceKind, trace.nature.subject)
+        return source.kind if source.kind in _NAMED else "database"
+    if trace.nature.subject != PROFILE.subject:
+        return trace.nature.subject
     if is_kineto(trace):
         return "kineto"
     if source is not None and source.kind == "opprof":
@@ -52,8 +37,8 @@ def kind_of(trace: Trace, source: Source | None) -> SourceKind:
     is_other = source is not None and source.kind == "json" and not kinds & _OF_NPU
     if source is not None and (source.is_directory or source.format.is_folder) and not is_other:
         return "profile_directory"
-    if source is not None and (named := _NAMED.get(source.kind)) is not None:
-        return named
+    if source is not None and source.kind in _NAMED:
+        return source.kind
     if kinds and all(map(is_graph, kinds)):
         return "graph_dump"
     if not kinds & _OF_NPU:

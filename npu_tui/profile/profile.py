@@ -34,7 +34,7 @@ from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out, writer_of
 from npu_tui.native.library import kept_heap
-from npu_tui.profile.kind import SourceKind, kind_of
+from npu_tui.profile.kind import kind_of
 from npu_tui.profile.parts import Parted, Selection, shared
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import is_kineto, is_of_gpu
@@ -109,7 +109,7 @@ class Profile(Parted):
         return self.trace.path if self.source is None else str(self.source.opened)
 
     @property
-    def kind(self) -> SourceKind:
+    def kind(self) -> str:
         """What the user opened, or the database that was found there: by discovery, else by the layers."""
         return kind_of(self.trace, self.source)
 

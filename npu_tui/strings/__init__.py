@@ -47,35 +47,18 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh")
 """The languages with tables of their own."""
 
-SUBJECTS = (
-    "cli",
-    "screen",
-    "tables",
-    "report",
-    "rules",
-    "compare",
-    "jobs",
-    "memory",
-    "cpu",
-    "serving",
-    "path",
-    "record",
-    "glossary",
-)
-"""The files of a language, ``<language>/<subject>.toml``; no key is in two of them."""
-
 _FOLDER = Path(__file__).parent
 
 
 @cache
 def texts_of(language: str) -> dict[str, str]:
-    """Every text of ``language`` by its key."""
+    """Every text of ``language`` by its key, of all its files; no key is in two of them."""
     # A line is TOML, ``"key" = "text"``. With one key a line it is JSON but for the sign in the middle, and JSON is
     # read in two milliseconds: ``--help`` would wait 60 for a parser of all of TOML.
     lines = [
         line.replace('" = "', '": "', 1)
-        for subject in SUBJECTS
-        for line in (_FOLDER / language / f"{subject}.toml").read_text(encoding="utf-8").splitlines()
+        for file in sorted((_FOLDER / language).glob("*.toml"))
+        for line in file.read_text(encoding="utf-8").splitlines()
         if line.startswith('"')
     ]
     texts: dict[str, str] = json.loads(f"{{{','.join(lines)}}}")
