@@ -23,17 +23,6 @@ TypesOf = Callable[[I64], tuple[list[str], I64]]
 _DEQUEUE = "Dequeue@"
 
 
-class OperatorSum(Struct, frozen=True):
-    """The kernels of one type and core (None: unknown), times in ns."""
-
-    type: str
-    core: str | None
-    count: int
-    total: int
-    shortest: int
-    longest: int
-
-
 _NUMBERED = re.compile(r"([A-Z][A-Za-z0-9]*?(?:V\d)?)\d*(?:_\d+)*")
 _INSERTED = re.compile(r"(?:trans|\w+?)_(TransData|MemSet)(?:_\d+)*")
 _IN_SCOPE = re.compile(r".*/([A-Z]\w*?)-op\d+")
@@ -150,42 +139,6 @@ def _operations(trace: Trace, items: I64) -> I64:
     target = trace.links.target_slice[link[known]]
     # Reversed: of several launches of one slice the last one counts.
     return BySlice(target[::-1], name[known][::-1]).of(items)
-
-
-def operators(
-    trace: Trace,
-    items: I64,
-    cores: list[str | None] | None = None,
-    kinds: tuple[list[str], I64] | None = None,
-) -> list[OperatorSum]:
-    """The kernels ``items`` (compute slices) by type and core, most time first.
-
-    ``cores`` has one entry per item, None without kernel_details.csv; ``kinds`` is the result of ``kernel_types`` for
-    ``items`` if the caller has it.
-    """
-    if not len(items):
-        return []
-    types, type_code = kernel_types(trace, items) if kinds is None else kinds
-    known = {core: code for code, core in enumerate(dict.fromkeys(cores or [None]))}
-    core_code = np.array([known[core] for core in cores], np.int64) if cores else np.zeros(len(items), np.int64)
-    names = list(known)
-    group, code = distinct(type_code * len(names) + core_code)
-    length = trace.slices.end[items] - trace.slices.start[items]
-    order = np.argsort(code, kind="stable")
-    firsts = np.searchsorted(code[order], np.arange(len(group)))
-    ordered = length[order]
-    rows = [
-        OperatorSum(types[value // len(names)], names[value % len(names)], count, total, shortest, longest)
-        for value, count, total, shortest, longest in zip(
-            group.tolist(),
-            np.bincount(code).tolist(),
-            np.add.reduceat(ordered, firsts).tolist(),
-            np.minimum.reduceat(ordered, firsts).tolist(),
-            np.maximum.reduceat(ordered, firsts).tolist(),
-            strict=True,
-        )
-    ]
-    return sorted(rows, key=lambda row: (-row.total, row.type, row.core or ""))
 
 
 # --- Tables of groups ---

@@ -316,7 +316,7 @@ class MeasuredSide:
             ends = ends + 1  # without steps the window ends with the trace, where its last kernel may begin
         chosen = inside(begins, ends, table.start)
         if not self.of_tables:
-            chosen &= np.isin(table.item, self.profile.kernels.item)
+            chosen &= np.isin(table.item, self.profile.kernels)
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(table.start[rows], kind="stable")]
         item = table.item[rows]

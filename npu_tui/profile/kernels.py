@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import DeviceSlices
@@ -20,29 +19,6 @@ from npu_tui.native.spans import count_until
 from npu_tui.profile.companions import CompanionTables
 from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.model import Trace
-
-_NONE = np.zeros(0, np.int64)
-
-
-class ComputeKernels(Struct, frozen=True):
-    """Compute slices ``item`` of all devices, ascending, with the ``type`` (an index into ``types``) of each; (n,).
-
-    ``core`` is the Accelerator Core that kernel_details.csv names (None for a kernel without a row), None without that
-    file.
-    """
-
-    item: I64
-    types: list[str]
-    type: I64
-    core: list[str | None] | None
-
-    def of(self, type_name: str, core: str | None) -> I64:
-        """The slices of one operator type and core."""
-        chosen = self.type == self.types.index(type_name)
-        if self.core is not None:
-            chosen &= np.array([name == core for name in self.core], np.bool_)
-        items: I64 = self.item[chosen]
-        return items
 
 
 def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: CompanionTables) -> KernelTable:
@@ -149,13 +125,6 @@ def _hits_of_rows(table: _Cells, tables: CompanionTables, rows: I64) -> F64:
     of_stream, of_task = (cache[name].fill_null(INVALID).to_numpy().astype(np.int64) for name in ("stream", "task"))
     row = rows_of_tasks(wanted, (of_stream, of_task, cache["name"].to_list()))
     return np.append(cache["hit_rate"].fill_null(np.nan).to_numpy(), np.nan)[row]
-
-
-def cores_of(table: KernelTable, tables: CompanionTables) -> dict[int, str | None] | None:
-    """The Accelerator Core of every compute slice of ``table``, all kernels; None without kernel_details.csv."""
-    if not tables.has(KERNELS.stem) or not len(tables.table(KERNELS.stem).frame):
-        return None
-    return {item: table.core.at(k) for k, item in enumerate(table.item.tolist()) if item >= 0}
 
 
 def shapes_in(trace: Trace) -> ShapesOf:

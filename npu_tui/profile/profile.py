@@ -51,12 +51,10 @@ if TYPE_CHECKING:
     from npu_tui.analysis.engine_steps import EngineSteps
     from npu_tui.analysis.health import TraceHealth
     from npu_tui.analysis.modules import Module
-    from npu_tui.analysis.operators import OperatorSum
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.load.companions import Companions
     from npu_tui.profile.companions import CompanionTables
-    from npu_tui.profile.kernels import ComputeKernels
     from npu_tui.profile.snapshot_tables import SnapshotBeside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
@@ -349,22 +347,10 @@ class Profile(Parted):
         share = length / np.maximum(cut.duration, 1)
         return replace(cut, start=start[rows], duration=length, bytes=cut.bytes * share)
 
-    @shared
-    def kernel_cores(self) -> dict[int, str | None] | None:
-        """The Accelerator Core of every compute slice by kernel_details.csv; None without that file."""
-        from npu_tui.profile.kernels import cores_of
-
-        return cores_of(self.all_kernels, self.tables)
-
     @once
-    def kernels(self) -> ComputeKernels:
-        """The compute slices that start in the selection."""
-        from npu_tui.profile.kernels import ComputeKernels
-
-        item = np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
-        table, cores = self.all_kernels.of_slices(item), self.kernel_cores
-        core = None if cores is None else [cores[kernel] for kernel in item.tolist()]
-        return ComputeKernels(item, table.type.values, table.type.code, core)
+    def kernels(self) -> I64:
+        """The compute slices that start in the selection, ascending."""
+        return np.sort(np.concatenate([facts.kernels for facts in self.facts] or [np.zeros(0, np.int64)]))
 
     def types_of(self, items: I64) -> tuple[list[str], I64]:
         """The distinct operator types of the slices ``items`` (n,), and which one each has; (n,).
@@ -374,14 +360,6 @@ class Profile(Parted):
         from npu_tui.profile.kernels import types_of
 
         return types_of(self.trace, items, self.compute, lambda: self.all_kernels)
-
-    @once
-    def operators(self) -> list[OperatorSum]:
-        """The kernels by type and core, most time first."""
-        from npu_tui.analysis.operators import operators
-
-        kernels = self.kernels
-        return operators(self.trace, kernels.item, kernels.core, (kernels.types, kernels.type))
 
     @once
     def modules(self) -> list[Module]:

@@ -20,8 +20,8 @@ FindingClass = Literal["dispatch", "compute", "communication", "memory", "config
 Severity = Literal["high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 
-Scope = Literal["profile", "compare", "job", "memory", "service"]
-"""What a finding is about: a subject, or two profiles that are compared."""
+Scope = str
+"""What a finding is about: the name of a subject, or ``compare`` for two profiles that are compared."""
 
 SideName = Literal["base", "new"]
 """The two sides of a comparison."""

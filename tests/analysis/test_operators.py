@@ -11,7 +11,7 @@ from measured import profile_of
 from samples import rows_of
 
 from npu_tui.analysis.device import device_slices
-from npu_tui.analysis.operators import collective_type, kernel_types, operator_type, operators
+from npu_tui.analysis.operators import collective_type, kernel_groups, kernel_types, operator_type
 
 if TYPE_CHECKING:
     from conftest import Sample
@@ -48,13 +48,8 @@ def test_type_of_a_collective() -> None:
 
 def test_op_statistic(level1: Sample) -> None:
     """Every (type, core) with its count, sum and extremes, and no other."""
-    trace = level1.trace
-    (device,) = device_slices(trace)
-    items = np.flatnonzero(device.compute)
-    cores = profile_of(trace).kernel_cores
-    assert cores is not None
-    own = [cores[item] for item in items.tolist()]
-    found = {(row.type, row.core): row for row in operators(trace, items, own)}
+    groups = kernel_groups(profile_of(level1.trace).kernel_table, "type")
+    found = {(row.type, row.core): row for row in groups}
     rows = {(row["OP Type"], row["Core Type"]): row for row in rows_of(level1.file.with_name("op_statistic.csv"))}
     assert len(rows) == 33
     assert found.keys() == rows.keys()
@@ -96,10 +91,9 @@ def test_every_kernel_has_its_row(profile: Sample) -> None:
         (row["Name"], row["Start Time(us)"]): row["Accelerator Core"]
         for row in rows_of(profile.file.with_name("kernel_details.csv"))
     }
-    cores = profile_of(trace).kernel_cores
-    assert cores is not None
-    for item in items.tolist():
-        core = cores[item]
+    cores = profile_of(trace).all_kernels.of_slices(items).core
+    for k, item in enumerate(items.tolist()):
+        core = cores.at(k)
         start = int(trace.slices.start[item]) + trace.start_ns
         keys = [(trace.name_of(item), f"{near // 1000}.{near % 1000:03d}") for near in (start, start - 1, start + 1)]
         row = next(expected[key] for key in keys if key in expected)
@@ -107,17 +101,11 @@ def test_every_kernel_has_its_row(profile: Sample) -> None:
 
 
 def test_operators_of_the_simulation(variation: Simulated) -> None:
-    (device,) = device_slices(variation.trace)
-    found = operators(variation.trace, np.flatnonzero(device.compute))
+    found = kernel_groups(profile_of(variation.trace).kernel_table, "type")
+    found.sort(key=lambda row: (-row.total, row.type))
     rows = [{"type": row.type, "count": row.count, "total_ns": row.total} for row in found]
     assert rows == variation.truth["operators"]
     assert all(row.core is None for row in found)
-
-
-def test_no_kernels() -> None:
-    from npu_tui.trace.model import Trace
-
-    assert operators(Trace.__new__(Trace), np.zeros(0, np.int64)) == []
 
 
 def test_older_chips_write_memset_in_their_own_way():
