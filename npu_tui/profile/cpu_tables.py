@@ -12,9 +12,9 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import Source
 from npu_tui.load.ftrace_beside import Recording, recording_beside
-from npu_tui.profile.columns import names_of
+from npu_tui.profile.columns import base_of, names_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Span, TableSheet, base_of, columns, listed, numbers, table
+from npu_tui.profile.table import MISSING, Array, Column, Span, TableSheet, columns, listed, numbers, table
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.scheduling import State

@@ -25,8 +25,9 @@ from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.analysis.rhythm import Basis, is_serving
 from npu_tui.analysis.steps import Step
+from npu_tui.profile.columns import base_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, base_of, columns, listed, numbers, table, us
+from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, columns, listed, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 from npu_tui.trace.intervals import intersection

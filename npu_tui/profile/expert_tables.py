@@ -1,6 +1,9 @@
-"""The experts of a profile: every MoE layer of every pass, and the table of what its rank spends on them."""
+"""The experts of a profile: what its rank spends on each MoE layer, and the tables of expert loads and placements."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,9 +20,15 @@ from npu_tui.analysis.experts import (
     layer_sums,
 )
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Column, Span, TableSheet, columns, listed, table
+from npu_tui.analysis.placement import Swap, best_swap, copies_in
+from npu_tui.load.formats.experts import ExpertDump, ExpertFiles, ExpertSlots
+from npu_tui.profile.table import Column, Span, TableSheet, columns, from_tuples, listed, table
 from npu_tui.strings import say
+from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.once import once
+
+if TYPE_CHECKING:  # a job has loads and placements, but no profile
+    from npu_tui.profile.profile import Profile
 
 
 def expert_layers_of(profile: Profile) -> list[ExpertPass]:
@@ -110,4 +119,220 @@ EXPERTS = table(
     inside, as they exchange tokens themselves.
     """,
     own=_OWN,
+)
+
+
+class Loads:
+    """The dumps of one ``phase`` by rank: ``tokens`` of ``experts`` in the slots of every rank and layer.
+
+    Both are (layers, ranks, slots), not-a-number is unknown. The ``placement`` is that which the dumps fit, if any.
+    """
+
+    def __init__(self, dumps: Sequence[ExpertDump], placements: Sequence[ExpertSlots]) -> None:
+        dumps = sorted(dumps, key=lambda dump: dump.rank)
+        self.phase, self.ranks = dumps[0].phase, [dump.rank for dump in dumps]
+        self.tokens: F64 = np.stack([dump.tokens for dump in dumps], axis=1)
+        self.placement = self._placement(placements)
+        if self.placement is None:
+            slots = self.tokens.shape[2]
+            numbers = np.array(self.ranks)[:, None] * slots + np.arange(slots)
+            self.experts: I64 = np.broadcast_to(numbers, self.tokens.shape)
+        else:
+            self.experts = self.placement.slots[:, [self.placement.devices.index(rank) for rank in self.ranks]]
+
+    def _placement(self, placements: Sequence[ExpertSlots]) -> ExpertSlots | None:
+        """The placement that the dumps fit: as many layers and slots, and a device for every rank."""
+        fitting = [
+            placement
+            for placement in placements
+            if placement.slots.shape[::2] == self.tokens.shape[::2] and set(self.ranks) <= set(placement.devices)
+        ]
+        return next((one for one in fitting if self.phase in one.path.name), fitting[0] if fitting else None)
+
+    @property
+    def missing(self) -> list[int]:
+        """The ranks that have no dump."""
+        every = range(self.ranks[-1] + 1) if self.placement is None else self.placement.devices
+        return sorted(set(every) - set(self.ranks))
+
+    @once
+    def of_rank(self) -> F64:
+        """The tokens of every rank in each layer, (layers, ranks)."""
+        return np.asarray(np.nansum(self.tokens, axis=2))
+
+    @once
+    def swaps(self) -> list[Swap | None]:
+        """The best swap of each layer; none where there is one rank."""
+        if len(self.ranks) < 2:
+            return [None] * len(self.tokens)
+        return [best_swap(tokens, experts) for tokens, experts in zip(self.tokens, self.experts, strict=True)]
+
+    @once
+    def swapped(self) -> F64:
+        """The tokens of the rank with most after the best swap of each layer, (layers,)."""
+        most = self.of_rank.max(axis=1)
+        return np.array([most[at] if swap is None else swap.most for at, swap in enumerate(self.swaps)])
+
+    def times_mean(self, most: F64 | float) -> float | None:
+        """``most`` tokens of a rank, of each layer or in all, over those of the mean rank; None with one rank."""
+        mean = max(float(np.nansum(self.tokens)) / len(self.ranks), 1e-9)
+        return round(float(np.sum(most)) / mean, 4) if len(self.ranks) > 1 else None
+
+    def saves(self, work: Sequence[float]) -> float | None:
+        """What the swaps save where the mean rank spends ``work`` on each layer and the loads are those of the dumps.
+
+        In the unit of ``work``; None where that is not of these layers.
+        """
+        if len(self.ranks) < 2 or len(work) != len(self.tokens):
+            return None
+        less = (self.of_rank.max(axis=1) - self.swapped) / np.maximum(self.of_rank.mean(axis=1), 1e-9)
+        return round(float((less * np.array(work)).sum()), 3)
+
+
+def loads_of(files: ExpertFiles) -> list[Loads]:
+    """The loads of every phase that ``files`` have dumps of."""
+    phases = sorted({dump.phase for dump in files.dumps})
+    return [Loads([dump for dump in files.dumps if dump.phase == phase], files.placements) for phase in phases]
+
+
+_OF_LOADS: dict[str, Column] = {
+    **columns("label", "", "name", "phase path"),
+    **columns("whole", "", "id", "layer expert slowest swap_expert swap_rank swap_with"),
+    **columns("whole", "", "count", "layers experts devices slots redundant twice missing"),
+    **columns("real", "", "mean_count", "tokens expert_tokens"),
+    **columns("real", "", "ratio", "uneven swapped times_mean expert_uneven"),
+    **columns("rows", "", "word", "ranks missing_ranks most_copies"),
+    **columns("real", "µs", "time", "saves"),
+}
+
+
+def _expert_uneven(loads: Loads) -> F64:
+    """The tokens of the busiest expert of each layer over those of the mean one, (layers,)."""
+    known = np.maximum((~np.isnan(loads.tokens)).sum(axis=(1, 2)), 1)
+    mean = np.maximum(np.nansum(loads.tokens, axis=(1, 2)) / known, 1e-9)
+    return np.asarray(np.nanmax(loads.tokens, axis=(1, 2), initial=0) / mean)
+
+
+def expert_loads(loads: Sequence[Loads], work: Sequence[float] = ()) -> TableSheet:
+    """The dumps of each phase over all layers; ``work`` is what the mean rank spends on each in a step, us."""
+    rows = [
+        (
+            one.phase, one.ranks, one.missing, *one.tokens.shape[::2], float(np.nansum(one.tokens)),
+            one.times_mean(one.of_rank.max(axis=1)), one.times_mean(one.swapped), one.saves(work),
+        )
+        for one in loads
+    ]  # fmt: skip
+    return from_tuples(rows, "phase ranks missing_ranks layers experts tokens uneven swapped saves", _OF_LOADS)
+
+
+LOADS = table(
+    "expert_loads",
+    expert_loads,
+    json="phase ranks missing=missing_ranks layers experts tokens uneven? uneven_swapped=swapped? saves?",
+    row="ExpertLoadRow",
+    about="""The dumps of one phase; ``experts`` are those of a rank, ``missing`` ranks have no dump.
+
+    ``uneven`` is the tokens of the rank with most over those of the mean rank, over all layers; ``uneven_swapped``
+    after the best swap in every layer; null with fewer than two ranks. ``saves_us`` is what the swaps save a step of
+    the profiles beside the dumps.
+    """,
+    own=_OF_LOADS,
+    types={"ranks": list[int], "missing_ranks": list[int]},
+)
+
+
+def load_ranks(loads: Sequence[Loads]) -> TableSheet:
+    """Every rank that has a dump."""
+    rows = [
+        (one.phase, rank, tokens, one.times_mean(tokens))
+        for one in loads
+        for rank, tokens in zip(one.ranks, one.of_rank.sum(axis=0).tolist(), strict=True)
+    ]
+    return from_tuples(rows, "phase rank tokens times_mean", _OF_LOADS)
+
+
+LOAD_RANKS = table(
+    "expert_load_ranks",
+    load_ranks,
+    json="phase rank tokens times_mean?",
+    page="phase rank tokens rank_times=times_mean",
+    row="LoadRankRow",
+    about="The tokens of a rank over all layers; ``times_mean`` against the mean of the ranks that have a dump.",
+    own=_OF_LOADS,
+)
+
+
+def load_layers(loads: Sequence[Loads]) -> TableSheet:
+    """Every layer of each phase."""
+    rows: list[tuple[Any, ...]] = []
+    for one in loads:
+        uneven = _expert_uneven(one)
+        for layer, (tokens, of_rank, swap) in enumerate(zip(one.tokens, one.of_rank, one.swaps, strict=True)):
+            place, slot = np.unravel_index(int(np.argmax(np.nan_to_num(tokens, nan=-1))), tokens.shape)
+            most, several, mean = int(np.argmax(of_rank)), len(one.ranks) > 1, max(float(of_rank.mean()), 1e-9)
+            swapped: tuple[Any, ...] = (None,) * 4
+            if swap is not None:
+                swapped = swap.expert, swap.other_expert, one.ranks[swap.other], round(swap.most / mean, 4)
+            rows.append(
+                (
+                    one.phase, layer, float(np.nansum(tokens)), int(one.experts[layer, place, slot]), one.ranks[place],
+                    float(tokens[place, slot]), round(float(uneven[layer]), 4),
+                    one.ranks[most] if several else None, round(of_rank[most] / mean, 4) if several else None,
+                    *swapped,
+                )
+            )  # fmt: skip
+    return from_tuples(rows, _LAYER, _OF_LOADS)
+
+
+_LAYER = (
+    "phase layer tokens expert rank expert_tokens expert_uneven slowest uneven swap_expert swap_with swap_rank swapped"
+)
+_LAYER_PAGE = (
+    "phase layer tokens hot_expert=expert of_rank=rank expert_times=expert_uneven busiest_rank=slowest "
+    "rank_times=uneven swap_expert swap_with swap_rank swapped"
+)
+LOAD_LAYERS = table(
+    "expert_load_layers",
+    load_layers,
+    json="phase layer tokens expert rank expert_tokens expert_uneven slowest? uneven? swap_expert? swap_with? "
+    "swap_rank? uneven_swapped=swapped?",
+    page=_LAYER_PAGE,
+    panel=_LAYER_PAGE,
+    row="LoadLayerRow",
+    about="""One layer: the expert with most tokens, and how unevenly experts and ranks are loaded (most over mean).
+
+    In the best swap ``swap_expert`` of the rank ``slowest`` changes places with ``swap_with`` of ``swap_rank``;
+    ``uneven_swapped`` is that after it. Null with fewer than two ranks, and where no swap improves the layer.
+    """,
+    own=_OF_LOADS,
+)
+
+
+def placements(placed: Sequence[ExpertSlots]) -> TableSheet:
+    """Every placement."""
+    rows = []
+    for one in placed:
+        copies = copies_in(one.slots)
+        most = {str(count): copies.most[count] for count in sorted(copies.most, reverse=True)}
+        rows.append(
+            (one.path.name, *one.slots.shape, copies.experts, copies.redundant, most, copies.twice, copies.missing)
+        )
+    return from_tuples(rows, "path layers devices slots experts redundant most_copies twice missing", _OF_LOADS)
+
+
+_PLACEMENT_PAGE = "file=path layers devices slots experts copies=redundant twice"
+PLACEMENTS = table(
+    "expert_placements",
+    placements,
+    json="path layers devices slots experts redundant? most_copies twice missing",
+    page=_PLACEMENT_PAGE,
+    panel=_PLACEMENT_PAGE,
+    row="PlacementRow",
+    about="""A placement; ``most_copies`` counts layers by the copies that their most copied expert has.
+
+    ``redundant`` slots of a layer hold a further copy, null where layers differ; ``twice`` counts devices of layers
+    with two copies of one expert, ``missing`` the experts of some layer that another one does not place.
+    """,
+    own=_OF_LOADS,
+    types={"most_copies": dict[str, int]},
 )

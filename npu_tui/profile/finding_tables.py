@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from npu_tui.profile.columns import Base
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
-    Base,
     Data,
     NestedRows,
     Span,

@@ -11,7 +11,7 @@ from npu_tui.analysis.bubbles import sync_sums
 from npu_tui.analysis.code_lines import LineLoss, launches_by_line, line_of
 from npu_tui.analysis.drains import CAUSES, Cause, Drains, host_lead
 from npu_tui.analysis.launches import dequeue_of, enqueue_of, operation_of
-from npu_tui.profile.columns import UNKNOWN, names_of, steps_at, times
+from npu_tui.profile.columns import UNKNOWN, base_of, names_of, steps_at, times
 from npu_tui.profile.module_tables import borrowed_lines
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -22,7 +22,6 @@ from npu_tui.profile.table import (
     Span,
     TableSheet,
     attributes,
-    base_of,
     coded,
     columns,
     listed,

@@ -14,10 +14,10 @@ from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.modules import Module, lost_of
 from npu_tui.load.errors import InputError
-from npu_tui.profile.columns import slowest
+from npu_tui.profile.columns import base_of, slowest
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, RankedSlices, TableSheet, base_of, columns, listed, table
+from npu_tui.profile.table import Array, RankedSlices, TableSheet, columns, listed, table
 from npu_tui.trace.arrays import I64, in_groups
 
 _OWN = {

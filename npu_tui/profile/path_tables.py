@@ -14,11 +14,10 @@ from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.path import KINDS, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.profile.columns import UNKNOWN, lanes_of, times
+from npu_tui.profile.columns import UNKNOWN, Base, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
-    Base,
     CodedLabels,
     Column,
     Data,

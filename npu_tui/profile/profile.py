@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings, SubjectVerdict
     from npu_tui.rules.told_path import ToldPath
-
-T = TypeVar("T")
 
 _WORTH_A_THREAD = 200_000
 _LARGE = 2_000_000

@@ -24,7 +24,7 @@ from npu_tui.trace.text import printable, ticks_per_us
 
 if TYPE_CHECKING:  # the tables of a job have no code lines
     from npu_tui.analysis.code_lines import CodeLine
-    from npu_tui.rules.facts import Facts
+    from npu_tui.profile.columns import Base
 
 Array = npt.NDArray[Any]
 Value = int | float | str | bool | None
@@ -149,27 +149,6 @@ COLUMNS: dict[str, Column] = {
     **columns("rows", "", "word", "arrivals traffic problems latencies"),
 }  # fmt: skip
 """Every column by id."""
-
-
-class Base(Struct, frozen=True):
-    """What a time that is saved or lost is told of: one ``unit`` (``step``, ``token``, …) of ``count``."""
-
-    unit: str
-    count: int = 1
-
-    @property
-    def words(self) -> str:
-        """The name of the unit; empty for a run or a range, which do not repeat."""
-        return "" if self.unit in ("run", "range") else say(f"finding.unit.{self.unit}")
-
-    def of_one(self, time: float) -> str:
-        """``time`` of all (ns) as that of one, in words."""
-        return say(f"finding.each.{self.unit}", time=time / self.count)
-
-
-def base_of(facts: Sequence[Facts]) -> Base:
-    """What the losses of devices are told of."""
-    return next((Base(device.unit_name, device.count) for device in facts), Base("run"))
 
 
 def heading(name: str, base: Base | None = None) -> str:

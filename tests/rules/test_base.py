@@ -12,8 +12,9 @@ from troubled import TROUBLED
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written
+from npu_tui.profile.columns import base_of
 from npu_tui.profile.scene import finding_marks
-from npu_tui.profile.table import base_of, declared_tables
+from npu_tui.profile.table import declared_tables
 from npu_tui.rules.ladder import is_work
 from npu_tui.strings import LANGUAGES, speaking, texts_of, words
 from npu_tui.trace.message import Message

@@ -29,9 +29,9 @@ from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report
 from npu_tui.output.statement import profile_statement, written
+from npu_tui.profile.columns import base_of
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import base_of
 from npu_tui.rules.ladder import SUMMING_UP, is_work
 from npu_tui.rules.late_ranks import late
 from npu_tui.rules.model import Findings
