@@ -88,7 +88,7 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
 def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
     if options.path is None or not (options.label or "").strip():
         parser.error(say("log.needs"))
-    if options.format is not None or options.output is not None:
+    if any(option is not None for option in (options.format, options.output, options.fields)):
         parser.error(say("log.add_format"))
     now = datetime.now(timezone.utc)
     when = now if options.when is None else _moment(options.when)
