@@ -20,10 +20,11 @@ from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.table import Record, rows_of, with_sections
 from npu_tui.subjects import SUBJECTS
 
+_KINDS = (*PROFILES, *(name for name in SUBJECTS if name not in ("profile", "job")))
 if TYPE_CHECKING:
     SourceKind = str
 else:
-    SourceKind = Literal[(*PROFILES, *(name for name in SUBJECTS if name not in ("profile", "job")))]
+    SourceKind = Literal[_KINDS]
 
 
 class SelectionPart(Struct, frozen=True, kw_only=True):
