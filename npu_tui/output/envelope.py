@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, defstruct, structs
 from npu_tui.load.errors import InputError
 from npu_tui.rules.model import Confidence, FindingClass, Severity, SideName
 from npu_tui.strings import words
+from npu_tui.subjects import subjects
 from npu_tui.trace.message import Message, message
 
 SCHEMA_VERSION = 2
@@ -167,11 +168,8 @@ def _found(row: Any) -> FindingEntry:
     """The finding that ``row`` of any document tells; its class is that of its kind where the row has none."""
     told = {name: getattr(row, name) for name in FindingEntry.__struct_fields__ if hasattr(row, name)}
     if "cls" not in told:
-        from npu_tui.output.explain import kind_of  # most rows have one
-
-        kind = kind_of(row.id)
-        assert kind is not None
-        told["cls"] = kind.cls
+        kinds = (kind for subject in subjects() for kind in (*subject.findings(), *subject.differences()))
+        told["cls"] = next(kind.cls for kind in kinds if kind.id == row.id)
     return FindingEntry(**told)
 
 
