@@ -287,7 +287,8 @@ class Profile(Tables):
 
     def _part(self, span: Span | None, step: int | str | None) -> Measured:
         from npu_tui.analysis.device import EVERYTHING, Window
-        from npu_tui.profile.parts import NoPartError, Selection, part_of
+        from npu_tui.profile.parts import Selection
+        from npu_tui.profile.selection import NoPartError, part_of
 
         _expect("step", step, "int | str | None", Integral, str, type(None))
         _expect("range", span, "str | tuple | None", str, tuple, list, type(None))

@@ -296,18 +296,19 @@ def part_of(
     for a part that the profile does not have, and for options that do not go with what it is.
     """
     thresholds = thresholds_of(options.config)
-    from npu_tui.profile import parts
+    from npu_tui.profile import selection
+    from npu_tui.profile.parts import parse_range
     from npu_tui.subjects import subject_of
 
-    if options.range is not None and parts.parse_range(options.range) is None:  # known before the trace is read
+    if options.range is not None and parse_range(options.range) is None:  # known before the trace is read
         parser.error(say("cli.bad_range"))
     refuse_terminal(parser, options.path)
     profile = opened_profile(options.path, not options.no_cache, thresholds, options.source, ahead, survey)
     if command is not None:
         refuse_options(parser, options, subject_of(profile.trace), command)
     try:
-        return parts.part_of(profile, options.range, options.step)
-    except parts.NoPartError as error:
+        return selection.part_of(profile, options.range, options.step)
+    except selection.NoPartError as error:
         parser.error(words(error.message))
 
 

@@ -15,7 +15,7 @@ from npu_tui.mcp.session import Opened, OpenProfiles, Refusal, ToolCall, one_pro
 from npu_tui.output.envelope import document, side_by_side
 from npu_tui.output.statement import Statement
 from npu_tui.output.svg import Piece
-from npu_tui.profile.parts import part_of
+from npu_tui.profile.selection import part_of
 from npu_tui.strings import Ours, say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.message import message

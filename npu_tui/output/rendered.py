@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.profile.table import Record, ViewField, heading
 from npu_tui.profile.table import Table as DataTable
-from npu_tui.rules.model import SEVERITIES
+from npu_tui.rules.model import SEVERITIES, Base
 from npu_tui.strings import say
 from npu_tui.trace import text as units
 from npu_tui.trace.text import ticks_per_us
-
-if TYPE_CHECKING:  # documents of jobs need no profile
-    from npu_tui.profile.columns import Base
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

@@ -46,13 +46,13 @@ from npu_tui.output.report_tables import (
     verdict,
 )
 from npu_tui.output.text import finding_lines
-from npu_tui.profile.columns import Base
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record
 from npu_tui.rules.find import RULES
 from npu_tui.rules.ladder import is_work
+from npu_tui.rules.model import Base
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say
 from npu_tui.trace.classes import OpClass

@@ -23,13 +23,13 @@ from npu_tui.output.rendered import (
     time_text,
 )
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
-from npu_tui.profile.columns import Base
 from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.profile.table import Table as DataTable
+from npu_tui.rules.model import Base
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
 from npu_tui.trace.text import brief, duration_text, memory_text

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import MISSING, Array, CodedLabels, Data, Numbers, RankedSlices, coded, numbers
-from npu_tui.strings import say
+from npu_tui.rules.model import Base
 
 if TYPE_CHECKING:  # which come with all rules
     from npu_tui.rules.facts import Facts
@@ -89,22 +88,6 @@ def slowest(profile: Profile, members: Callable[[int], Array]) -> dict[str, Any]
         return RankedSlices(len(items), lambda: items[np.argsort(-lengths(row), kind="stable")])
 
     return {"place": place, "lengths": lengths}
-
-
-class Base(Struct, frozen=True):
-    """What a time that is saved or lost is told of: one ``unit`` (``step``, ``token``, …) of ``count``."""
-
-    unit: str
-    count: int = 1
-
-    @property
-    def words(self) -> str:
-        """The name of the unit; empty for a run or a range, which do not repeat."""
-        return "" if self.unit in ("run", "range") else say(f"finding.unit.{self.unit}")
-
-    def of_one(self, time: float) -> str:
-        """``time`` of all (ns) as that of one, in words."""
-        return say(f"finding.each.{self.unit}", time=time / self.count)
 
 
 def base_of(facts: Sequence[Facts]) -> Base:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from npu_tui.profile.columns import Base
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
     Data,
@@ -23,7 +22,7 @@ from npu_tui.profile.table import (
     table,
     us,
 )
-from npu_tui.rules.model import Confidence, Evidence, Finding, FindingClass, Severity
+from npu_tui.rules.model import Base, Confidence, Evidence, Finding, FindingClass, Severity
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable
 

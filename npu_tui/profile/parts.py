@@ -1,4 +1,4 @@
-"""The part of a profile that a question is about, values that are the same for all parts, and parts that are named."""
+"""The part of a profile that a question is about, and values that are the same for all parts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from msgspec import Struct
 
 from npu_tui.analysis.device import EVERYTHING, Window
-from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.once import once
-from npu_tui.trace.text import exact_text, parse_duration
+from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
-    from npu_tui.analysis.engine_steps import EngineStep
     from npu_tui.analysis.steps import Step
-    from npu_tui.profile.profile import Profile
-
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Parted")
@@ -117,49 +113,3 @@ def select_step(steps: Sequence[Step], number: int) -> Selection | None:
     """The time on the device of ``ProfilerStep#number``; None without that step, or if it launched nothing."""
     window = next((step.window for step in steps if step.number == number), None)
     return None if window is None else Selection(window, number)
-
-
-class NoPartError(SaidError):
-    """A part that a profile does not have."""
-
-
-def part_of(profile: Profile, span: str | None = None, step: int | str | None = None) -> Profile:
-    """The part of ``profile`` in the range ``span`` such as ``12ms..14ms``, or of the step ``step``; else all.
-
-    A step is told by its number, or by its kind such as ``decode``: then it is that of median length.
-
-    Raises ``NoPartError`` for both at once, a text that is no range, and what the profile does not have.
-    """
-    if span is not None and step is not None:
-        raise NoPartError(message("query.both"))
-    selection = WHOLE_TRACE if span is None else parse_range(span)
-    if selection is None:
-        raise NoPartError(message("cli.bad_range"))
-    if selection.window.start > profile.trace.end or selection.window.end < 0:
-        raise NoPartError(message("cli.outside", end=exact_text(profile.trace.end)))
-    if step is not None:
-        selection = _of_kind(profile, step) if isinstance(step, str) else _numbered(profile, step)
-        if selection is None:
-            raise NoPartError(message("cli.no_step", step=step))
-    return profile.part(selection)
-
-
-def _numbered(profile: Profile, number: int) -> Selection | None:
-    """The step of the profiler or of an engine with that number; None where it has none on the device."""
-    if (selection := select_step(profile.steps, number)) is not None:
-        return selection
-    of_engine = next((step for step in profile.engine.steps if step.number == number), None)
-    return None if of_engine is None else _selected(of_engine)
-
-
-def _of_kind(profile: Profile, kind: str) -> Selection | None:
-    """The step of median length among those of ``kind``; None without any on the device."""
-    steps = [step for step in profile.engine.steps if step.kind == kind and step.window is not None]
-    steps.sort(key=lambda step: step.span or 0)
-    return _selected(steps[len(steps) // 2]) if steps else None
-
-
-def _selected(step: EngineStep) -> Selection | None:
-    if step.window is None:
-        return None
-    return Selection(step.window, step.number if step.item >= 0 else None)

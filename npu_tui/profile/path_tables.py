@@ -14,7 +14,7 @@ from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.owner import Owner
 from npu_tui.analysis.path import KINDS, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
-from npu_tui.profile.columns import UNKNOWN, Base, lanes_of, times
+from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
@@ -31,6 +31,7 @@ from npu_tui.profile.table import (
     table,
 )
 from npu_tui.rules.inputs import first_of_largest
+from npu_tui.rules.model import Base
 from npu_tui.rules.told_path import ToldPath, explained, owner_name, owner_text
 from npu_tui.strings import words
 from npu_tui.trace.arrays import I64

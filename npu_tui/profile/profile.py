@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.steps import Step, StepSums
     from npu_tui.load.companions import Companions
     from npu_tui.profile.companions import CompanionTables
-    from npu_tui.profile.snapshot_tables import SnapshotBeside
+    from npu_tui.profile.snapshot_memory import SnapshotBeside
     from npu_tui.rules.facts import Facts
     from npu_tui.rules.inputs import Inputs, Setup
     from npu_tui.rules.model import Findings, SubjectVerdict
@@ -166,7 +166,7 @@ class Profile(Parted):
     @shared
     def beside(self) -> SnapshotBeside | None:
         """The memory snapshot that was opened, or the one beside the profile."""
-        from npu_tui.profile.snapshot_tables import snapshot_of
+        from npu_tui.profile.snapshot_memory import snapshot_of
 
         return snapshot_of(self.trace, self.source, self.device)
 
@@ -264,9 +264,9 @@ class Profile(Parted):
     @shared
     def cpu(self) -> CpuTime | Message | None:
         """Who had the CPU while devices waited for launches, why that is not known, None without a recording of it."""
-        from npu_tui.profile.cpu_tables import measured_cpu
+        from npu_tui.profile.cpu import cpu_time
 
-        return measured_cpu(self.source, self.trace, self.dispatch)
+        return cpu_time(self.source, self.trace, self.dispatch)
 
     # Steps.
 
@@ -280,7 +280,7 @@ class Profile(Parted):
     @shared
     def engine(self) -> EngineSteps:
         """The steps of an inference engine in figures; none in training, and where nothing says that it serves."""
-        from npu_tui.profile.engine_tables import engine_of
+        from npu_tui.profile.engine import engine_of
 
         return engine_of(
             self.trace, self.steps, self.device_slices, self.dispatch, self.compute,

@@ -18,7 +18,7 @@ from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve, MemoryUse
 from npu_tui.analysis.overlap import COMMUNICATION, COMPUTING, FREE, NOT_OVERLAPPED
 from npu_tui.profile.file_tables import port_samples
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.snapshot_tables import memory_of_device
+from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
 from npu_tui.trace.intervals import union

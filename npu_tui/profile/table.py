@@ -24,7 +24,7 @@ from npu_tui.trace.text import printable, ticks_per_us
 
 if TYPE_CHECKING:  # the tables of a job have no code lines
     from npu_tui.analysis.code_lines import CodeLine
-    from npu_tui.profile.columns import Base
+    from npu_tui.rules.model import Base
 
 Array = npt.NDArray[Any]
 Value = int | float | str | bool | None

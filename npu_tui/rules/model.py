@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.thresholds import AnyThreshold
 from npu_tui.rules.pages import Page
+from npu_tui.strings import say
 from npu_tui.trace.message import Message, Said
 
 if TYPE_CHECKING:  # findings of a job and of a comparison are a Kind without code lines
@@ -147,6 +148,22 @@ class Finding(Struct, frozen=True):
     def whatif(self) -> str | None:
         """What ``npu-tui whatif`` is asked for the run without it; None where nothing can be replayed."""
         return None if self.remedy is None else f"fix {self.id}" + (f"#{self.number}" if self.number > 1 else "")
+
+
+class Base(Struct, frozen=True):
+    """What a time that is saved or lost is told of: one ``unit`` (``step``, ``token``, …) of ``count``."""
+
+    unit: str
+    count: int = 1
+
+    @property
+    def words(self) -> str:
+        """The name of the unit; empty for a run or a range, which do not repeat."""
+        return "" if self.unit in ("run", "range") else say(f"finding.unit.{self.unit}")
+
+    def of_one(self, time: float) -> str:
+        """``time`` of all (ns) as that of one, in words."""
+        return say(f"finding.each.{self.unit}", time=time / self.count)
 
 
 class SubjectVerdict(Struct, frozen=True):

@@ -16,8 +16,8 @@ from npu_tui.load.load import Opening
 from npu_tui.mcp.answers import plain
 from npu_tui.output.envelope import document
 from npu_tui.output.statement import profile_statement
-from npu_tui.profile.parts import part_of
 from npu_tui.profile.profile import Profile
+from npu_tui.profile.selection import part_of
 from tests.conftest import ROOT
 
 sys.path[:0] = [str(ROOT / "tests" / "load"), str(ROOT / "tests" / "load" / "database"), str(ROOT / "fixtures")]

@@ -17,7 +17,8 @@ from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
 from npu_tui.output.whatif import NoReplayError, replay_of
-from npu_tui.profile.parts import WHOLE_TRACE, parse_range, part_of
+from npu_tui.profile.parts import WHOLE_TRACE, parse_range
+from npu_tui.profile.selection import part_of
 from npu_tui.trace.model import Trace
 
 if TYPE_CHECKING:

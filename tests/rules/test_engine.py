@@ -26,7 +26,8 @@ from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.output.report import report
 from npu_tui.profile.engine_tables import ENGINE_KINDS, ENGINE_STEPS
-from npu_tui.profile.parts import NoPartError, Selection, part_of
+from npu_tui.profile.parts import Selection
+from npu_tui.profile.selection import NoPartError, part_of
 from npu_tui.strings import words
 from npu_tui.tui.session import make_session
 from npu_tui.view.scene import Selected
