@@ -16,8 +16,9 @@ from npu_tui.load.load import load
 from npu_tui.output.report import report
 from npu_tui.output.report_tables import profile_again
 from npu_tui.profile.profile import Profile
+from npu_tui.query.examples import EXAMPLES
 from npu_tui.query.frames import TABLES, tables_of
-from npu_tui.query.query import EXAMPLES, query
+from npu_tui.query.query import query
 from npu_tui.strings import say
 from npu_tui.trace.model import Trace
 from npu_tui.trace.service import SERVED, Pass

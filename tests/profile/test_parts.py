@@ -33,9 +33,13 @@ def halves(profile: Profile) -> list[Profile]:
 
 def test_what_starts_in_two_halves_is_all_there_is(profile: Profile) -> None:
     parts = halves(profile)
-    for name in ("kernels", "collectives", "kernel_table"):
-        items = np.concatenate([getattr(part, name).item for part in parts])
-        assert np.sort(items).tolist() == np.sort(getattr(profile, name).item).tolist(), name
+    for name, items_of in (
+        ("kernels", lambda part: part.kernels),
+        ("collectives", lambda part: part.collectives.item),
+        ("kernel_table", lambda part: part.kernel_table.item),
+    ):
+        items = np.concatenate([items_of(part) for part in parts])
+        assert np.sort(items).tolist() == np.sort(items_of(profile)).tolist(), name
     assert sum(api.count for part in parts for api in part.apis) == sum(api.count for api in profile.apis)
 
 

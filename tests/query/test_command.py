@@ -18,8 +18,8 @@ from asking import FIXTURES, ROOT
 from written import fields_of
 
 from npu_tui.cli.main import main
+from npu_tui.query.examples import EXAMPLES
 from npu_tui.query.frames import ONE_PROFILE, TABLES
-from npu_tui.query.query import EXAMPLES
 
 PROFILE = str(FIXTURES / "dispatch_bound")
 SQL = "SELECT type, count(*) AS calls, sum(duration) AS total FROM kernels GROUP BY type ORDER BY total DESC, type"
