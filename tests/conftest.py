@@ -15,11 +15,17 @@ if sys.dont_write_bytecode:  # else every process of the tests, and every progra
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # processes of the tests have the option only
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+# A thread of polars for each core of each process of the tests: they wait for work by turning round and round.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 import gc
 import json
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.metadata import distributions
 from typing import Any
 
 import pytest
@@ -54,6 +60,7 @@ settings.load_profile("npu-tui")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "few(count): so many of its cases are enough unless NPU_TUI_ALL asks for all")
+    config.addinivalue_line("markers", "of_files(*paths): asks of these files alone, and again when they have changed")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -72,9 +79,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=list(left))
 
 
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: nobody looks for garbage among it, which the explorer does at rest."""
+    gc.freeze()
+
+
 def pytest_unconfigure() -> None:
     """Leave alone what the tests have loaded: pytest looks for garbage among all of it five times before it ends."""
     gc.freeze()
+
+
+_ASKED_OF = pytest.StashKey[str]()
+
+
+@cache
+def _digest(*paths: str) -> str:
+    """What all files at and below ``paths`` hold, and who runs them."""
+    installed = sorted(f"{each.name} {each.version}" for each in distributions())
+    found = sha256(f"{sys.version} {platform.platform()} {installed}".encode())
+    for path in map(ROOT.joinpath, paths):
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                found.update(f"{file.relative_to(ROOT)} {sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what asks of files alone and has passed with the same ones: compilers and simulators say the same again."""
+    mark, cache = item.get_closest_marker("of_files"), getattr(item.config, "cache", None)
+    if mark is None or cache is None or os.environ.get("NPU_TUI_ALL"):
+        return
+    digest = _digest(*mark.args, str(item.path.relative_to(ROOT)))
+    if cache.get(f"of_files/{item.nodeid}", "") == digest:
+        pytest.skip("its files are those of the last time it passed; NPU_TUI_ALL=1 asks it again")
+    item.stash[_ASKED_OF] = digest
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.when == "call" and call.excinfo is None and _ASKED_OF in item.stash:
+        item.config.cache.set(f"of_files/{item.nodeid}", item.stash[_ASKED_OF])
 
 
 WITHOUT_TRACES = "NPU_TUI_TRACES is not set: it names the folder of the real profiles"
@@ -119,6 +162,12 @@ class Sample:
         return known
 
 
+@cache
+def _sample(name: str, path: Path) -> Sample:
+    """The same one for all tests of a process: what one of them has read of it the others need not read."""
+    return Sample(name, path)
+
+
 def _real(name: str) -> Sample:
     folder = os.environ.get("NPU_TUI_TRACES")
     if not folder:
@@ -126,7 +175,7 @@ def _real(name: str) -> Sample:
     path = Path(folder).resolve() / REAL[name]
     if not path.exists():
         pytest.skip(reason=f"{path} is missing: NPU_TUI_TRACES names another folder")
-    return Sample(name, path)
+    return _sample(name, path)
 
 
 @pytest.fixture(autouse=True)
@@ -173,10 +222,10 @@ def _samples() -> Iterator[str]:
 @pytest.fixture(scope="session", params=_samples())
 def sample(request: pytest.FixtureRequest) -> Sample:
     """Every trace of the fixtures: all situations and all writers."""
-    return Sample(request.param, FIXTURES / request.param)
+    return _sample(request.param, FIXTURES / request.param)
 
 
 @pytest.fixture(scope="session", params=["healthy", "dispatch_bound"])
 def bundled(request: pytest.FixtureRequest) -> Sample:
     """Every bundled profile in turn."""
-    return Sample(request.param, ROOT / "fixtures" / request.param)
+    return _sample(request.param, FIXTURES / request.param)

@@ -27,11 +27,13 @@ from npu_tui.rules.model import Findings
 from npu_tui.trace.model import Trace
 from npu_tui.tui.session import Session, make_session
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+
 
 @cache
 def opened(name: str) -> npu_tui.Profile:
     """The fixture called ``name``, or the real profile at that path below the folder of traces."""
-    bundled = Path(__file__).resolve().parents[1] / "fixtures" / name
+    bundled = FIXTURES / name
     if bundled.exists():
         return npu_tui.open(bundled)
     traces = os.environ.get("NPU_TUI_TRACES")
@@ -49,10 +51,17 @@ def profile_of(trace: Trace, thresholds: Thresholds | None = None, opened: Path 
     return Profile(trace, source, thresholds)
 
 
+@cache
+def _kept(path: Path) -> Trace:
+    return load(find_source(path))
+
+
 def profile_at(path: Path | str, thresholds: Thresholds | None = None) -> Profile:
-    """The profile at ``path``."""
+    """The profile at ``path``; fixtures and real profiles, which nobody changes, are read once."""
     source = find_source(Path(path))
-    return Profile(load(source), source, thresholds)
+    lasting = (FIXTURES, Path(os.environ.get("NPU_TUI_TRACES") or FIXTURES).resolve())
+    stays = any(Path(path).resolve().is_relative_to(folder) for folder in lasting)
+    return Profile(_kept(Path(path)) if stays else load(source), source, thresholds)
 
 
 def part_of(trace: Trace, selection: Selection = WHOLE_TRACE, thresholds: Thresholds | None = None) -> Profile:

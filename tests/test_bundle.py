@@ -140,6 +140,7 @@ def install(top: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @PLACES
+@pytest.mark.of_files(".ci")
 def test_wheelhouse_installs_and_upgrades(tmp_path: Path) -> None:
     if os.environ.get("http_proxy"):
         pytest.skip("pip would ask the proxy")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.of_files("npu_tui", "fixtures/healthy")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

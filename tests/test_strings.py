@@ -45,6 +45,8 @@ from npu_tui.tui.footer import FOOTERS, hints_of
 from npu_tui.view.explorer import _MODES
 from npu_tui.view.scene import Alignment, Face, LinkShape
 
+pytestmark = pytest.mark.of_files("npu_tui")
+
 ENGLISH = texts_of("en")
 PACKAGE = Path(__file__).resolve().parents[1] / "npu_tui"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.of_files("npu_tui", "fixtures", "pyproject.toml", "README.md")
+
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = {f"npu_tui/native/library/{name}.so" for name in ("aarch64", "x86_64_v2", "x86_64_v3")}
 

@@ -32,7 +32,7 @@ KINDS = [
 SIZE = 6 << 20
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", [*KINDS, *(bomb.format for bomb in BOMBS if bomb.name == "hole of 1 TB")])
 def test_memory_and_time_are_those_of_the_bytes_on_the_disk(name):
     bomb = next(bomb for bomb in BOMBS if name in (bomb.name, bomb.format if bomb.name == "hole of 1 TB" else ""))
@@ -77,7 +77,7 @@ def test_a_file_larger_than_the_free_memory_is_refused_before_it_is_read(tmp_pat
         load_snapshot(path)
 
 
-@given(st.integers(0, 400), st.integers(0, 30), st.integers(1, 30))
+@given(st.integers(0, 300), st.integers(0, 8), st.integers(1, 8))
 def test_blocks_with_a_history_are_read_as_far_as_the_file_holds_them(tmp_path_factory, keys, blocks, entries):
     """Blocks that several segments share, with any number of further keys, count as often as they stand there."""
     path: Path = tmp_path_factory.mktemp("history") / "s.pickle"

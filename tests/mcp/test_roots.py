@@ -159,6 +159,7 @@ _OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.of_files("npu_tui")
 def test_files_of_profiles_are_opened_through_the_door_alone():
     """A file or folder that somebody names is opened by ``side_file``; others are the program's own."""
     found = set()

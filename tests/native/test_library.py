@@ -28,6 +28,7 @@ def missing() -> str:
     return ""
 
 
+@pytest.mark.of_files("npu_tui/native")
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_libraries_come_from_their_source(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "npu_tui.native.build", "-o", str(tmp_path)]

@@ -30,9 +30,19 @@ def runtime() -> str:
     return found if os.path.isabs(found) else ""
 
 
-pytestmark = pytest.mark.skipif(
-    not runtime() or platform.libc_ver()[0] != "glibc", reason="there is no gcc with an address sanitizer"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not runtime() or platform.libc_ver()[0] != "glibc", reason="there is no gcc with an address sanitizer"
+    ),
+    pytest.mark.of_files(
+        "npu_tui/native",
+        "npu_tui/load",
+        "npu_tui/trace",
+        "tests/native",
+        "tests/load/scanner",
+        "tests/attack/scanner.py",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

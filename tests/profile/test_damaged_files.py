@@ -7,12 +7,12 @@ from pathlib import Path
 from damaged_files import damages, each_content_read_once
 
 
-def test_every_file_in_every_way(tmp_path: Path) -> None:
+def test_every_file_in_some_ways_and_every_way_of_some_files(tmp_path: Path) -> None:
     told: dict[tuple[str, str], tuple[str, str]] = {}
     with each_content_read_once():
         for file, way, state, said in damages(tmp_path / "profile", 3, every=False):
             told[file, way] = state, said
-    assert len(told) >= 80
+    assert len(told) >= 60
     for (file, way), (state, said) in told.items():
         assert (state == "read") or said, (file, way)
         if way == "directory":

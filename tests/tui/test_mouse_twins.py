@@ -18,6 +18,7 @@ from npu_tui.tui.commands import TAB_KEYS
 from npu_tui.tui.flags import Flag
 from npu_tui.tui.panel import TabLine
 from npu_tui.tui.rows import Rows
+from npu_tui.view.scene import ViewState
 
 Act = Callable[[Driver], Awaitable[None]]
 SLICE = "ProfilerStep#20"
@@ -187,6 +188,7 @@ async def enter_a_row(driver: Driver) -> None:
 
 UP, DOWN = events.MouseScrollUp, events.MouseScrollDown
 TWINS = (
+    Twin("click on a finding goes to it", click_a_finding, pressed("e"), lambda d: (place_of(d), d.state.range)),
     Twin("click selects", clicked(of_slice), pressed("enter", at=of_slice), place_of),
     Twin("double click fits", clicked(of_slice, 2), pressed("enter", "f", at=of_slice), lambda d: d.state.viewport),
     Twin("click in the gutter folds", clicked(of_gutter), pressed("space", at=lambda d: (LOW, of_gutter(d)[1])),
@@ -209,11 +211,10 @@ TWINS = (
          lambda d: d.state.viewport),
     Twin("click on the ruler puts the cursor there", click_the_ruler, type_the_ruler, place_of),
     Twin("click on the minimap jumps", click_the_minimap, type_the_time, shows_the_time),
-    Twin("click on a flag goes to it", click_the_flag, type_the_flag, lambda d: (place_of(d), d.state.range)),
-    Twin("click on a finding goes to it", click_a_finding, pressed("e"), lambda d: (place_of(d), d.state.range)),
+    Twin("click on a row goes there", click_a_row, enter_a_row, place_of),
     Twin("click on a heading sorts", click_a_heading, sort_by_keys,
          lambda d: [[str(cell) for cell in row.cells] for row in d.panel.rows]),
-    Twin("click on a row goes there", click_a_row, enter_a_row, place_of),
+    Twin("click on a flag goes to it", click_the_flag, type_the_flag, lambda d: (place_of(d), d.state.range)),
 )  # fmt: skip
 
 
@@ -226,18 +227,39 @@ MOVING = [
 """What moves or marks, and nothing else: one screen after the other can be told by its state."""
 
 
-@pytest.mark.parametrize("twin", [twin for twin in TWINS if twin not in MOVING], ids=lambda twin: twin.name)
-async def test_mouse_and_keys_do_the_same(session, monkeypatch, twin: Twin):
+async def go_back(driver: Driver, begun: ViewState) -> None:
+    """To the view that ``begun`` is, whatever was done since."""
+    for name in begun.__struct_fields__:
+        setattr(driver.state, name, getattr(begun, name))
+    driver.timeline.changed()
+    await driver.idle()
+
+
+TOGETHER = {
+    "lanes": [twin for twin in TWINS if twin not in MOVING and twin.size == SIZE and "heading" not in twin.name],
+    "few rows": [twin for twin in TWINS if twin.size != SIZE],
+    "tables": [twin for twin in TWINS if "heading" in twin.name],
+}
+
+
+@pytest.mark.parametrize("twins", TOGETHER.values(), ids=TOGETHER)
+async def test_mouse_and_keys_do_the_same(session, monkeypatch, twins: list[Twin]):
+    """One screen that only the mouse has led and one that only keys have: alike after each of the twins."""
     monkeypatch.setattr(NpuTui, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # however slow the machine is
-    left = []
-    for act in (twin.mouse, twin.keys):
-        async with opened(session, twin.size) as driver:
-            before = twin.alike(driver)
-            await act(driver)
-            await driver.settle()
-            left.append(twin.alike(driver))
-    assert left[0] == left[1]
-    assert left[0] != before or "first row" in twin.name, "it does something"
+    seen: list[list[tuple[Any, Any]]] = []
+    for side in ("mouse", "keys"):
+        async with opened(session, twins[0].size) as driver:
+            seen.append([])
+            begun = copy(driver.state)
+            for twin in twins:
+                await go_back(driver, begun)
+                before = twin.alike(driver)
+                await getattr(twin, side)(driver)
+                await driver.settle()
+                seen[-1].append((before, twin.alike(driver)))
+    for twin, (before, by_mouse), (_, by_keys) in zip(twins, *seen, strict=True):
+        assert by_mouse == by_keys, twin.name
+        assert by_mouse != before or "first row" in twin.name, f"{twin.name} does something"
 
 
 async def test_wheel_and_drag_do_what_keys_do(session):
@@ -246,10 +268,7 @@ async def test_wheel_and_drag_do_what_keys_do(session):
         for twin in MOVING:
             left = []
             for act in (twin.mouse, twin.keys):
-                for name in begun.__struct_fields__:
-                    setattr(driver.state, name, getattr(begun, name))
-                driver.timeline.changed()
-                await driver.idle()
+                await go_back(driver, begun)
                 before = twin.alike(driver)
                 await act(driver)
                 await driver.idle()

@@ -64,6 +64,7 @@ async def share_rows(driver: Driver) -> None:
     await driver.settle()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("keys", "size"), [(keys, [(120, 40), (80, 24)][at % 2]) for at, keys in enumerate(VIEWS.values())], ids=VIEWS
 )
