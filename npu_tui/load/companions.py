@@ -28,7 +28,7 @@ from npu_tui.load.communication import (
 from npu_tui.load.companion_schema import JsonFile, Reading, Schema, State, find_file
 from npu_tui.load.csv_rows import CsvBlocks, parsed_rows
 from npu_tui.load.csv_table import read_table
-from npu_tui.load.documents import TOTALS, fits, members_of, read_document, read_operations
+from npu_tui.load.documents import fits, members_of, operations_in, read_document, read_operations
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Source, imported
 from npu_tui.load.survey import Survey
@@ -272,17 +272,11 @@ def communication_spans(companions: Companions) -> CollectiveSpans:
         start, end = np.array(bounds, np.int64).reshape(-1, 2).T
         return CollectiveSpans(places, start, end, document.state)
     rows = []
-    for step, kinds in steps.items():
-        number = step.removeprefix("step")
-        for operations in kinds.values():
-            for key, body in operations.items():
-                span = body.times
-                if span is None or span.start is None or span.elapsed is None:
-                    continue
-                name, _, group = key.partition("@")
-                if name not in TOTALS:
-                    places.append((number, name, group))
-                    rows.append((span.start, span.elapsed))
+    for step, _, name, group, body in operations_in(steps, _JobOperation):
+        span = body.times
+        if span is not None and span.start is not None and span.elapsed is not None:
+            places.append((step.removeprefix("step"), name, group))
+            rows.append((span.start, span.elapsed))
     table = np.array(rows, np.float64).reshape(-1, 2)
     good = np.isfinite(table).all(axis=1) & (np.abs(table[:, 0]) < LARGEST / 1e3) & (np.abs(table[:, 1]) < 1e12)
     if not good.all():
@@ -310,15 +304,9 @@ def communication_links(companions: Companions) -> tuple[Iterator[LinkRow], Stat
 
 
 def _typed_links(steps: dict[str, dict[str, dict[str, dict[str, _JobLink]]]]) -> Iterator[LinkRow]:
-    for step, kinds in steps.items():
-        for operations in kinds.values():
-            for key, links in operations.items():
-                name, _, group = key.partition("@")
-                if name in TOTALS or name.endswith("-total"):
-                    continue
-                for pair, link in links.items():
-                    source, _, target = pair.partition("-")
-                    if is_rank(source) and is_rank(target):
-                        operation = link.operation or name
-                        ends = int(source), int(target)
-                        yield step, group, *ends, link.transport or "", link.size, link.speed, operation
+    for step, _, name, group, links in operations_in(steps):
+        for pair, link in () if name.endswith("-total") else links.items():
+            source, _, target = pair.partition("-")
+            if is_rank(source) and is_rank(target):
+                ends = int(source), int(target)
+                yield step, group, *ends, link.transport or "", link.size, link.speed, link.operation or name

@@ -77,6 +77,17 @@ def numbered(values: I64) -> tuple[I64, I64]:
     return np.flatnonzero(is_there) + low, np.take(np.cumsum(is_there) - 1, offset)
 
 
+def jointly(*columns: I64) -> tuple[I64, I64]:
+    """A row with each combination of values in ``columns``, ascending, and which of these each row has; (k,), (n,)."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, place = numbered(values)
+        key = numbered(key * max(len(distinct), 1) + place)[1]
+    row = np.zeros(int(key.max(initial=-1)) + 1, np.int64)
+    row[key] = np.arange(len(key))
+    return row, key
+
+
 def matched(keys: I64, wanted: I64) -> I64:
     """The first place of each of ``wanted`` among ``keys``, -1 where it is not there; (n,).
 

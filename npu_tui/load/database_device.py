@@ -19,6 +19,7 @@ from npu_tui.load.database_columns import (
     Ends,
     Texts,
     enumeration,
+    jointly,
     matched,
     numbered,
     valid_connections,
@@ -136,11 +137,8 @@ def _parents(rows: DatabaseRows, connection: I64, is_kernel: Bools) -> Bools:
     undivided = (context == NO_CONTEXT) | (context < 0)
     if undivided.all():
         return np.zeros(len(rows), np.bool_)
-    key = np.zeros(len(rows), np.int64)
-    for values in (rows["deviceId"], rows["streamId"], rows["taskId"], connection):
-        distinct, place = numbered(values)
-        key = numbered(key * len(distinct) + place)[1]
-    divided = np.zeros(int(key.max()) + 1, np.bool_)
+    combinations, key = jointly(rows["deviceId"], rows["streamId"], rows["taskId"], connection)
+    divided = np.zeros(len(combinations), np.bool_)
     divided[key[~undivided]] = True
     is_parent: Bools = undivided & divided[key] & ~is_kernel
     return is_parent
@@ -271,12 +269,10 @@ def _lanes(whole: DatabaseColumns, process: str, *placed: _PlacedRows) -> _Group
     begun: dict[tuple[int, int], int] = {}
     planes: dict[tuple[int, int], int] = {}
     for rows in placed:
-        groups, place = numbered(rows.rows["groupName"])
-        devices, at = numbered(rows.device)
-        key = at * max(len(groups), 1) + place
-        for code in np.unique(key).tolist():
+        combinations, key = jointly(rows.device, rows.rows["groupName"])
+        for code, row in enumerate(combinations.tolist()):
             of_group = key == code
-            group = (int(devices[code // len(groups)]), int(groups[code % len(groups)]))
+            group = int(rows.device[row]), int(rows.rows["groupName"][row])
             start = int(rows.start[of_group].min())
             begun[group] = min(begun.get(group, start), start)
             if "planeId" in rows.rows.columns:
@@ -312,19 +308,9 @@ def _read_parts(texts: Texts, whole: DatabaseColumns, lanes: _GroupLanes, parts:
 
 def _by_lane(placed: _PlacedRows, columns: list[I64], lane: Callable[..., int]) -> I32:
     """The thread codes that ``lane`` gives for a device and the values of ``columns``; (n,)."""
-    distinct = [numbered(values) for values in (placed.device, *columns)]
-    key = np.zeros(len(placed.device), np.int64)
-    for values, place in distinct:
-        key = key * len(values) + place
-    combinations, at = numbered(key)
-    codes = []
-    for code in combinations.tolist():
-        parts = []
-        for values, _ in reversed(distinct):
-            code, which = divmod(code, len(values))
-            parts.append(int(values[which]))
-        codes.append(lane(*reversed(parts)))
-    return np.array(codes, np.int32)[at]
+    combinations, key = jointly(placed.device, *columns)
+    codes = [lane(*(int(values[row]) for values in (placed.device, *columns))) for row in combinations.tolist()]
+    return np.array(codes, np.int32)[key]
 
 
 NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")

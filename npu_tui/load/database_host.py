@@ -21,6 +21,7 @@ from npu_tui.load.database_columns import (
     Texts,
     enumeration,
     expanded,
+    jointly,
     matched,
     numbered,
     per_value,
@@ -520,10 +521,7 @@ def _value(rows: DatabaseRows, curve: CurveValue) -> F64:
 
 def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
     """The distinct values of ``columns`` together, each with the places of its rows."""
-    key = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
-        distinct, place = numbered(values)
-        key = numbered(key * max(len(distinct), 1) + place)[1]
+    _, key = jointly(*columns)
     order = np.argsort(key, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
     return [([int(values[places[0]]) for values in columns], places) for places in groups]

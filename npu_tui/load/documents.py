@@ -75,7 +75,7 @@ def read_operations(
         return data
     if fits(data):
         document = _document(data)
-        listed = None if document.value is None else list(rows(_operations(document.value)))
+        listed = None if document.value is None else list(rows(operations_in(document.value)))
         return JsonFile(document.state, listed, document.why)
     kept: list[T] = []
     room, operations = _ROOM + _TIMES * len(data), _OneByOne(data)
@@ -148,12 +148,13 @@ def _closed(data: bytes) -> bytes:
     return data[:whole] + b"".join(reversed(ends)) if ends else b""
 
 
-def _operations(value: Any) -> Iterator[Operation]:
+def operations_in(value: Any, of: type = dict) -> Iterator[tuple[str, str, str, str, Any]]:
+    """The operations in the members of ``value``, a document that was parsed, those that are an ``of``."""
     for outer, inner in members_of(value).items():
         for kind, operations in members_of(inner).items():
             for key, body in members_of(operations).items():
                 name, _, group = key.partition("@")
-                if name not in TOTALS and isinstance(body, dict):
+                if name not in TOTALS and isinstance(body, of):
                     yield outer, kind, name, group, body
 
 

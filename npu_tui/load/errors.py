@@ -23,7 +23,8 @@ class InputError(Exception):
 
     def __init__(self, message: Message) -> None:
         super().__init__(message)
-        self.message = _harmless(message)
+        args = {name: printable(value) if isinstance(value, str) else value for name, value in message.args.items()}
+        self.message = Message(message.code, args)
 
 
 class SeveralError(InputError):
@@ -59,11 +60,6 @@ def is_panic(error: BaseException) -> bool:
 
 
 _MOST_SAID = 200  # letters of a reason that nobody foresaw: it stays one line
-
-
-def _harmless(message: Message) -> Message:
-    args = {name: printable(value) if isinstance(value, str) else value for name, value in message.args.items()}
-    return Message(message.code, args)
 
 
 class Watcher(Struct, frozen=True):

@@ -67,7 +67,8 @@ class TextReading(Struct):
     """One reading of the files of ``source``, which are text.
 
     ``shown_at`` is when what has been read was last shown, ``shown_events`` how much that was. ``held`` are the files
-    that stay open, ``unit`` is that of their times where it is no microsecond that fits.
+    that stay open, ``unit`` is that of their times where it is no microsecond that fits, ``is_fine`` whether times are
+    read as picoseconds.
     """
 
     source: Source
@@ -79,6 +80,7 @@ class TextReading(Struct):
     health: Health = field(default_factory=Health)
     held: list[OpenFile | None] = field(default_factory=list)
     unit: TimeUnit | None = None
+    is_fine: bool = False
 
     def trace(self) -> Trace:
         """Read all files and put the trace together."""
@@ -114,11 +116,6 @@ class TextReading(Struct):
         link_events(trace)
         return trace
 
-    @property
-    def is_fine(self) -> bool:
-        """Whether times are read as picoseconds."""
-        return self.unit is not None and self.unit.told == "below_ns"
-
     def read(self, path: Path, number: int) -> tuple[EventFile, int]:
         """Take the events of the file ``number`` at ``path`` in; returns the offset reached as well."""
         whole, health = self.whole, self.health
@@ -137,6 +134,7 @@ class TextReading(Struct):
         if not number:  # the slices of one export count alike
             self.unit = time_unit(os.pread(opened.descriptor, CHUNK, start))
             if self.unit is not None:
+                self.is_fine = self.unit.told == "below_ns"
                 health.warnings.append(message(f"odd.{self.unit.told}", origin=f"{self.unit.origin:f}"))
         compiled = library()
         how = (whole, number, self.pace.chunk_size, advance, self.pace.range_bytes)
