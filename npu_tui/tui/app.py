@@ -37,7 +37,7 @@ from npu_tui.tui.recordings import Recordings, holds_several, side_by_side
 from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.session import Session, settle
 from npu_tui.tui.terminal.frames import THEMES, Repaint, Unnumbered
-from npu_tui.tui.terminal.internals import SteadyDriver, after, driver, events_of
+from npu_tui.tui.terminal.internals import after, driver, events_of
 from npu_tui.tui.terminal.terminal import Terminal, palette_named, to_tmux
 from npu_tui.view.start import Start
 
@@ -286,16 +286,16 @@ class NpuTui(Program, inherit_bindings=False):
                 return
             await self.on_event(event)
 
-    def on_steady_driver_strange(self) -> None:
+    def meet_strange(self) -> None:
         """Say that the terminal sends what cannot be read."""
         if self._main is not None:
             self._main.tell(say("keys.not_utf8"))
 
-    def on_steady_driver_overheard(self, event: SteadyDriver.Overheard) -> None:
+    def overhear(self, words: str) -> None:
         """Say what would have been written into the screen."""
         for screen in self.screen_stack:
             if isinstance(screen, PanelScreen):
-                screen.tell(say("app.overheard", words=printable(event.words)))
+                screen.tell(say("app.overheard", words=printable(words)))
 
     def action_interrupt(self) -> None:
         """Leave at once, as Ctrl+C does elsewhere."""

@@ -12,10 +12,16 @@ from npu_tui.subjects import subject_of
 from npu_tui.tui.finder import Finder
 from npu_tui.tui.panel import Panel
 from npu_tui.tui.prompt import Desk
-from npu_tui.tui.tabs import make_tabs
-from npu_tui.tui.tabs.findings import listed
-from npu_tui.tui.tabs.lines import LinesTab, view_name
-from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable, padded, row_cells
+from npu_tui.tui.tabs.details import details, details_are_ready, details_depend_on
+from npu_tui.tui.tabs.device import communication, operators
+from npu_tui.tui.tabs.findings import changes, changes_that_count, findings, findings_worth_a_look, listed
+from npu_tui.tui.tabs.lines import LinesTab, has_own, of_subject, view_name
+from npu_tui.tui.tabs.links import events_are_ready, links
+from npu_tui.tui.tabs.memory import memory, memory_depends_on
+from npu_tui.tui.tabs.range import range_table
+from npu_tui.tui.tabs.search import are_few, lists_hits, search
+from npu_tui.tui.tabs.summary import summary
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, Tab, TabRow, TabTable, of_a_device, padded, row_cells
 from npu_tui.view.scene import Selected
 from npu_tui.view.viewport import Viewport
 
@@ -34,6 +40,49 @@ _CONTEXT = 0.75
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
+
+
+def _at_once(now: Context) -> bool:
+    del now
+    return True
+
+
+def make_tabs(compared: bool) -> dict[str, Tab]:
+    """The tabs of a session by id, in the order in which they stand; a comparison has one more, which comes first."""
+    first = {
+        "changes": Tab(
+            changes, lambda now: now.session.picture and now.session.picture.at, changes_that_count, _at_once
+        )
+    }
+    return (first if compared else {}) | {
+        "findings": Tab(
+            findings, lambda now: (now.trace, now.findings is not None), findings_worth_a_look, ready=_at_once
+        ),
+        "lines": LinesTab(),
+        "details": Tab(details, details_depend_on, ready=details_are_ready),
+        "links": Tab(
+            of_subject("links", links),
+            lambda now: (now.trace, now.marked) if has_own("links", now) else (now.selection, now.link_category),
+            lambda now: 0 if has_own("links", now) else len(now.links),
+            lambda now: not has_own("links", now) and events_are_ready(now),
+        ),
+        "range": Tab(
+            range_table,
+            lambda now: (now.range, now.focused and (now.focused.trace, now.focused.layer, now.focused.lane)),
+            turns=True,
+        ),
+        "operators": Tab(of_subject("operators", of_a_device(operators)), turns=True),
+        "communication": Tab(of_subject("communication", of_a_device(communication)), turns=True),
+        "search": Tab(
+            search,
+            lambda now: (now.hits, now.selection if lists_hits(now.turn) else None),
+            lambda now: len(now.hits),
+            are_few,
+            turns=True,
+        ),
+        "memory": Tab(memory, memory_depends_on, turns=True),
+        "summary": Tab(summary, lambda now: now.trace, turns=True),
+    }
 
 
 class Owed(Struct, frozen=True):
@@ -208,15 +257,14 @@ class Contents:
         if isinstance(place, Selected):
             self._explorer.select(place)
             if row.values:
-                self._fit_around(place)
+                self.fit_around(*self._session.scene.times(place))
         else:
             self._show_stretch(place)
             words.append(place.words)
         return "   ".join(words) if any(words) else ""
 
-    def _fit_around(self, place: Selected) -> None:
-        """Show a few lengths of a slice around it, where it is a thin line or does not fit."""
-        start, end = self._session.scene.times(place)
+    def fit_around(self, start: int, end: int) -> None:
+        """Show a few lengths of what lasts from ``start`` to ``end`` around it, where it is thin or does not fit."""
         span, length = self._explorer.state.viewport.span, max(end - start, 1)
         if length < _THIN * span or length > span:
             self._explorer.show(start, end, _AROUND)

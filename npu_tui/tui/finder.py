@@ -114,25 +114,17 @@ class Finder:
         except SearchError as error:
             self._refuse(error)
 
-    def words(self) -> str:
-        """How many hits there are, or what is wrong; empty without a search."""
+    def words(self, typing: bool = False) -> str:
+        """How many hits there are, or what is wrong; empty without a search. Not of which text while it is in sight."""
         count, text = len(self.hits), self.text
         if self.error or not text:
             return self.error
         if self.running:
-            return say("search.running", count=count, text=text, share=f"{self._share:.0%}")
-        if len(self.hits):
-            return say("search.title", count=count, text=text)
-        return say("search.nothing", text=text) + self._fields()
-
-    def answer(self) -> str:
-        """The same, where the text itself is in sight."""
-        count = len(self.hits)
-        if self.error or not self.text:
-            return self.error
-        if self.running:
-            return say("search.count_so_far", count=count, share=f"{self._share:.0%}")
-        return say("search.count", count=count) if len(self.hits) else say("search.no_hits") + self._fields()
+            key = "search.count_so_far" if typing else "search.running"
+            return say(key, count=count, text=text, share=f"{self._share:.0%}")
+        if count:
+            return say("search.count" if typing else "search.title", count=count, text=text)
+        return say("search.no_hits" if typing else "search.nothing", text=text) + self._fields()
 
     @property
     def _share(self) -> float:
@@ -233,7 +225,7 @@ class Searching:
         """Mark the hits and count them in the prompt."""
         self.mark()
         if self._prompt.is_open:
-            self._prompt.answer(self._finder.answer())
+            self._prompt.answer(self._finder.words(typing=True))
         ended = not self._prompt.is_open and self._is_entered and (len(self._finder.hits) or not self._finder.running)
         self._is_entered = self._is_entered and not ended
         self._told(bool(ended))

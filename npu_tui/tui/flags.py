@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -291,7 +291,8 @@ class FlagMarks:
         def chosen(choice: FlagChoice | None) -> None:
             problem = self.mark()
             if choice is not None:
-                (self.go_to if choice.act == "go" else self.edit)(choice.flag)
+                act, flag = choice
+                (self.go_to if act == "go" else self.edit)(flag)
             then(problem)
 
         if not self.flags.all:
@@ -300,14 +301,11 @@ class FlagMarks:
         return None
 
 
-class FlagChoice(NamedTuple):
-    """What is to be done with a flag."""
-
-    act: Literal["go", "rename"]
-    flag: Flag
+FlagChoice = tuple[Literal["go", "rename"], Flag]
+"""What is to be done with a flag."""
 
 
-class FlagSheet(Modal["FlagChoice | None"]):
+class FlagSheet(Modal[FlagChoice | None]):
     """Lists the flags of ``flags``; dismissed with what is to be done, or None."""
 
     DEFAULT_CSS = """
@@ -359,12 +357,12 @@ class FlagSheet(Modal["FlagChoice | None"]):
     def on_data_table_row_selected(self) -> None:
         """Go to the flag."""
         if self._flag is not None:
-            self.dismiss(FlagChoice("go", self._flag))
+            self.dismiss(("go", self._flag))
 
     def action_rename(self) -> None:
         """Ask for another name."""
         if self._flag is not None:
-            self.dismiss(FlagChoice("rename", self._flag))
+            self.dismiss(("rename", self._flag))
 
     def action_delete(self) -> None:
         """Forget the flag."""

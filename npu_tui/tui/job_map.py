@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from rich.segment import Segment
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 
 from npu_tui.jobs.heat import SHADES, HeatRow
@@ -244,14 +244,10 @@ class JobMap(Drawing):
 
     DEFAULT_CSS = "JobMap { height: 1fr; width: 1fr; }"
 
-    class Moved(Message):
-        """The row, column or collective that is looked at changed."""
-
-    class Chosen(Message):
-        """The row under the cursor was clicked twice."""
-
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, moved: Callable[[], object], chosen: Callable[[], object]) -> None:
+        """``moved`` is called when something else is looked at, ``chosen`` when its row was clicked twice."""
         super().__init__(terminal)
+        self._moved, self._chosen = moved, chosen
         self._strips: list[Strip] = []
         self.view: Overview | None = None
         self.words = ""
@@ -264,7 +260,7 @@ class JobMap(Drawing):
 
     def changed(self) -> None:
         """Paint again."""
-        self.post_message(self.Moved())
+        self.call_later(self._moved)
         self._strips = []
         self.refresh()
 
@@ -363,7 +359,7 @@ class JobMap(Drawing):
     def on_click(self, event: events.Click) -> None:
         """A double click on a row is Enter."""
         if event.chain == 2 and self._places.row(event.y) is not None:
-            self.post_message(self.Chosen())
+            self.call_later(self._chosen)
 
     def turn_wheel(self, event: events.MouseScrollUp | events.MouseScrollDown, direction: int) -> None:
         """Scroll the rows."""

@@ -28,7 +28,7 @@ from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
 from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table
 from npu_tui.tui.keymap import elsewhere
-from npu_tui.tui.panel_screen import PanelScreen
+from npu_tui.tui.panel_screen import MOST_STACKED, PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.path import JobPath
     from npu_tui.output.statement import Statement
-
-_MOST_STACKED = 16
-"""Timelines that are opened together at most."""
 
 Make = Callable[[Sequence[Profile]], Session]
 """The session of the profiles of some ranks."""
@@ -74,7 +71,7 @@ class JobScreen(PanelScreen[JobMap]):
 
         With ``base`` the job is held against the one there.
         """
-        super().__init__(JobMap(terminal or Terminal()), JobPanel())
+        super().__init__(JobMap(terminal or Terminal(), self.fill, lambda: self.run_command("open")), JobPanel())
         self.path = path
         self._base = base
         self._traces = traces
@@ -204,14 +201,6 @@ class JobScreen(PanelScreen[JobMap]):
         self.panel.share(size.height, above, parts + 1 if parts else 0)
         self.drawing.changed()
 
-    def on_job_map_moved(self) -> None:
-        """The panel follows."""
-        self.fill()
-
-    def on_job_map_chosen(self) -> None:
-        """A double click."""
-        self.run_command("open")
-
     def run_command(self, command: str) -> None:
         """Run a command and show what it leads to."""
         if self.view is None and command not in ("quit", "help", "redraw", "escape", "command"):
@@ -308,8 +297,8 @@ class JobScreen(PanelScreen[JobMap]):
         gone = [rank for rank in traced if not profiles[rank].path.exists()]
         if gone:  # a summary may lie on another machine than the profile it was made of
             return say("ranks.elsewhere", ranks=gone, path=str(profiles[gone[0]].path))
-        if len(traced) > _MOST_STACKED:
-            return say("ranks.too_many", count=len(traced), most=_MOST_STACKED)
+        if len(traced) > MOST_STACKED:
+            return say("ranks.too_many", count=len(traced), most=MOST_STACKED)
         self.enter(traced, compared)
         return None
 

@@ -46,6 +46,10 @@ Drawn = TypeVar("Drawn", bound=Drawing)
 _FORMS: dict[str, Callable[[TabTable | None], list[str]]] = {"text": as_text, "csv": as_csv}
 
 
+MOST_STACKED = 16
+"""Timelines that are opened together at most."""
+
+
 class Program(PlainApp[InputError | None], inherit_bindings=False):
     """The application, as its screens call it."""
 

@@ -19,10 +19,6 @@ from npu_tui.view.scene import Selected
 if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
 
-_THIN = 0.02
-_AROUND = 3.0
-"""What is thinner than this share of the view, or does not fit, is shown with so many lengths on either side."""
-
 
 class _Place(Struct, frozen=True):
     """A stretch that was gone to, and where the screen was then: as long as it is there, the walk goes on."""
@@ -118,9 +114,8 @@ class PathWalk:
             if path.lane in charts:
                 explorer.go_to_chart(index, charts.index(path.lane))
         explorer.go_to(start)
-        span, length = explorer.state.viewport.span, max(end - start, 1)
-        if fits and (length < _THIN * span or length > span):
-            explorer.show(start, end, _AROUND)
+        if fits:
+            self._contents.fit_around(start, end)
         self._contents.leave_stretch()
         self._place = _Place(path, index, at, explorer.state.cursor, explorer.state.selection)
         share = path.lasts(at) / max(path.length, 1)

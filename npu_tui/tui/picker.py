@@ -23,7 +23,7 @@ from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped
 from npu_tui.tui.commands import BY_ID, commands_of
 from npu_tui.tui.keymap import list_bindings
-from npu_tui.tui.panel_screen import Program
+from npu_tui.tui.panel_screen import MOST_STACKED, Program
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.tui.terminal.internals import bind
@@ -215,8 +215,6 @@ _HEAD = 3
 """Lines above the first row."""
 _FEW = 16
 """Profiles after which those found so far are shown."""
-MOST_STACKED = 16
-"""Timelines that are opened together at most."""
 
 
 class PickerScreen(Screen[None], inherit_bindings=False):

@@ -17,7 +17,7 @@ from npu_tui.tui.commands import find_key
 from npu_tui.tui.exports import screen_runs
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.panel_screen import PanelScreen
-from npu_tui.tui.session import Session, make_session
+from npu_tui.tui.session import Session, make_session, read_times_of
 from npu_tui.tui.terminal.internals import is_at_rest
 from npu_tui.tui.terminal.terminal import Terminal, glyphs_named
 from npu_tui.view.start import Start
@@ -86,7 +86,7 @@ def screen(
     if isinstance(shown, Path):
         app = NpuTui(job=JobScreen(shown, terminal, None), terminal=terminal)
     else:
-        shown.read_times()
+        read_times_of(shown.scene.traces)
         app = NpuTui(session=shown, terminal=terminal, start=start)
     return asyncio.run(_frames(app, columns, rows, [keys]))[-1]
 

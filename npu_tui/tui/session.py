@@ -167,11 +167,7 @@ class Session(Struct):
     _painter: Painter | None = None
 
     def __post_init__(self) -> None:
-        self.read_times()
-
-    def read_times(self) -> None:
-        """Times read as the traces that are shown have them."""
-        read_times_of([profile.trace for profile in self.profiles])
+        read_times_of(self.scene.traces)
 
     @property
     def painter(self) -> Painter:

@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
 from npu_tui.rules.glossary import Word, words_called
-from npu_tui.strings import say
+from npu_tui.strings import knows, say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import wrapped
@@ -105,23 +105,18 @@ Focus = Literal["lanes", "table", "panel", "job", "job_table", "picker"]
 Task = str
 """What somebody wants to do: a group of commands, or what belongs to none; its heading is ``help.task.<task>``."""
 
-_ORDER: dict[Focus, tuple[Task, ...]] = {
+_ORDER: dict[Where, tuple[Task, ...]] = {
     "lanes": (
         "place", "slices", "launches", "measure", "search", "notes", "rows", "panel", "compared", "job",
         "mouse", "prompt", "program",
     ),
-    "table": (
-        "table", "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared",
-        "job", "mouse", "prompt", "program",
-    ),
-    "panel": (
-        "panel", "notes", "place", "slices", "launches", "measure", "search", "rows", "compared", "job",
-        "mouse", "prompt", "program",
-    ),
     "job": ("job", "place", "panel", "notes", "prompt", "program"),
-    "job_table": ("table", "job", "place", "panel", "notes", "prompt", "program"),
     "picker": ("list", "place", "program"),
 }  # fmt: skip
+_FIRST: dict[Focus, tuple[Task, ...]] = {
+    "table": ("table", "panel", "notes"), "panel": ("panel", "notes"), "job_table": ("table",)
+}  # fmt: skip
+"""The tasks that come before the others where a table or a text of the panel has the focus."""
 _SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
 """The screens that are not the lanes."""
 _RESTS: dict[Where, Task] = {"lanes": "program", "job": "job", "picker": "list"}
@@ -152,8 +147,8 @@ def entries(focus: Focus, why_not: Mapping[str, str], trace: Trace | None = None
 
     With the ``trace`` at the cursor those of its subject alone, in its words.
     """
-    found: dict[Task, list[Entry]] = {task: list(_fixed(task)) for task in _ORDER[focus]}
     where = _SCREENS.get(focus, "lanes")
+    found = {task: [*map(_fixed, _FIXED.get(task, ()))] for task in (*_FIRST.get(focus, ()), *_ORDER[where])}
     rest, gone = found[_RESTS[where]], set[str]() if trace is None else _absent(trace)
     words = where if trace is None else trace.nature.subject
     for command in commands_of(where):
@@ -188,38 +183,30 @@ def _entry(command: Command, why_not: Mapping[str, str], where: str = "lanes") -
     return Entry(keys_label(command), command.title_on(where), why_not.get(command.id, ""), command.id)
 
 
-def _fixed(task: Task) -> tuple[Entry, ...]:
-    """The keys that belong to no command: those of tables and prompts, and the mouse."""
-    if task == "table":
-        return (
-            Entry("↑ ↓ PgUp PgDn", say("help.table.move")),
-            Entry("← →", say("help.table.sort")),
-            _entry(BY_ID["sort_reverse"], {}),
-            _entry(BY_ID["filter"], {}),
-            Entry("Enter", say("help.table.go")),
-            Entry("Space", say("help.table.tell")),
-            _entry(BY_ID["yank"], {}),
-            Entry(keys_label(BY_ID["escape"]), say("help.table.leave")),
-        )
-    if task == "prompt":
-        return (
-            Entry("Enter", say("help.prompt.enter")),
-            Entry("Esc", say("help.prompt.leave")),
-            Entry("↑ ↓", say("help.prompt.choose")),
-            Entry("Tab", say("help.prompt.take")),
-        )
-    if task == "mouse":
-        return (
-            Entry(say("help.mouse.drag"), say("help.mouse.mark")),
-            Entry(say("help.mouse.right"), say("help.mouse.zoom_range")),
-            Entry(say("help.mouse.click"), say("help.mouse.select")),
-            Entry(say("help.mouse.wheel"), say("help.mouse.scroll")),
-            Entry(say("help.mouse.ruler"), say("help.mouse.pan")),
-            Entry(say("help.mouse.gutter"), say("help.mouse.fold")),
-        )
-    if task == "program":
-        return (Entry("npu-tui screenshot", say("help.picture")), Entry("--lang en|zh", say("help.language")))
-    return ()
+_FIXED: dict[Task, tuple[tuple[str, str] | str, ...]] = {
+    "table": (
+        ("↑ ↓ PgUp PgDn", "help.table.move"), ("← →", "help.table.sort"), "sort_reverse", "filter",
+        ("Enter", "help.table.go"), ("Space", "help.table.tell"), "yank", ("escape", "help.table.leave"),
+    ),
+    "prompt": (
+        ("Enter", "help.prompt.enter"), ("Esc", "help.prompt.leave"), ("↑ ↓", "help.prompt.choose"),
+        ("Tab", "help.prompt.take"),
+    ),
+    "mouse": (
+        ("help.mouse.drag", "help.mouse.mark"), ("help.mouse.right", "help.mouse.zoom_range"),
+        ("help.mouse.click", "help.mouse.select"), ("help.mouse.wheel", "help.mouse.scroll"),
+        ("help.mouse.ruler", "help.mouse.pan"), ("help.mouse.gutter", "help.mouse.fold"),
+    ),
+    "program": (("npu-tui screenshot", "help.picture"), ("--lang en|zh", "help.language")),
+}  # fmt: skip
+"""What belongs to no command: keys of tables and prompts, what a mouse does. Some keys are those of a command."""
+
+
+def _fixed(entry: tuple[str, str] | str) -> Entry:
+    if isinstance(entry, str):
+        return _entry(BY_ID[entry], {})
+    keys, words = entry
+    return Entry(keys_label(BY_ID[keys]) if keys in BY_ID else say(keys) if knows(keys) else keys, say(words))
 
 
 def help_text(

@@ -24,12 +24,12 @@ from npu_tui.tui.commands import (
     markdown_table,
     set_keys,
 )
+from npu_tui.tui.contents import make_tabs
 from npu_tui.tui.footer import FOOTERS, hints_of
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.keymap import _MOVED, elsewhere, screen_bindings
 from npu_tui.tui.picker import PickerScreen
 from npu_tui.tui.screen import MainScreen
-from npu_tui.tui.tabs import make_tabs
 from npu_tui.view.scene import Selected
 
 STAYING = [command for command in commands_of("lanes") if command.id != "quit"]

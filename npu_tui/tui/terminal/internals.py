@@ -261,17 +261,7 @@ class Reader:
 class SteadyDriver(LinuxDriver):
     """The terminal as Textual drives it, but that nothing it sends or claims ends or stops the program."""
 
-    class Strange(Message):
-        """The terminal sends bytes that are no UTF-8."""
-
-    class Overheard(Message):
-        """Something of this process has written ``words`` to standard error."""
-
-        def __init__(self, words: str) -> None:
-            self.words = words
-            super().__init__()
-
-    def __init__(self, app: App[Any], **options: Any) -> None:
+    def __init__(self, app: PlainApp[Any], **options: Any) -> None:
         self._aside = Aside()  # before Textual asks which file is the terminal
         super().__init__(app, **options)
         self._for = app
@@ -336,14 +326,14 @@ class SteadyDriver(LinuxDriver):
                 os.kill(os.getpid(), signal.SIGHUP)
                 return
             for message in reader.read(data) if data else reader.rest():
-                if isinstance(message, events.Key) and message.key == "ctrl+c" and isinstance(self._for, PlainApp):
+                if isinstance(message, events.Key) and message.key == "ctrl+c":
                     self._for.interrupted = True  # whatever was typed before it need not be done any more
                 self.process_message(message)
             if words := self._aside.news():
-                self.send_message(self.Overheard(words))
+                self._for.call_later(self._for.overhear, words)
             if reader.strange and not told:
                 told = True
-                self.send_message(self.Strange())
+                self._for.call_later(self._for.meet_strange)
 
 
 def driver() -> type[Driver] | None:
@@ -397,6 +387,12 @@ class PlainApp(App[Result], Generic[Result], inherit_bindings=False):
     def remember_copied(self, text: str) -> None:
         """Let ``text`` be what the clipboard holds, as far as Textual knows."""
         self._clipboard = text
+
+    def overhear(self, words: str) -> None:
+        """Something of this process has written ``words`` to standard error."""
+
+    def meet_strange(self) -> None:
+        """The terminal sends bytes that are no UTF-8."""
 
     def last_words(self, error: str) -> tuple[RenderableType | None, int] | None:
         """What to leave in the terminal after an ``error`` that nobody handled, if anything, and the exit code.
