@@ -161,7 +161,7 @@ ACTIONS: tuple[Command, ...] = (
         "place", "finding_next e", "finding_previous E", lambda screen, way: screen.next_finding(way),
         job=lambda screen, way: screen.next_finding(way),
     ),
-    _command("slices", "film !", lambda screen: screen.toggle_film(), lambda screen: screen.films.show()),
+    _command("slices", "film !", lambda screen: screen.toggle_film(), lambda screen: screen.toggle_film()),
     _command("launches", "link_back [", lambda screen: screen.walk.follow(False)),
     _command("launches", "link_forward ]", lambda screen: screen.follow_link()),
     *_ways("launches", "sibling_previous (", "sibling_next )", lambda screen, way: screen.walk.sibling(way)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,50 +14,20 @@ from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.film import no_moments
 from npu_tui.output.job_whatif import job_changes, job_moments, job_whatif, pair_of
-from npu_tui.profile.profile import Profile
 from npu_tui.strings import say, words
 from npu_tui.tui.film import job_film_session
-from npu_tui.tui.job_overview import Examined, Overview
-from npu_tui.tui.job_tables import JobPanel, JobRow
-from npu_tui.tui.session import Session
-
-Make = Callable[[Sequence[Profile]], Session]
+from npu_tui.tui.job_overview import Examined
+from npu_tui.tui.loading import Make
 
 
-class JobFilms:
-    """The films of the job that ``view`` looks at: ``load`` loads the timelines at some paths and shows a session."""
-
-    def __init__(
-        self, view: Callable[[], Overview], panel: JobPanel, load: Callable[[Sequence[Path], Make], object]
-    ) -> None:
-        self._view, self._panel, self._load = view, panel, load
-
-    def show(self) -> str | None:
-        """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
-        view, row = self._view(), self._panel.row_at_cursor()
-        number = row.finding if isinstance(row, JobRow) else None
-        number = max(view.finding, 0) if number is None else number
-        return self._show(_without(view.whole, number))
-
-    def suppose(self, text: str) -> str:
-        """Show the run with the changes of ``text``, which semicolons part; returns why there is none."""
-        return self._show(_asked(self._view().job, text.split(";"))) or ""
-
-    def _show(self, film: _JobFilm | str) -> str | None:
-        if isinstance(film, str):
-            return film
-        self._load(film.paths, film.make)
-        return None
-
-
-class _JobFilm(Struct, frozen=True):
+class JobFilm(Struct, frozen=True):
     """The timelines to load, by their ``paths``, and what makes the session of their profiles."""
 
     paths: tuple[Path, ...]
     make: Make
 
 
-def _without(examined: Examined, number: int) -> _JobFilm | str:
+def film_without(examined: Examined, number: int) -> JobFilm | str:
     """The film of the job without finding ``number``, or why there is none."""
     if not examined.findings:
         return say("ranks.finding.none")
@@ -70,7 +40,7 @@ def _without(examined: Examined, number: int) -> _JobFilm | str:
     return _film_of(job, finding.ranks, texts, name)
 
 
-def _asked(job: Job, texts: Sequence[str]) -> _JobFilm | str:
+def film_asked(job: Job, texts: Sequence[str]) -> JobFilm | str:
     """The film of ``job`` with ``texts`` changed, as ``npu-tui whatif`` has them; or why there is none."""
     texts = [text.strip() for text in texts if text.strip()]
     named = [int(word) for text in texts for word in text.split() if word.isdecimal()]
@@ -79,7 +49,7 @@ def _asked(job: Job, texts: Sequence[str]) -> _JobFilm | str:
     return _film_of(job, of_stage or [rank for rank in named if rank in stages] or [*stages], texts, "; ".join(texts))
 
 
-def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> _JobFilm | str:
+def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) -> JobFilm | str:
     """The film of the first of ``ranks`` that is there and the one that waits longest for it, or gets its messages."""
     try:
         answer = job_whatif(job, texts)
@@ -99,4 +69,4 @@ def _film_of(job: Job, ranks: Sequence[int], texts: Sequence[str], name: str) ->
     if gone:
         return say("ranks.elsewhere", ranks=gone, path=str(known[gone[0]].path))
     paths = tuple(known[rank].path for rank in shown if known[rank].has_trace)
-    return _JobFilm(paths, partial(job_film_session, job, shown, texts, name))
+    return JobFilm(paths, partial(job_film_session, job, shown, texts, name))

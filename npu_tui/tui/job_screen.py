@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,12 @@ from npu_tui.jobs.blame import BlamedCollective
 from npu_tui.jobs.model import CLUSTER
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
-from npu_tui.profile.profile import Profile
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
 from npu_tui.tui.footer import Place
 from npu_tui.tui.heads import JobHead
-from npu_tui.tui.job_film import JobFilms
+from npu_tui.tui.job_film import JobFilm, film_asked, film_without
 from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
 from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table
@@ -32,7 +31,7 @@ from npu_tui.tui.panel_screen import MOST_STACKED, PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
 from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
-from npu_tui.tui.session import Session, settle
+from npu_tui.tui.session import settle
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
 from npu_tui.tui.terminal.terminal import Terminal
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
     from npu_tui.jobs.path import JobPath
     from npu_tui.output.statement import Statement
-
-Make = Callable[[Sequence[Profile]], Session]
-"""The session of the profiles of some ranks."""
 
 
 _MOST_DIGITS = 10
@@ -81,7 +77,6 @@ class JobScreen(PanelScreen[JobMap]):
         self.is_whole = False
         self._filled: tuple[object, ...] | None = None
         self._cached = cached
-        self.films = JobFilms(lambda: self.overview, self.panel, self._play)
 
     def on_mount(self) -> None:
         """Begin to read."""
@@ -323,9 +318,18 @@ class JobScreen(PanelScreen[JobMap]):
         )
         self.app.enter(openings, make)
 
-    def _play(self, paths: Sequence[Path], make: Make) -> None:
-        """Load the timelines at ``paths`` for a film."""
-        self.app.enter([opening_of(path, self._cached) for path in paths], make)
+    def toggle_film(self) -> str | None:
+        """Show the run without the finding under the cursor of the table, else the one gone to last, or the first."""
+        view, row = self.overview, self.panel.row_at_cursor()
+        number = row.finding if isinstance(row, JobRow) else None
+        return self._play(film_without(view.whole, max(view.finding, 0) if number is None else number))
+
+    def _play(self, film: JobFilm | str) -> str | None:
+        """Load the timelines of ``film``, or say why there is none."""
+        if isinstance(film, str):
+            return film
+        self.app.enter([opening_of(path, self._cached) for path in film.paths], film.make)
+        return None
 
     # --- moving
 
@@ -472,7 +476,7 @@ class JobScreen(PanelScreen[JobMap]):
             return self._show_scope(view.scope_of_host(text))
         word, _, rest = text.partition(" ")
         if view is not None and word.lower() == "whatif" and rest.strip():
-            return self.films.suppose(rest)
+            return self._play(film_asked(view.job, rest.split(";"))) or ""
         if (order := self.orders().get(word.lower())) is not None and rest.strip():
             order(rest.strip())
             return ""
