@@ -119,12 +119,16 @@ class Finder:
         count, text = len(self.hits), self.text
         if self.error or not text:
             return self.error
+        share = f"{self._share:.0%}"
+        if self.running and typing:
+            return say("search.count_so_far", count=count, share=share)
         if self.running:
-            key = "search.count_so_far" if typing else "search.running"
-            return say(key, count=count, text=text, share=f"{self._share:.0%}")
-        if count:
-            return say("search.count" if typing else "search.title", count=count, text=text)
-        return say("search.no_hits" if typing else "search.nothing", text=text) + self._fields()
+            return say("search.running", count=count, text=text, share=share)
+        if typing:
+            return say("search.count", count=count) if count else say("search.no_hits") + self._fields()
+        return (
+            say("search.title", count=count, text=text) if count else say("search.nothing", text=text) + self._fields()
+        )
 
     @property
     def _share(self) -> float:
