@@ -109,7 +109,8 @@ class JobHead(HeadLines):
         told = bool(found) and found[0].severity != "info"
         style = f"bold {ALERT}" if told and found[0].severity == "high" else "bold"
         verdict = view.report.verdict[0] if told or view.is_whole else say("job.verdict.reading")
-        lines = wrapped(printable(verdict), width)[:2]
+        lines = wrapped(said := printable(verdict), width)
+        lines[1:] = [shortened(said[len(lines[0]) :].strip(), width)] if lines[1:] else []
         text = [Text(line, style, no_wrap=True, end="") for line in lines]
         if told and detailed:
             why = found[0].detail
