@@ -203,7 +203,7 @@ def _disk() -> list[Found]:
 
 def _job(folder: Path) -> list[Found]:
     """Whether the job that watches ``folder`` can be recorded."""
-    from npu_tui.record.ready import looked_at
+    from npu_tui.record.recording import looked_at
 
     return [
         Found(look.name, words(look.found), "" if look.advice is None else words(look.advice))

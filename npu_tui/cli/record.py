@@ -292,7 +292,7 @@ def _explored(recorder: Recorder) -> int:
 
 
 def _write_setup() -> None:
-    from npu_tui.record.ready import JOBS, shell_of
+    from npu_tui.record.recording import JOBS, shell_of
 
     width = max(shutil.get_terminal_size().columns, 40)
     for job in JOBS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from npu_tui.analysis.evidence import Loss
 from npu_tui.jobs.job import Job, members
-from npu_tui.load.communication import COMMUNICATION
 from npu_tui.load.companions import STEP_FILE
+from npu_tui.load.documents import COMMUNICATION
 from npu_tui.trace.message import message
 
 _UNREAD = ("job.broken", "job.empty", "job.no_summary", "job.cluster.cut_off", "job.cluster.unreadable")

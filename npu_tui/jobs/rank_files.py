@@ -24,10 +24,9 @@ from npu_tui.jobs.model import (
     is_message,
     pair_of,
 )
-from npu_tui.load.communication import COMMUNICATION, MATRIX, scaled
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import STEP_FILE, Companions, communication_links, communication_spans, level_in
-from npu_tui.load.documents import fits
+from npu_tui.load.documents import COMMUNICATION, MATRIX, fits, scaled
 from npu_tui.load.find import Source
 from npu_tui.load.roles import RolePlaces, role_of, told_role
 from npu_tui.trace.message import Message, message

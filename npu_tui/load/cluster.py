@@ -17,12 +17,22 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from npu_tui.load.communication import LINK, ROW, matrix_row, scaled, start_ns
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import Companions
 from npu_tui.load.database_companions import plain_rows, with_tables
 from npu_tui.load.database_rows import Tables
-from npu_tui.load.documents import TOTALS, Operation, members_of, read_document, read_operations
+from npu_tui.load.documents import (
+    LINK,
+    ROW,
+    TOTALS,
+    Operation,
+    matrix_row,
+    members_of,
+    read_document,
+    read_operations,
+    scaled,
+    start_ns,
+)
 from npu_tui.load.formats.cluster import CLUSTER_FILES
 from npu_tui.trace.text import decimal_number
 

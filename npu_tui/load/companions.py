@@ -14,21 +14,25 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
-from npu_tui.load.communication import (
+from npu_tui.load.companion_schema import JsonFile, Reading, Schema, State, find_file
+from npu_tui.load.csv_rows import CsvBlocks, parsed_rows
+from npu_tui.load.csv_table import read_table
+from npu_tui.load.documents import (
     COMMUNICATION,
     LARGEST,
     MATRIX,
     ROW,
     collectives_in,
+    fits,
     is_rank,
     matrix_rows_in,
+    members_of,
+    operations_in,
+    read_document,
+    read_operations,
     scaled,
     start_ns,
 )
-from npu_tui.load.companion_schema import JsonFile, Reading, Schema, State, find_file
-from npu_tui.load.csv_rows import CsvBlocks, parsed_rows
-from npu_tui.load.csv_table import read_table
-from npu_tui.load.documents import fits, members_of, operations_in, read_document, read_operations
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Source, imported
 from npu_tui.load.survey import Survey

@@ -18,7 +18,6 @@ import numpy.typing as npt
 import orjson
 from msgspec.structs import replace
 
-from npu_tui.load.communication import MatrixRow, Place, Transport, WrittenCollective, matrix_row, number_of
 from npu_tui.load.companion_schema import STEPS, JsonFile, Reading, Schema, column_name, reason
 from npu_tui.load.companions import STEP_TIMES, Companions, T
 from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
@@ -36,7 +35,7 @@ from npu_tui.load.database_columns import (
 )
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
 from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
-from npu_tui.load.documents import TOTALS
+from npu_tui.load.documents import TOTALS, MatrixRow, Place, Transport, WrittenCollective, matrix_row, number_of
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Source
 from npu_tui.load.times import INVALID

@@ -27,12 +27,6 @@ from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.memory import AMOUNTS, BEFORE, NEVER, Allocations, Amount, MemoryCurve, MemoryUse, memory_curve
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import Overlap, sums_of_kernels
-from npu_tui.load.communication import (
-    communication_bandwidth,
-    communication_matrix,
-    communication_packets,
-    communication_times,
-)
 from npu_tui.load.companion_schema import (
     ALLOCATIONS,
     COLLECTIVE_CORES,
@@ -52,6 +46,12 @@ from npu_tui.load.companion_schema import (
 )
 from npu_tui.load.companions import Companions
 from npu_tui.load.csv_table import table_of_columns
+from npu_tui.load.documents import (
+    communication_bandwidth,
+    communication_matrix,
+    communication_packets,
+    communication_times,
+)
 from npu_tui.rules.inputs import Setup
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.kineto import exchanges

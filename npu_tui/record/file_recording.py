@@ -19,8 +19,7 @@ from npu_tui.record.progress import (
     surely,
     unreadable,
 )
-from npu_tui.record.switch import NAME, Switch, foreign
-from npu_tui.record.torch_job import TorchJob, has_ended
+from npu_tui.record.switch import NAME, Switch, TorchJob, foreign, has_ended
 from npu_tui.trace.message import Message, message
 
 _SPARE = 1.2

@@ -13,15 +13,15 @@ import pytest
 
 from npu_tui.load import csv_rows as csv_blocks
 from npu_tui.load import documents
-from npu_tui.load.communication import (
+from npu_tui.load.companion_schema import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS, column_name
+from npu_tui.load.companions import Companions, large_tables, read_document
+from npu_tui.load.csv_table import read_table, table_of_columns
+from npu_tui.load.documents import (
     communication_bandwidth,
     communication_matrix,
     communication_packets,
     communication_times,
 )
-from npu_tui.load.companion_schema import API_CALLS, KERNELS, MEMORY, SCHEMAS, STEPS, column_name
-from npu_tui.load.companions import Companions, large_tables, read_document
-from npu_tui.load.csv_table import read_table, table_of_columns
 from npu_tui.strings import words
 
 HEADER = "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes,aic_mte2_ratio"

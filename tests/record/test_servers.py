@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 
 from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.progress import Progress, RecordError, RecordRequest
-from npu_tui.record.service import record_service
-from npu_tui.record.serving import Server, record_server
+from npu_tui.record.serving import Server, record_server, record_service
 from npu_tui.record.switch import Switch
 from tests.record.live import FastClock, daemon, http_server, stages
 
