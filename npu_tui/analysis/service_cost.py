@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LONG_NS, MORE_THAN_ONE, NEARLY_ALL
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, LONG_NS, MORE_THAN_ONE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
@@ -136,11 +136,16 @@ def jump_in(found: ServiceTimeline) -> Jump | None:
     mine = mine[(steps.work[mine] == Work.decode) & (found.stuck[mine] == 0)]
     mine = mine[np.linspace(0, len(mine) - 1, min(len(mine), _SAMPLE)).astype(np.int64)]
     size, work, time = steps.size[mine], work_of(found)[mine], steps.forward[mine]
+    if len(mine) >= FEWEST:  # an engine that is slower may have the larger batches
+        ratio = time / np.maximum(fitted(work, time).of(work), 1)
+        for number in np.unique(steps.engine[mine]).tolist():
+            own = steps.engine[mine] == number
+            time[own] = np.rint(time[own] / max(float(np.median(ratio[own])), 1e-9)).astype(np.int64)
     sizes = np.unique(size)
     if len(mine) < 2 * FEWEST or len(sizes) < MORE_THAN_ONE:
         return None
     best = Jump(0, 1.0, HALF * _away(work, time))
-    some = np.unique(sizes[np.linspace(0, len(sizes) - 2, _CUTS).astype(np.int64)])
+    some = np.unique(sizes[np.linspace(0, len(sizes) - 2, 4 * _CUTS).astype(np.int64)])
     for cut in some.tolist():
         best = min(best, _jump_at(cut, size, work, time), key=lambda one: one.away)
     beside = (sizes[:-1] > some[some < best.size].max(initial=0)) & (
@@ -154,7 +159,8 @@ def jump_in(found: ServiceTimeline) -> Jump | None:
 def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
     """A cost that rises above the size ``cut``; infinitely far from ``time`` where too few steps tell."""
     below = size <= cut
-    following = ~below & (size <= (1 + HALF) * cut + 1)
+    reach = np.sort(size[~below])[min(FEWEST, int((~below).sum())) - 1]
+    following = ~below & (size <= max((1 + HALF) * cut + 1, float(reach)))
     if min(below.sum(), following.sum()) < FEWEST:
         return Jump(0, 1.0, np.inf)
     cost = fitted(work[below], time[below])
@@ -162,6 +168,42 @@ def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
     factor = max(float(np.median(ratio[following])), 1e-9)
     rest = float(np.abs(ratio[below] - 1).sum() + np.abs(ratio[~below] / factor - 1).sum())
     return Jump(cut, factor, rest / len(time))
+
+
+class Filled(Struct, frozen=True):
+    """Steps that only decode cost ``cost`` and ``more`` ns, less ``each`` for a request: their batch is filled up.
+
+    ``sure`` is whether steps with prompts tell what a request costs; else it is assumed to be filled up to ``size``.
+    """
+
+    cost: Cost
+    more: float
+    each: float
+    size: int
+    sure: bool
+
+
+def filled_in(found: ServiceTimeline) -> Filled | None:
+    """Whether steps that only decode take the same time for any number of requests, as where all run one large graph.
+
+    That they could take less is told by steps with a prompt, which compute more in less time.
+    """
+    steps, mine = found.steps, found.serving
+    mine = mine[found.stuck[mine] == 0]
+    alone = steps.work[mine] == Work.decode
+    decodes, others = mine[alone], mine[~alone & (steps.prompts[mine] > 0)]
+    if min(len(decodes), len(others)) < FEWEST:
+        return None
+    work, time = work_of(found), steps.forward
+    usual, real = (fitted(work[of], time[of]) for of in (decodes, others))
+    cheaper = (time[others] < (1 - LITTLE) * usual.fixed).sum()
+    flat = usual.decode * float(np.median(steps.decoded[decodes])) <= NOTABLE * usual.fixed
+    if not flat or cheaper < MORE_THAN_ONE or real.fixed > ALMOST_ALL * usual.fixed:
+        return None
+    size = 1 << int(steps.size[decodes].max() - 1).bit_length()
+    each = real.decode or usual.decode + (usual.fixed - real.fixed) / size
+    cost = Cost(real.fixed, real.prompt, each, usual.context, real.product)
+    return Filled(cost, usual.fixed - real.fixed, each - usual.decode, size, real.decode > 0)
 
 
 def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float, Cost]:

@@ -133,8 +133,8 @@ def timeline(service: Service) -> ServiceTimeline:
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
-    found.paused[:] = pauses(steps, np.cumsum(stays)[: len(steps)] > 0)
-    found.stuck[:] = stuck_in(found)
+    found.paused[:], scheduled = pauses(steps, np.cumsum(stays)[: len(steps)] > 0)
+    found.stuck[:] = np.maximum(stuck_in(found), scheduled)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)

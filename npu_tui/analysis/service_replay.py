@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, LITTLE, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Jump, Slower, fitted, work_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, fitted, work_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -35,8 +35,10 @@ class EngineModel(Struct, frozen=True):
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
     order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
-    it takes out. ``lost`` are the moments from which so many blocks more are nobody's. A request
-    computes no more than ``part`` tokens in a step. Passes of a batch ``beyond`` a size take so many times as long.
+    it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are the moments
+    from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. Passes of a
+    batch ``beyond`` a size take so many times as long; those that only decode are ``filled`` up: so many ns more, less
+    so many for each request.
     """
 
     cost: Cost
@@ -58,9 +60,11 @@ class EngineModel(Struct, frozen=True):
     stalls: tuple[tuple[int, int], ...] = ()
     stuck: tuple[tuple[int, int], ...] = ()
     swaps: bool = False
+    skips: bool = False
     lost: tuple[tuple[int, int], ...] = ()
     part: int = MANY
     beyond: tuple[int, float] = (MANY, 1.0)
+    filled: tuple[float, float] = (0.0, 0.0)
 
 
 class ServiceModel(Struct, frozen=True):
@@ -69,8 +73,8 @@ class ServiceModel(Struct, frozen=True):
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
     lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
-    between a step and the first token. Of those that wait the lowest ``rank`` is taken first, without it who came
-    first. ``first`` and ``last`` are engines.
+    between a step and the first token, ``close`` between the last one and the end. Of those that wait the lowest
+    ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -85,6 +89,7 @@ class ServiceModel(Struct, frozen=True):
     pull: I64
     handover: I64
     tail: I64
+    close: I64
     held: I64
     early: Bools
     cached: int = 0
@@ -92,10 +97,11 @@ class ServiceModel(Struct, frozen=True):
 
 
 class Served(Struct, frozen=True):
-    """What came of it: TTFT (ns) of each request, TPOT (ns a token) of those with several, tokens a second."""
+    """What came of it: TTFT and E2E (ns) of each request, TPOT (ns a token) of those with several, tokens a second."""
 
     ttft: F64
     tpot: F64
+    e2e: F64
     tokens_per_s: float
 
     @property
@@ -106,14 +112,18 @@ class Served(Struct, frozen=True):
     def figures(self) -> dict[str, float]:
         """The figures that count, by name; NaN where nothing tells."""
         found = {"tokens_per_s": self.tokens_per_s}
-        for name, values in (("ttft", self.ttft), ("tpot", self.tpot)):
-            for share in (50, 90, 99):
-                found[f"{name}_p{share}"] = float(np.percentile(values, share)) if len(values) else float("nan")
+        for name, values in (("ttft", self.ttft), ("tpot", self.tpot), ("e2e", self.e2e)):
+            found |= dict.fromkeys((f"{name}_{one}" for one in ("mean", "p50", "p90", "p99")), float("nan"))
+            if len(values):
+                found[f"{name}_mean"] = float(values.mean())
+                found |= {f"{name}_p{share}": float(np.percentile(values, share)) for share in (50, 90, 99)}
         return found
 
 
-FIGURES = "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99"
+FIGURES = "ttft_p50", "ttft_p99", "ttft_mean", "tpot_p50", "tpot_p99", "tpot_mean"
 """The figures by which one service is better than another."""
+TOLD = tuple(f"{name}_{one}" for name in ("ttft", "tpot", "e2e") for one in ("p50", "p99", "mean"))
+"""The figures that are told, where the unchanged service has them as recorded."""
 
 
 def recorded(found: ServiceTimeline) -> Served:
@@ -123,13 +133,14 @@ def recorded(found: ServiceTimeline) -> Served:
     end = found.steps.end if len(found.steps) else answered
     wall = (end.max() - lat.start[first.rids].min()) if len(first.rids) else 0
     speed = float(lat.tokens[first.rids].clip(0).sum() / wall * 1e9) if wall > 0 else float("nan")
-    return Served(first.values, later.values, speed)
+    return Served(first.values, later.values, lat.end_to_end.values, speed)
 
 
 def model_of(
-    found: ServiceTimeline, slower: Slower | None, holds: bool = False, jump: Jump | None = None
-) -> ServiceModel | None:
-    """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost.
+    found: ServiceTimeline, slower: Slower | None = None, holds: bool = False, jump: Jump | None = None,
+    filled: Filled | None = None,
+) -> ServiceModel | None:  # fmt: skip
+    """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost, or with ``filled`` batches.
 
     None where its requests and steps do not make one.
 
@@ -156,6 +167,8 @@ def model_of(
         elif jump is not None and not engine.prefills:
             below = (steps.size <= jump.size) & (steps.size > 0) & found.serves[steps.engine] & (found.stuck == 0)
             cost, changes["beyond"] = fitted(work[below], steps.forward[below]), (jump.size, jump.factor)
+        elif filled is not None and not engine.prefills:
+            cost, changes["filled"] = filled.cost, (filled.more, filled.each)
         engines[number] = replace(_engine(found, number, work, cost), **changes)
     for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
@@ -187,6 +200,7 @@ def model_of(
     handover = np.where(early, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
     ttft, _ = lat.metrics
     tail = lat.ttft_parts[rids, TTFT.output]
+    close = np.where(lat.whole[rids] == UNKNOWN, 0, lat.whole[rids] - (steps.end[lat.last[rids]] - start))
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
     ]
@@ -196,7 +210,7 @@ def model_of(
     ordered = found.overtaken[rids].sum() < LITTLE * np.maximum(lat.ttft[rids], 0).sum()
     return ServiceModel(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
-        pull, handover, tail, np.full(len(rids), least, np.int64),
+        pull, handover, tail, np.maximum(close, 0), np.full(len(rids), least, np.int64),
         early, rank=None if ordered else opened[lat.first[rids]],
     )  # fmt: skip
 
@@ -240,7 +254,8 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     ]
     known = found.room.total[number]
     return EngineModel(
-        cost or fitted(work[usual], steps.forward[usual]), line_of(size, steps.cycle[mine, Cycle.schedule]),
+        cost or fitted(work[usual], steps.forward[usual]),
+        line_of(steps.size[usual], steps.cycle[usual, Cycle.schedule]),
         float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))),
         line_of(steps.size[usual], steps.cycle[usual, Cycle.prepare]),
@@ -295,6 +310,7 @@ def replayed(model: ServiceModel) -> Served:
     wall = float(ended.max() - model.start.min())
     return Served(
         given + model.tail - model.start, ((ended - given) / np.maximum(tokens - 1, 1))[several],
+        ended + model.close - model.start,
         float(tokens.sum()) / max(wall, 1) * 1e9,
     )  # fmt: skip
 
@@ -336,9 +352,9 @@ def _run(
             waiting.append(coming.popleft()[1])
         budget, evicted = engine.budget, False
         chosen: list[tuple[_QueuedRequest, int]] = []
-        prompts_first = not engine.chunked and waiting and len(running) < engine.seqs and (
-            waiting[0].lacks(waiting[0].prompt or engine.width, room) <= free - (engine.margin if running else 0)
-        )  # fmt: skip
+        rest = free - (engine.margin if running else 0)
+        prompts_first = not engine.chunked and waiting and len(running) < engine.seqs
+        prompts_first = prompts_first and _following(engine, waiting, budget, rest) is not None
         for row in () if prompts_first else list(running):
             if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
                 break
@@ -359,16 +375,15 @@ def _run(
         while (
             (engine.chunked or prompts_first) and not evicted and waiting and budget > 0 and len(running) < engine.seqs
         ):
-            row = waiting[0]
+            following = _following(engine, waiting, budget, free - (engine.margin if running else 0))
+            if following is None:
+                break
+            row, count, need = following
             if not engine.chunked and chosen and row.prompt > budget:
                 break
-            count = (min(row.prompt, budget, engine.part) if engine.chunked else row.prompt) or engine.width
-            need = row.lacks(count, room)
-            rest = free - (engine.margin if running else 0)
-            if need > rest or (engine.whole and row.lacks(row.prompt, room) > rest):
-                break
             free, row.blocks, row.out = free - need, row.blocks + need, False
-            running.append(waiting.popleft())
+            waiting.remove(row)
+            running.append(row)
             chosen.append((row, count))
             budget -= count
         if not chosen:  # what waits is larger than all that the engine has
@@ -380,6 +395,8 @@ def _run(
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
+        if not prompts:
+            forward += max(engine.filled[0] - engine.filled[1] * len(chosen), 0.0)
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
@@ -407,6 +424,20 @@ def _run(
         time = end + engine.gap
     unserved = [row.request for row in (*(row for _, row in coming), *waiting, *running)]
     given[unserved] = ended[unserved] = np.nan
+
+
+def _following(
+    engine: EngineModel, waiting: deque[_QueuedRequest], budget: int, rest: int
+) -> tuple[_QueuedRequest, int, int] | None:
+    """Who of ``waiting`` is admitted next to ``rest`` blocks, with how many tokens and blocks; None if nobody is."""
+    for row in waiting:
+        count = (min(row.prompt, budget, engine.part) if engine.chunked else row.prompt) or engine.width
+        need = row.lacks(count, engine.room)
+        if need <= rest and not (engine.whole and row.lacks(row.prompt, engine.room) > rest):
+            return row, count, need
+        if not engine.skips:
+            break
+    return None
 
 
 class _QueuedRequest(Struct, eq=False):

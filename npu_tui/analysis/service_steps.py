@@ -470,23 +470,24 @@ def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
     cycle[:, Cycle.bubble] -= cycle[:, Cycle.idle]
 
 
-def pauses(steps: Steps, under_way: Bools) -> I64:
-    """How much longer than usual nothing ran before each step (n,), whose requests were ``under_way``; else 0."""
-    paused = np.zeros(len(steps), np.int64)
+def pauses(steps: Steps, under_way: Bools) -> tuple[I64, I64]:
+    """How much longer than usual nothing ran before each step, whose requests were ``under_way``; and its schedule.
+
+    (n,) each, ns; 0 where that is not far longer, and longer than a whole step usually takes: many such for a pause, as
+    requests come and go, one for a schedule.
+    """
+    paused, scheduled = np.zeros((2, len(steps)), np.int64)
     for number in np.unique(steps.engine).tolist():
         part = steps.of(number)
-        mine = part.start + np.flatnonzero(under_way[part])
-        cycle = steps.cycle[mine]
-        if len(mine):
-            usual, whole = float(np.median(cycle[:, Cycle.bubble])), float(np.median(cycle.sum(axis=1)))
-            paused[mine] = longer(cycle[:, Cycle.bubble], usual, whole)
-    return paused
-
-
-def longer(times: I64, usual: F64 | float, step: float) -> I64:
-    """By how much ``times`` are longer than ``usual`` where they are many times as long, and as long as a ``step``."""
-    long = times > FAR_LONGER * np.maximum(usual, step)
-    return np.where(long, times - usual, 0).astype(np.int64)
+        for found, column, mine, least in (
+            (paused, Cycle.bubble, part.start + np.flatnonzero(under_way[part]), 1.0),
+            (scheduled, Cycle.schedule, part.start + np.flatnonzero(steps.size[part] > 0), 1 / FAR_LONGER),
+        ):
+            if len(mine):
+                times, step = steps.cycle[mine, column], float(np.median(steps.cycle[mine].sum(axis=1)))
+                usual = float(np.median(times))
+                found[mine] = np.where(times > FAR_LONGER * max(usual, least * step), times - usual, 0)
+    return paused, scheduled
 
 
 def spread(amounts: I64, of: I64, count: int) -> I64:

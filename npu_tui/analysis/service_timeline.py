@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.service_steps import Engine, Steps
+from npu_tui.analysis.service_steps import Cycle, Engine, Steps
 from npu_tui.trace.arrays import F64, I64, U64, Bools
 from npu_tui.trace.once import once
 from npu_tui.trace.service import UNKNOWN, Service
@@ -181,9 +181,9 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
     long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
     a step leaves out, as it computes prompts first, have theirs too. ``paused`` (steps,) is for how much longer than
-    usual nothing ran before a step, though requests were under way, and ``stuck`` how much longer it took than its work
-    costs, where that is many times as long. Where it is ``pair_swapped``, other requests were served in steps before,
-    and the context is there again without being computed.
+    usual nothing ran before a step, though requests were under way, and ``stuck`` how much longer its pass took than
+    its work costs, or its schedule than others, where that is many times as long. Where it is ``pair_swapped``, other
+    requests were served in steps before, and the context is there again without being computed.
     """
 
     service: Service
@@ -221,7 +221,13 @@ class ServiceTimeline(Struct, dict=True, eq=False):
         step = np.flatnonzero(lasting)
         # A pause is before a step, be it before or after its schedule.
         before = np.where(steps.start - steps.opened > self.paused, steps.start, steps.opened) - self.paused
-        return Stalls(step, np.where(self.paused >= self.stuck, before, steps.start)[step], lasting[step])
+        within = np.where(self.scheduled, steps.opened, steps.start)
+        return Stalls(step, np.where(self.paused >= self.stuck, before, within)[step], lasting[step])
+
+    @property
+    def scheduled(self) -> Bools:
+        """Which steps are stuck in their schedule, (steps,)."""
+        return (self.stuck > 0) & (2 * self.steps.cycle[:, Cycle.schedule] >= self.stuck)
 
     @once
     def overtaken(self) -> I64:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, NEARLY_ALL
+from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Engine, late_workers
+from npu_tui.analysis.service_timeline import Stalls
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.rule import Skipped, sentences
 from npu_tui.rules.service_facts import COMPUTING, SHARE, SLOWER, SLOWEST, Cause, ServiceFacts, draft_of
 from npu_tui.trace.arrays import F64, I64, Bools
-from npu_tui.trace.intervals import covered_within
-from npu_tui.trace.message import Message, message
+from npu_tui.trace.intervals import covered_within, union
+from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.service import UNKNOWN, plus
 from npu_tui.trace.text import brief
 
@@ -176,29 +178,79 @@ def stall(facts: ServiceFacts) -> Cause | None:
     within = facts.found.stuck[stalls.step] > facts.found.paused[stalls.step]
     longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
     blame[stalls.step] = stalls.lasting
+    kind, more = _kind_of(facts, stalls)
+    advised = "stall_schedules" if kind == "stall_new" else kind
     words = {
         "share": max(*of_first, *of_tokens),
         "metric": facts.called(facts.ttft if max(of_first) >= max(of_tokens) else facts.tpot),
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
-        "between": int((~within).sum()), "within": int(within.sum()),
+        "between": int((~within).sum()), "within": int(within.sum()), "steps": len(steps),
     }  # fmt: skip
     again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
     again[facts.found.entries] = False
     words |= {"again": int(again.sum())}
-    most = stalls.lasting[within].sum() >= NEARLY_ALL * stalls.lasting.sum()
-    kind = "stall_sizes" if most and _of_new_sizes(facts, stalls.step[within]) else "stall"
     draft = draft_of(
-        max(*of_first, *of_tokens), kind, f"{kind}_detail", words, first + tokens, blame,
-        lambda model: with_engines(model, stalls=(), stuck=()), f"service_{kind}",
+        max(*of_first, *of_tokens), kind, f"{advised}_detail", words, first + tokens, blame,
+        lambda model: with_engines(model, stalls=(), stuck=()), f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
-    return replace(draft, detail=sentences(draft.detail, anew))
+    return replace(draft, detail=sentences(draft.detail, more, anew))
+
+
+def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
+    """Whether nearly all that ``stalls`` take is of steps that are new in size, or of schedules; and what lies there.
+
+    Of schedules it is said whether they come with new requests, which few others do.
+    """
+    found, steps = facts.found, facts.found.steps
+
+    def most(chosen: Bools) -> bool:
+        return bool(stalls.lasting[chosen].sum() >= NEARLY_ALL * stalls.lasting.sum())
+
+    inside = [
+        message("finding.service.stall_in", name=brief(name, _SHORT), share=share)
+        for name, share in _ranges_in(facts, stalls)
+    ]
+    if most(found.scheduled[stalls.step]):
+        begins = np.isin(np.arange(len(steps)), found.pair_step[found.entries])
+        new = begins[stalls.step].mean() >= NEARLY_ALL and begins.mean() <= HALF
+        told = message("finding.service.stall_made" if new else "finding.service.stall_rare")
+        return "stall_new" if new else "stall_schedules", sentences(*inside or [told])
+    within = ~found.scheduled[stalls.step] & (found.stuck[stalls.step] > found.paused[stalls.step])
+    sizes = most(within) and _of_new_sizes(facts, stalls.step[within])
+    return "stall_sizes" if sizes else "stall", sentences(*inside)
+
+
+def _ranges_in(facts: ServiceFacts, stalls: Stalls) -> list[tuple[str, float]]:
+    """The kind of range, but passes of engines, that most of ``stalls`` lie in and little else; its share of them."""
+    service, found, whole = facts.found.service, list[tuple[str, float]](), int(stalls.lasting.sum())
+    spans = service.spans
+    long = (spans.rid < 0) & (2 * (spans.end - spans.start) >= stalls.lasting.min())
+    for code in np.setdiff1d(spans.name[long], service.batches.name).tolist():
+        begin, end = union(spans.start[spans.name == code], spans.end[spans.name == code])
+        share = float(covered_within(begin, end, stalls.begin, stalls.end).sum() / whole)
+        if share >= HALF and (end - begin).sum() <= 2 * share * whole:
+            found.append((service.text(code), share))
+    return sorted(found, key=lambda one: -one[1])[:1]
 
 
 def _of_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
-    """Whether nearly all of ``stuck`` steps are the first of their size on their engine, which few others are."""
+    """Whether nearly all of ``stuck`` steps are the first of their size on their engine, which few others are.
+
+    Sizes are requests, or tokens of prompts where there are any, rounded up to what graphs or kernels are made for.
+    """
     steps = facts.found.steps
-    first = np.zeros(len(steps), bool)
-    first[np.unique(steps.engine * (int(steps.size.max(initial=0)) + 1) + steps.size, return_index=True)[1]] = True
-    return len(stuck) >= ENOUGH and bool(first[stuck].mean() >= NEARLY_ALL and 2 * first.sum() <= len(first))
+    if len(stuck) < ENOUGH:
+        return False
+    for decodes, prompts in product(_ROUNDED_TO[0], _ROUNDED_TO[1]):
+        size = np.where(steps.prompts > 0, -1 - -(-steps.prompts // prompts), -(-steps.size // decodes))
+        first = np.zeros(len(steps), bool)
+        first[np.unique(np.stack([steps.engine, size]), axis=1, return_index=True)[1]] = True
+        if first[stuck].mean() >= NEARLY_ALL and 2 * first.sum() <= len(first):
+            return True
+    return False
+
+
+_ROUNDED_TO = (1, 2, 4, 8, 16), (1, 128, 256, 512, 1024)
+"""Requests, and tokens of prompts, whose multiples are usual sizes of captured graphs."""

@@ -10,12 +10,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Jump, Slower, jump_in, slower_since
+from npu_tui.analysis.service_cost import Filled, Jump, Slower, filled_in, jump_in, slower_since
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
+    TOLD,
     ServiceModel,
     model_of,
     recorded,
@@ -26,7 +27,7 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, Ser
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
 from npu_tui.rules.rule import Skipped
-from npu_tui.trace.arrays import I64, summed
+from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.once import once
 from npu_tui.trace.service import TOKENIZERS, UNKNOWN
@@ -117,9 +118,7 @@ class ServiceFacts:
     def worth(self, shares: tuple[float, float], remedy: Remedy) -> bool:
         """Whether a part is a notable one of all requests, or half as large and ``remedy`` gains a notable share."""
         least: float = self.limits[SHARE]
-        return shares[0] >= least or (
-            max(shares) >= HALF * least and self.most(self.figures, self.after(remedy)) >= least
-        )
+        return shares[0] >= least or (max(shares) >= HALF * least and self.gains(remedy))
 
     @once
     def slower(self) -> Slower | None:
@@ -139,12 +138,17 @@ class ServiceFacts:
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
     @once
-    def tokenizing(self) -> I64:
-        """How long the tokenizer worked on each request (requests,), ns; 0 where nothing tells."""
+    def filled(self) -> Filled | None:
+        """The cost of batches that are filled up to a large size; None where nothing tells that they are."""
+        return None if self.slower is not None or self.jump is not None else filled_in(self.found)
+
+    @once
+    def tokenizing(self) -> tuple[I64, I64, I64]:
+        """When the tokenizer worked, and on which requests: the start, the end (ns) and the rid of each range."""
         spans, texts = self.found.service.spans, self.found.service.texts
         named = [number for number, text in enumerate(texts) if text.lower() in TOKENIZERS]
         rows = np.flatnonzero(np.isin(spans.name, named) & (spans.rid >= 0))
-        return summed(spans.rid[rows].astype(np.int64), (spans.end - spans.start)[rows], len(self.latencies.start))
+        return spans.start[rows], spans.end[rows], spans.rid[rows].astype(np.int64)
 
     @property
     def holds(self) -> bool:
@@ -167,10 +171,34 @@ class ServiceFacts:
         """The best share by which a figure of ``then`` is better than ``now``, whatever becomes of the others."""
         return max((1 - then[name] / now[name] for name in known(now, then)), default=0.0) if then else 0.0
 
+    def gains(self, remedy: Remedy) -> bool:
+        """Whether ``remedy`` makes a figure better by a notable share."""
+        least: float = self.limits[SHARE]
+        return self.most(self.figures, self.after(remedy)) >= least
+
+    def gives(self, remedy: Remedy) -> float:
+        """The share of a mean that ``remedy`` gives in the replay, be that as recorded or not: kinds differ by it."""
+        if self.model is None:
+            return 0.0
+        now, then = (replayed(model).figures() for model in (self.model, remedy(self.model)))
+        return max((1 - then[name] / now[name] for name in ("ttft_mean", "tpot_mean") if now[name] > 0), default=0.0)
+
+    def changes(self, then: dict[str, float]) -> list[Message]:
+        """The latency that gains most: the figure of it that does, the other ones; and what else is another one."""
+        now, best = self.figures, most_saved(self.figures, then)
+        names = known(now, then, of=TOLD)
+        own = [name for name in names if name.startswith(best[:4]) and name != best]
+        others = [name for name in names if name.endswith("mean") and name not in (best, *own)]
+        others = [name for name in others if abs(1 - then[name] / now[name]) >= LITTLE]
+        return [
+            message("finding.service.change", figure=message(f"service.figure.{name}"), now=now[name], then=then[name])
+            for name in (best, *own, *others)
+        ]
+
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
-        model = model_of(self.found, self.slower, self.holds, None if self.slower else self.jump)
+        model = model_of(self.found, self.slower, self.holds, None if self.slower else self.jump, self.filled)
         if model is None:
             return None
         found = model, self._faithful(model)
@@ -178,13 +206,23 @@ class ServiceFacts:
         if self.holds:  # each as long as it was held back, not all alike
             others.append(replace(model, held=self.latencies.ttft_parts[model.rids, TTFT.queue_other]))
         for other in others:
-            if len(found[1]) < len(FIGURES):
+            if len(found[1]) < len(TOLD):
                 found = max(found, (other, self._faithful(other)), key=lambda one: len(one[1]))
         return found if found[1] else None
 
     def _faithful(self, model: ServiceModel) -> list[str]:
         served, real = replayed(model).figures(), self.figures
-        return [name for name in FIGURES if real[name] > 0 and abs(served[name] / real[name] - 1) <= FAITHFUL]
+        return [name for name in TOLD if real[name] > 0 and abs(served[name] / real[name] - 1) <= FAITHFUL]
+
+    def _outweighs(self, name: str, then: float) -> bool:
+        """Whether ``then`` differs twice as much from a recorded mean as the unchanged replay does."""
+        return name.endswith("mean") and self._off[name] <= HALF * (self.figures[name] - then)
+
+    @once
+    def _off(self) -> dict[str, float]:
+        """How far the figures of the unchanged replay are from the recorded ones, ns."""
+        served = replayed(self.model).figures() if self.model is not None else {}
+        return {name: abs(told - self.figures[name]) for name, told in served.items()}
 
     @property
     def model(self) -> ServiceModel | None:
@@ -198,11 +236,22 @@ class ServiceFacts:
             for remedy in remedies:
                 model = remedy(model)
             served = replayed(model)
-            figures = {name: told if name in faithful else math.nan for name, told in served.figures().items()}
+            figures = {
+                name: told if name in faithful or self._outweighs(name, told) else math.nan
+                for name, told in served.figures().items()
+            }
             self._after[remedies] = figures if served.complete else None
         return self._after.get(remedies)
 
 
-def known(*figures: dict[str, float]) -> list[str]:
-    """The figures that all of ``figures`` tell."""
-    return [name for name in FIGURES if all(one[name] > 0 for one in figures)]
+def known(*figures: dict[str, float], of: tuple[str, ...] = FIGURES) -> list[str]:
+    """The figures ``of`` which all of ``figures`` tell."""
+    return [name for name in of if all(one[name] > 0 for one in figures)]
+
+
+def most_saved(now: dict[str, float], then: dict[str, float]) -> str:
+    """The percentile that is best in ``then`` beside ``now``; a mean only where it gains twice as much as that."""
+    gains = {name: 1 - then[name] / now[name] for name in known(now, then)}
+    best = max((name for name in gains if "mean" not in name), key=lambda name: gains[name], default="ttft_p50")
+    mean = max((name for name in gains if "mean" in name), key=lambda name: gains[name], default=best)
+    return mean if gains.get(mean, 0.0) * HALF > gains.get(best, 0.0) else best

@@ -14,6 +14,7 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import beside_others
 from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
+from npu_tui.trace.arrays import summed
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
 from npu_tui.trace.service import UNKNOWN
@@ -45,12 +46,7 @@ def part(
         blame = np.zeros(len(cycle), np.int64) if shown is None else cycle[:, shown]
         words |= {"usual": int(np.median(blame)), "longest": int(blame.max())} if shown is not None else {}
         cost = facts.cost(*firsts, *others)
-        draft = draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
-        rare = blame > FAR_LONGER * np.median(blame)
-        of = float(blame[rare].sum() / max(blame.sum(), 1))
-        seldom = of >= ALMOST_ALL and rare.mean() <= HALF
-        more = message("finding.service.rare", count=int(rare.sum()), all=len(rare), of=of) if seldom else ""
-        return replace(draft, detail=sentences(draft.detail, more))
+        return draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
 
     return check
 
@@ -61,22 +57,57 @@ every_bubble = part(
 
 
 def frontend(facts: ServiceFacts) -> Cause | None:
-    """Requests are long on their way to the queue: in the tokenizer, or before it."""
-    found = _every_frontend(facts)
-    own = facts.tokenizing
-    if found is None or not own.any():
+    """Requests are long on their way to the queue: before the tokenizer, waiting for it, or within it.
+
+    What a healthy service has, tokens made at the usual speed, is no cause: a small part does not count by its gain.
+    """
+    found, rids, lat = _every_frontend(facts), facts.ttft.rids, facts.latencies
+    begin, end, of = facts.tokenizing
+    if found is None or found.share < facts.limits[SHARE]:
+        return None
+    if not len(of):
         return found
-    rids = facts.ttft.rids
-    waits = np.maximum(facts.latencies.ttft_parts[:, TTFT.frontend] - own, 0)[rids]
-    words = {"own": float(own[rids].mean()), "waits": float(waits.mean())}
+    own, begun = summed(of, end - begin, len(lat.start)), np.full(len(lat.start), UNKNOWN)
+    begun[of[::-1]] = begin[::-1]
+    front = lat.ttft_parts[:, TTFT.frontend]
+    waits, before = np.maximum(front - own, 0), np.where(begun == UNKNOWN, 0, np.clip(begun - lat.start, 0, front))
+    order = np.argsort(moments := np.append(begin, end), kind="stable")
+    running, moments = np.cumsum(np.where(order < len(begin), 1, -1)), moments[order]
+    busy = np.flatnonzero(running[:-1] == running.max())  # all threads of the tokenizer
+    full = covered_within(moments[busy], moments[busy + 1], lat.start, np.maximum(begun, lat.start))
+    whole = max(float(front[rids].sum()), 1.0)
+    words = {"own": float(own[rids].mean()), "waits": float(waits[rids].mean()), "share": found.share}
     detail = sentences(found.detail, message("finding.service.frontend_tokenizer", **words))
-    if not LITTLE <= own[rids].mean() / max((waits + own[rids]).mean(), 1) <= HALF:
+    if before[rids].sum() >= HALF * whole and np.minimum(full, before)[rids].sum() < HALF * before[rids].sum():
+
+        def accepted_at_once(model: ServiceModel) -> ServiceModel:
+            return replace(model, front=np.maximum(model.front - before[model.rids], 0))
+
+        title, detail = (message(f"finding.service.{key}", **words) for key in ("accept", "accept_detail"))
+        return replace(found, title=title, detail=detail, remedy=accepted_at_once, advice=("service_accept",))
+    each = own / np.maximum(lat.prompt, 1)
+    usual = float(np.quantile(each[rids], _FASTEST)) * np.maximum(lat.prompt, 1)
+    far = (own > FAR_LONGER * usual) & (own > np.median(own[rids]))
+    if (own * far)[rids].sum() >= HALF * max(own[rids].sum(), 1) and own[rids].sum() >= HALF * (
+        whole - full[rids].sum()
+    ):
+
+        def as_fast(model: ServiceModel) -> ServiceModel:
+            return replace(model, front=np.minimum(model.front, usual[model.rids].astype(np.int64)))
+
+        words |= {"count": int(far[rids].sum()), "all": len(rids), "each": float(own[rids][far[rids]].mean())}
+        title, detail = (message(f"finding.service.{key}", **words) for key in ("media", "media_detail"))
+        return replace(found, title=title, detail=detail, remedy=as_fast, advice=("service_media",))
+    if not LITTLE <= own[rids].mean() / max((waits + own)[rids].mean(), 1) <= HALF:
         return replace(found, detail=detail)
 
     def at_once(model: ServiceModel) -> ServiceModel:
         return replace(model, front=np.minimum(model.front, own[model.rids]))
 
     return replace(found, detail=detail, instead=("tokenizers", at_once))
+
+
+_FASTEST = 0.25  # the quantile of the tokenizer's time per token that is its usual one: most prompts may have images
 
 
 _every_frontend = part("frontend", lambda model: replace(model, front=np.zeros_like(model.front)), TTFT.frontend)

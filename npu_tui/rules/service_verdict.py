@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from msgspec.structs import replace
 
@@ -16,7 +14,7 @@ from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
 from npu_tui.rules.service import SERVICE_RULES
-from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known
+from npu_tui.rules.service_facts import SHARE, Cause, ServiceFacts, ServiceRule, known, most_saved
 from npu_tui.rules.service_parts import FEWEST_REQUESTS
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Message, Said, message
@@ -98,11 +96,6 @@ def _would_gain(facts: ServiceFacts, cause: Cause) -> float:
     return facts.better(facts.figures, None if cause.remedy is None else facts.after(cause.remedy))
 
 
-def _most_saved(now: dict[str, float], then: dict[str, float]) -> str:
-    """The figure that is best in ``then`` beside ``now``."""
-    return max(known(now, then), key=lambda name: now[name] / then[name], default="ttft_p50")
-
-
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
     """What the tables do not tell: rules that have nothing to go by, and time that has no part of its own."""
     steps, service = facts.found.steps, facts.found.service
@@ -130,12 +123,12 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         after = None if cause.remedy is None or cause.hint else facts.after(cause.remedy)
         weight, saved = cause.share, float(not cause.hint)
         if after is not None:
-            best = _most_saved(now, after)
+            best = most_saved(now, after)
             saved = 1 - after[best] / now[best]
         if after is not None and saved < LITTLE < weight and len(known(now, after)) < len(known(now)):
             after, saved = None, 1.0  # what it costs is among the figures that are not known
         if after is not None:  # chunks trade one latency for another: they come after what costs nothing
-            weight = facts.better(now, after)
+            weight = facts.better(now, after) * (HALF if rule.id == "SERVICE.MIX" else 1.0)
         weighed.append((0.0 if cause.hint else weight, rule, replace(cause, after=after, saved=saved)))
     others = [cause for _, _, cause in weighed]
     weighed = [
@@ -148,7 +141,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
         first, part_of = found[0][1] if found else cause, None
         if first is not cause and first.remedy and first.after and cause.remedy and cause.after:
             both = facts.after(first.remedy, cause.remedy)
-            figure = _most_saved(now, cause.after)
+            figure = most_saved(now, cause.after)
             if (
                 both is not None
                 and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure])
@@ -212,24 +205,21 @@ def _gain(facts: ServiceFacts, cause: Cause) -> tuple[str, float | None, float |
     now, after = facts.figures, cause.after
     if after is None:
         return "ttft_p50", None, None
-    figure = _most_saved(now, after)
+    figure = most_saved(now, after)
     return figure, max(now[figure] - after[figure], 0.0), after[figure]
 
 
 def _outlook(facts: ServiceFacts, cause: Cause) -> Said:
-    """What the figure that gains most would be without ``cause``, or with what is done instead; empty if unknown."""
-    figure, gain, then = _gain(facts, cause)
-    if gain is None:
+    """What the figures would be without ``cause``, or with what is done instead; empty if unknown."""
+    after = cause.after
+    if after is None:
         return ""
-    told = [message("finding.service.after", **_change(facts, figure, then))]
+    changes = facts.changes(after)
+    best = most_saved(facts.figures, after)
+    told = [message("finding.service.after", changes=changes)] if np.isfinite(after[best]) else []
     if cause.instead is not None and (other := facts.after(cause.instead[1])) is not None:
-        figure = _most_saved(facts.figures, other)
-        told.append(message(f"finding.service.instead_{cause.instead[0]}", **_change(facts, figure, other[figure])))
+        told.append(message(f"finding.service.instead_{cause.instead[0]}", changes=facts.changes(other)))
     return sentences(*told)
-
-
-def _change(facts: ServiceFacts, figure: str, then: float | None) -> dict[str, Any]:
-    return {"figure": message(f"service.figure.{figure}"), "now": facts.figures[figure], "then": then}
 
 
 def _verdict(

@@ -32,7 +32,7 @@ from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
-from npu_tui.rules.service import _without_queue
+from npu_tui.rules.service_queue import _without_queue
 from npu_tui.rules.service_facts import ServiceFacts
 
 ORIGIN = 1_763_600_000_000

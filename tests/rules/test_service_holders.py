@@ -1,0 +1,100 @@
+"""What holds the requests of a service, walked back to its owner: simulated services, each with one trouble."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from service import MS, US, Service, Tenant, serve
+from service_writer import Folder, latencies
+
+from npu_tui.analysis.service_latency import timeline
+from npu_tui.analysis.service_replay import with_engines
+from npu_tui.analysis.thresholds import Thresholds
+from npu_tui.load.load import load
+from npu_tui.load.service import read_service
+from npu_tui.rules.service_facts import ServiceFacts
+from npu_tui.rules.service_verdict import JudgedService, judged
+from npu_tui.strings import words
+
+_LONG_ANSWERS = (Tenant(17), Tenant(1, (200, 1000), (1400, 1800)))
+_HUGE = (Tenant(24, (200, 600)), Tenant(1, (9_000, 11_000), (20, 60)))
+_BEGINS = Tenant(1, (1600, 2400))
+
+
+def told(service: Service, folder: Path) -> JudgedService:
+    """What is said of ``service``, from its files with their trace."""
+    Folder(serve(service)).write(folder, trace=True)
+    return judged(load(folder), Thresholds())
+
+
+def mean(service: Service, latency: str) -> float:
+    """The mean of a latency of the simulated ``service``, ns."""
+    return float(np.mean(latencies(serve(service).requests)[latency]))
+
+
+@pytest.mark.parametrize(
+    ("service", "without", "latency", "title"),
+    [
+        (Service(grammar=70 * MS), {"grammar": 0}, "ttft", "Taking in some requests stops the scheduler"),
+        (Service(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
+        (Service(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
+        (Service(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
+        (
+            Service(tenants=_LONG_ANSWERS, blocks=64, gap=420 * MS), {"tenants": (Tenant(18),)}, "ttft",
+            "A few long answers hold the blocks",
+        ),
+    ],
+)  # fmt: skip
+def test_the_owner_is_told_first_and_its_gain_is_that_of_the_mean(
+    service: Service, without: dict[str, object], latency: str, title: str, tmp_path: Path
+) -> None:
+    """The title names what holds requests; the replayed mean is that of the same requests without it."""
+    said = told(service, tmp_path)
+    first = said.findings.findings[0]
+    assert title in words(first.title)
+    then, now = mean(replace(service, **without), latency), said.figures[f"{latency}_mean"]  # type: ignore[arg-type]
+    assert now - then > 0.1 * now
+    replayed = words(first.detail).split(f"{latency.upper()} mean ")[1].split(" → ")[1]
+    value, unit = replayed.split(" ")[:2]
+    ns = float(value) * {"µs": US, "ms": MS, "s": 1000 * MS}[unit.strip(".,;")]
+    assert ns == pytest.approx(then, rel=0.1)
+
+
+def test_one_that_does_not_fit_holds_nobody_up_where_the_next_are_taken(tmp_path: Path) -> None:
+    """Huge prompts, which an engine takes whole or not at all, wait for blocks: the others pass in the replay."""
+    service = Service(tenants=_HUGE, blocks=110, gap=260 * MS, chunked=False, budget=32_000)
+    Folder(serve(service)).write(tmp_path)
+    facts = ServiceFacts(timeline(read_service(tmp_path)), Thresholds())
+    assert facts.model is not None
+    passing = facts.gives(lambda model: with_engines(model, skips=True))
+    assert passing > 0
+    assert passing < facts.gives(lambda model: with_engines(model, blocks=1 << 40))
+
+
+def test_prompts_that_may_begin_alike_are_told_with_what_a_cache_would_give(tmp_path: Path) -> None:
+    """No prompt is far shorter than the others, and no hit is recorded; prompts of any length say nothing."""
+    alike = told(Service(tenants=(_BEGINS,), gap=260 * MS), tmp_path / "alike")
+    assert alike.findings.leaders == ()
+    assert "if they share their first" in words(alike.findings.verdict[0])
+    other = told(Service(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
+    assert "if they share" not in " ".join(words(said) for said in other.findings.verdict)
+
+
+def test_heaps_of_requests_are_told_where_chance_does_not_explain_them(tmp_path: Path) -> None:
+    """Twelve at a time wait for each other; the same number by chance says nothing."""
+    heaps = told(Service(burst=12, gap=220 * MS), tmp_path / "heaps")
+    assert "come in heaps" in words(heaps.findings.verdict[0]) or "in bursts" in words(heaps.findings.verdict[0])
+    assert heaps.findings.leaders == ()
+    assert told(Service(gap=220 * MS), tmp_path / "chance").findings.findings == ()
+
+
+def test_drafts_that_are_hardly_accepted_have_the_gain_of_good_ones(tmp_path: Path) -> None:
+    """They pay a little, so that dropping them gains nothing: what good ones would give is told."""
+    said = told(Service(drafts=3, accepted=350), tmp_path)
+    first = said.findings.findings[0]
+    assert first.id == "SERVICE.DRAFTS"
+    assert first.severity != "info"
+    assert "Without drafts instead" in words(first.detail)
