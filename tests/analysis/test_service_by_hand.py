@@ -32,8 +32,8 @@ from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.service import read_service
-from npu_tui.rules.service_queue import _without_queue
 from npu_tui.rules.service_facts import ServiceFacts
+from npu_tui.rules.service_queue import _without_queue
 
 ORIGIN = 1_763_600_000_000
 STEPS = (
