@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from measured import profile_of
 from msgspec import structs
+from served import written
 
 from npu_tui.load.load import load
 
@@ -38,12 +39,6 @@ from npu_tui.strings import words
 from npu_tui.trace.service import UNKNOWN, Pass
 
 Row = dict[str, str]
-
-
-def written(service: Service, folder: Path) -> Path:
-    """The tables of ``service`` in ``folder``."""
-    Folder(serve(service)).write(folder)
-    return folder
 
 
 def rewritten(folder: Path, name: str, change: Callable[[list[Row]], list[Row]]) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from served import figure, written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from service import MS, US, Service, Tenant, serve
 from service_causes import TROUBLES
-from service_writer import Folder, latencies
+from service_writer import Folder
 
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_timeline import TPOT, TTFT
@@ -29,13 +30,7 @@ from npu_tui.strings import words
 
 def told(service: Service, folder: Path) -> JudgedService:
     """What is said of ``service``."""
-    Folder(serve(service)).write(folder)
-    return judge(timeline(read_service(folder)))
-
-
-def figure(service: Service, metric: str, share: int) -> float:
-    """A percentile of what really came of ``service``, ns."""
-    return float(np.percentile(latencies(serve(service).requests)[metric], share))
+    return judge(timeline(read_service(written(service, folder))))
 
 
 def after(judged: JudgedService) -> tuple[str, float, float]:
@@ -75,7 +70,7 @@ def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
 def test_who_was_taken_out_needs_room_for_all_of_it(tmp_path: Path) -> None:
     """Long answers lose their blocks: what they need again is more than the prompt of the next request has."""
     service = Service(requests=150, gap=90 * MS, blocks=60, tenants=(Tenant(1, (200, 900), (200, 420)),))
-    found = timeline(read_service(_written(service, tmp_path)))
+    found = timeline(read_service(written(service, tmp_path)))
     assert found.pair_admitted.sum() > len(found.entries) + 20
     ttft, _ = found.latencies.metrics
     assert ttft.share(TTFT.queue_blocks)[0] > 0.6
@@ -90,7 +85,7 @@ def test_who_was_taken_out_needs_room_for_all_of_it(tmp_path: Path) -> None:
 def test_the_wait_for_the_decode_side_is_told_where_tokens_come_before_it(tmp_path: Path) -> None:
     """The prefill side answers first, so that the wait for a place lies between the first two tokens."""
     service = TROUBLES["answered_full"].service
-    found = timeline(read_service(_written(service, tmp_path)))
+    found = timeline(read_service(written(service, tmp_path)))
     _, tpot = found.latencies.metrics
     assert tpot.share(TPOT.queue_full)[0] > 0.3
     assert tpot.share(TPOT.handover)[0] < 0.1
@@ -112,7 +107,7 @@ def test_bursts_are_measured_against_the_same_requests_in_turn(tmp_path: Path) -
 def test_what_a_shared_beginning_would_give_is_told_with_its_condition(tmp_path: Path) -> None:
     """No prompt hits the cache and all are long: the sentence says if, and how long the shortest one is."""
     service = Service(requests=80, gap=220 * MS, tenants=(Tenant(1, (1400, 2000)),))
-    folder = _written(service, tmp_path)
+    folder = written(service, tmp_path)
     lines = (folder / "request.csv").read_text().splitlines()
     at = lines[0].split(",").index("cache_hit_rate")
     rows = [line.split(",") for line in lines[1:]]
@@ -148,7 +143,7 @@ def test_a_cause_is_told_by_its_own_words(name: str, title: str, detail: str, tm
 
 def test_ends_that_are_written_as_0_are_unknown(tmp_path: Path) -> None:
     """A tool that has no end of a request writes an execution of 0: the figures are those with ends."""
-    folder = _written(TROUBLES["kv"].service, tmp_path)
+    folder = written(TROUBLES["kv"].service, tmp_path)
     before = judge(timeline(read_service(folder)))
     lines = (folder / "request.csv").read_text().splitlines()
     at = lines[0].split(",").index("execution_time(ms)")
@@ -200,7 +195,7 @@ def test_what_can_be_done_instead_has_its_figure_too(tmp_path: Path) -> None:
 def test_chunks_without_tokens_are_told_by_the_passes_of_each_prompt(turns: bool, tmp_path: Path) -> None:
     """Only who is in a batch is written, with or without its turn: budget and tokens come out as they were."""
     service = Service(requests=120, gap=260 * MS, budget=160, tenants=(Tenant(1, (300, 2400), (40, 120)),))
-    folder = _written(service, tmp_path)
+    folder = written(service, tmp_path)
     true = timeline(read_service(folder))
     path = folder / "batch.csv"
     head, *rows = csv.reader(path.read_text().splitlines())
@@ -291,7 +286,7 @@ def test_tokens_that_leave_ever_later_have_a_gain(tmp_path: Path) -> None:
 
 def test_workers_that_last_as_long_as_their_step_are_its_parts(tmp_path: Path) -> None:
     """Rows of workers begin and end with the step: that which one process writes is the step."""
-    folder = _written(TROUBLES["late_worker"].service, tmp_path)
+    folder = written(TROUBLES["late_worker"].service, tmp_path)
     path = folder / "batch.csv"
     lines = path.read_text().splitlines()
     head = lines[0].split(",")
@@ -318,11 +313,6 @@ def test_workers_that_last_as_long_as_their_step_are_its_parts(tmp_path: Path) -
     found = timeline(read_service(folder))
     assert len(found.steps) == len(outer)
     assert judge(found).findings.findings[0].id == "SERVICE.WORKERS"
-
-
-def _written(service: Service, folder: Path) -> Path:
-    Folder(serve(service)).write(folder)
-    return folder
 
 
 def test_early_events_tell_the_queue_the_blocks_and_the_prompts(tmp_path: Path) -> None:
