@@ -18,7 +18,7 @@ DATABASES = "profiler.db", "ms_service_parsed.db"
 _SURE = frozenset({"request_status.csv", "pd_split_communication.csv", "pd_split_kvcache.csv", *DATABASES})
 """Names that nobody else gives to a file."""
 _HEADINGS = {
-    "progress.csv": ("http_rid", "first_token_latency", "recv_token_size", "queue_wait_time"),
+    "request.csv": ("http_rid", "first_token_latency", "recv_token_size", "queue_wait_time"),
     "batch.csv": ("res_list", "batch_type", "prof_id", "prefill_batch_size"),
     "forward.csv": ("bubble_time", "forward_iter", "batch_type"),
     "kvcache.csv": ("device_kvcache_left", "free_blocks", "kvcache_usage_rate"),
