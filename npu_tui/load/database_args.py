@@ -21,7 +21,7 @@ from npu_tui.load.database_device import TASK_TYPES
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
 from npu_tui.load.database_rows import ABSENT, DatabaseTable, Tables, plain
 from npu_tui.load.errors import InputError
-from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, column_of
+from npu_tui.trace.args import Arg, RowArgs, ScanMatches, always
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile
@@ -269,7 +269,7 @@ def columns_of(table: DatabaseTable, args: dict[str, ArgOf]) -> list[str]:
     return [column for column in wanted if column in table.columns]
 
 
-class DatabaseArgs(Struct, frozen=True, eq=False):
+class DatabaseArgs(RowArgs, frozen=True, eq=False):
     """The ``ArgReader`` of the rows of the database ``file`` that ``chunks`` finds again.
 
     ``path`` is what an error names.
@@ -279,25 +279,12 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
     file: EventFile
     chunks: Chunks
 
-    @property
-    def is_ready(self) -> bool:
-        """A database is never packed."""
-        return True
-
     def one(self, ordinal: int) -> dict[str, Any]:
         """All args of a row; empty for a slice that was computed."""
         with self._opened() as look:
             for _, args, rows in self._rows(look, np.array([ordinal]), lambda args: args):
                 return _values(look, args, rows[0])
         return {}
-
-    def objects(self, ordinals: I64) -> Iterator[tuple[int, dict[str, Any]]]:
-        """All args of many rows, each with its place in ``ordinals``; rows without any are left out."""
-        with self._opened() as look:
-            for first in range(0, len(ordinals), _BATCH):
-                for places, args, rows in self._rows(look, ordinals[first : first + _BATCH], lambda args: args):
-                    for place, cells in zip(places, rows, strict=True):
-                        yield first + place, _values(look, args, cells)
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many rows."""
@@ -310,10 +297,6 @@ class DatabaseArgs(Struct, frozen=True, eq=False):
                         for place, cells in zip(places, rows, strict=True):
                             column[place] = value(look, cells)
         return columns
-
-    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """The same as columns."""
-        return [column_of(values) for values in self.many(ordinals, keys)]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which rows match, batch by batch; only args of a name that is asked for are looked at."""

@@ -184,15 +184,10 @@ class Distributed(Struct, frozen=True):
     groups: dict[str, tuple[int, ...]] = {}
 
 
-def distributed_in(path: Path, survey: Survey) -> Distributed:
-    """As ``distributed``, to be asked of a survey, which does so once."""
-    return distributed(str(path))
-
-
-def distributed(path: str) -> Distributed:
+def distributed(path: str | Path, survey: Survey | None = None) -> Distributed:
     """``distributedInfo`` of the text trace at ``path``; it stands before the events or after them.
 
-    Of a packed file only the beginning is looked at.
+    Of a packed file only the beginning is looked at. A ``survey`` asks so once.
     """
     try:
         with open_regular(path) as file:

@@ -46,9 +46,9 @@ def rank_in(path: Path, survey: Survey) -> int | None:
     """The rank of a trace by the folders around it, by what Kineto says in it, or by its name."""
     rank = rank_above(path, survey)
     if rank is None and path.is_file():
-        from npu_tui.load.kineto import distributed_in  # most traces are of an NPU
+        from npu_tui.load.kineto import distributed  # most traces are of an NPU
 
-        rank = survey.told(distributed_in, path).rank
+        rank = survey.told(distributed, path).rank
     return rank_of(path, survey) if rank is None else rank
 
 

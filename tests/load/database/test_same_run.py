@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from npu_tui.load.database import load_database
-from npu_tui.load.database_args import DatabaseArgs
+from npu_tui.load.database_args import ARGS, DatabaseArgs
 from npu_tui.load.load import load
 from npu_tui.trace.model import HOST_TO_DEVICE, Trace
 
@@ -141,12 +141,14 @@ def test_args_have_the_same_names_and_values(both: tuple[Trace, Trace]) -> None:
     assert len(shared) > 500
     ordinals = np.array([by_place[True][key] for key in shared])
     assert isinstance(database.args, DatabaseArgs)
-    all_told = dict(database.args.objects(ordinals))
+    names = [*dict.fromkeys(name for args in ARGS.values() for name in args)]
+    cells = zip(*database.args.many(ordinals, names), strict=True)
+    all_told = [{name: cell for name, cell in zip(names, row, strict=True) if cell is not None} for row in cells]
     for place in range(0, len(shared), 20):
-        assert database.args.one(int(ordinals[place])) == all_told.get(place, {})
+        assert database.args.one(int(ordinals[place])) == all_told[place]
     compared: Counter[str] = Counter()
     for place, key in enumerate(shared):
-        told, expected = all_told.get(place, {}), text.args.one(by_place[False][key])
+        told, expected = all_told[place], text.args.one(by_place[False][key])
         for name, value in told.items():
             if name in expected and name not in DIFFERENT:
                 if isinstance(value, float):
