@@ -34,9 +34,9 @@ class OpenFile:
         self.descriptor = -1
         self.descriptor = descriptor_of(path)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of a program ``os`` may go first
         if self.descriptor >= 0:
-            os.close(self.descriptor)
+            close(self.descriptor)
 
     def stream(self) -> BinaryIO:
         """A stream of its bytes with a position of its own."""
