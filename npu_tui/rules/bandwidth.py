@@ -68,7 +68,7 @@ def cache(facts: Facts) -> Draft | None:
     )
 
 
-_CONVERSIONS = ("transdata", "transpose")
+_CONVERSIONS = ("transdata", "transpose", "asstrided", "viewcopy")
 _BEST_PERCENTILE = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from npu_tui.analysis.device import on_ai_cpu
 from npu_tui.analysis.kernels import KernelTable, is_half, is_wide, matrix_flops
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.analysis.limits import EVEN, NEARLY_ALL
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -238,7 +238,34 @@ def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
         return None
     expected = _in_16_bits(table, half, plain)
     plain, expected = plain[expected < table.duration[plain]], expected[expected < table.duration[plain]]
-    items, took = table.item[plain], int(table.duration[plain].sum())
+    return _at_less(facts, plain, expected, "dtype.{}_mixed", "dtype", "autocast_all")
+
+
+_BLOCK = 16
+"""The cube multiplies blocks of 16 by 16 elements: what a side has beyond a multiple of that costs as much as one."""
+
+
+def unaligned(facts: Facts) -> Draft | None:
+    """Products with a side that is no multiple of a block, slower than others of their type whose sides all are."""
+    table = facts.kernel_table
+    known = np.isfinite(matrix_flops(table)) & (table.duration >= facts.limits[SMALL_KERNEL_US] * 1000)
+    odd = known & table.shapes.where(_is_odd)
+    kin = np.flatnonzero(known & ~odd)
+    rows = np.flatnonzero(odd)
+    expected = _at_pace(table, rows, kin)
+    slower = expected < (1 - EVEN) * table.duration[rows]
+    return _at_less(facts, rows[slower], expected[slower], "shape.{}", "shape", "align_sides")
+
+
+def _is_odd(shapes: str) -> bool:
+    sides = [side for shape in shapes.split(";")[:2] for side in shape.split(",")[-2:] if side.strip().isdecimal()]
+    return any(int(side) % _BLOCK for side in sides if int(side) > _BLOCK)
+
+
+def _at_less(facts: Facts, rows: I64, expected: F64, text: str, place: str, advice: str) -> Draft | None:
+    """The draft about kernels at ``rows`` that would take no more than ``expected``, ns; (n,)."""
+    table = facts.kernel_table
+    items, took = table.item[rows], int(table.duration[rows].sum())
     saved = took - int(expected.sum())
     if facts.share(saved) < facts.limits[SEVERITY_MEDIUM]:
         return None
@@ -248,20 +275,23 @@ def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
     lines = ranked(lines_by(facts, operation_of(facts.trace, items), facts.length(items)), LISTED)
     named = [line_of(line) for line, _ in lines]
     at: Said = message("finding.dtype.at", line=named[0]) if lines else ""
-    names = most_common(Counter(table.type.at(row) or "" for row in plain.tolist()))
+    names = most_common(Counter(table.type.at(row) or "" for row in rows.tolist()))
     words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit}
-    words |= {"count": len(plain), "share": facts.share(took), "names": names, "at": at}
+    words |= {"count": len(rows), "share": facts.share(took), "names": names, "at": at}
+    words |= {"shapes": most_time(table, rows, table.duration)}
+    title = message(f"finding.{text.format('title')}", **words)
     return Draft(
         severity_of(facts.limits, facts.share(saved)),
-        message("finding.dtype.title_mixed", **words),
+        title,
         sentences(
-            message("finding.dtype.detail_mixed", **words), message("finding.share.lines", lines=named) if lines else ""
+            message(f"finding.{text.format('detail')}", **words),
+            message("finding.share.lines", lines=named) if lines else "",
         ),
-        longest_kernels(facts, plain, lambda row: message("finding.dtype.place"), 5),
-        advise("autocast_all"),
+        longest_kernels(facts, rows, lambda row: message(f"finding.{place}.place"), 5),
+        advise(advice),
         (start + ((end - start) * keep).astype(np.int64), end),
         code_lines=tuple(line for line, _ in lines),
-        verdict=message("finding.dtype.title_mixed", **words),
+        verdict=title,
         change=Change(tasks=(TaskCut(items, keep),)),
         reach="cause",
     )
@@ -280,13 +310,21 @@ def _in_16_bits(table: KernelTable, half: I64, plain: I64) -> F64:
     for each in np.unique(like[plain]).tolist():
         mine, twins = like[plain] == each, half[like[half] == each]
         row = int(plain[mine][0])
-        kin = half[(table.type.code[half] == table.type.code[row]) & (flops[half] > 0)]
         if len(twins) and table.shapes.code[row] >= 0:
             expected[mine] = np.median(table.duration[twins])
-        elif most and len(kin) and speed > 0:
-            computing = flops[row] * table.duration[kin].sum() / flops[kin].sum()
-            expected[mine] = np.fmax(computing, table.bytes[row] / 2 / speed)
+        elif most and speed > 0:
+            expected[mine] = np.fmax(_at_pace(table, plain[mine], half), table.bytes[row] / 2 / speed)
     return np.where(np.isfinite(expected), expected, table.duration[plain])
+
+
+def _at_pace(table: KernelTable, rows: I64, kin: I64) -> F64:
+    """How long the products at ``rows`` take at the pace of those at ``kin`` of their type, ns; theirs without any."""
+    flops, expected = matrix_flops(table), table.duration[rows].astype(np.float64)
+    for kind in np.unique(table.type.code[rows]).tolist():
+        mine, own = table.type.code[rows] == kind, kin[(table.type.code[kin] == kind) & (flops[kin] > 0)]
+        if len(own):
+            expected[mine] = flops[rows[mine]] * table.duration[own].sum() / flops[own].sum()
+    return np.where(np.isfinite(expected), expected, table.duration[rows])
 
 
 def kernels_of_a_kind(facts: Facts, subject: str, chosen: Bools, **words: object) -> Draft:
@@ -435,6 +473,21 @@ RULES: tuple[Rule, ...] = (
 +    out = model(x)
 """,
         sources=("operator tuning guide 0-28", "20-step tuning checklist 2-18"),
+    ),
+    Rule(
+        "KERNEL.SHAPE",
+        cls="compute",
+        inputs=("kernel_details", "shapes"),
+        check=unaligned,
+        thresholds=(SMALL_KERNEL_US, *GRADES),
+        advice=("align_sides",),
+        pages=(pages.ADVISOR,),
+        change="""\
+-head = torch.nn.Linear(hidden, 24081)
++head = torch.nn.Linear(hidden, 24576)  # padded; the loss ignores what is beyond 24081
+""",
+        sources=("operator tuning guide 0-05",),
+        reach="cause",
     ),
     Rule(
         "KERNEL.CORES",

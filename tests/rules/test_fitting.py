@@ -324,6 +324,23 @@ def test_products_that_gain_nothing_in_16_bits_are_not_told(
     assert not isinstance(draft, Draft) or draft.title.code == "finding.dtype.title"
 
 
+ODD = "512,510;510,512"
+
+
+def test_products_of_odd_sides_take_what_others_of_their_type_take() -> None:
+    """One side beyond a block: a quarter longer for the same work than the pace of the others."""
+    facts = mixed(["DT_BF16;DT_BF16"] * 3, [ODD, SQUARE, SQUARE], [1.25, 1.0, 1.0])
+    facts.limits = Thresholds(severity_medium=0.001, small_kernel_us=0.001)
+    draft = check("KERNEL.SHAPE", facts)
+    assert isinstance(draft, Draft)
+    assert draft.change is not None
+    (cut,) = draft.change.tasks
+    assert cut.keep == pytest.approx(0.8, rel=0.01)
+    even = mixed(["DT_BF16;DT_BF16"] * 3, [SQUARE] * 3, [1.25, 1.0, 1.0])
+    even.limits = facts.limits
+    assert check("KERNEL.SHAPE", even) is None
+
+
 def test_what_checkpointing_computes_again_is_told() -> None:
     """What the function of a checkpoint launches in the backward pass, without what its own backward pass launches."""
     assert not isinstance(check("OP.RECOMPUTE", facts_of(job("healthy"))), Draft)

@@ -11,6 +11,7 @@ from npu_tui.compare import differences, kernels
 from npu_tui.jobs import against, expert_loads, links, role_findings
 from npu_tui.output.explain import KINDS
 from npu_tui.rules import bandwidth, data, parallelism
+from npu_tui.rules import kernels as kernel_rules
 from npu_tui.rules import links as planes
 from npu_tui.strings import LANGUAGES, say, texts_of
 
@@ -21,6 +22,7 @@ COMPARED: dict[str, set[float]] = {
     "COMM.LINK": {planes._SLOWER, data.LARGE_BYTES / 1e6},
     "OP.OUTLIER": {limits.FEWEST_EQUALS, limits.A_PART * PERCENT},
     "HOST.WORK": {host_owners.WORK_NS / 1e6},
+    "KERNEL.SHAPE": {kernel_rules._BLOCK},
     "MEM.VECTOR": {bandwidth._BEST_PERCENTILE},
     "DIFF.RANK": {limits.HARDLY_ANY * PERCENT, 1, 1 / against._FALSE},
     "DIFF.KERNEL.SLOWER": {kernels._DISCOVERY, kernels._FEW_CALLS * PERCENT},
