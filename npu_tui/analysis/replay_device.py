@@ -23,6 +23,7 @@ from npu_tui.analysis.launches import launched_at
 from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
+from npu_tui.trace.intervals import covered, difference, union
 from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
 
@@ -321,7 +322,7 @@ def meetings(trace: Trace, collectives: Collectives, tasks: DeviceTasks, steps: 
     other[last.owner] = last.rank
     following, waited = np.zeros((2, len(chosen)), np.bool_)
     longest = late.longest()
-    following[longest.owner] = longest.of(frozenset(follow))
+    following[longest.owner] = longest.of(frozenset(follow)) | _held_up_alike(tasks, chosen, longest)
     waited[late.owner] = True
     others = np.where(waited, np.maximum(others, fill), others)
     return TaskMeetings(chosen, previous, late, others, other, elapsed - waits.arrivals.latest(), seen, following)
@@ -338,6 +339,21 @@ def _arrivals_at(collectives: Collectives, items: I64) -> Arrivals:
     by_owner = np.argsort(owner, kind="stable")
     by_owner = by_owner[owner[by_owner] >= 0]
     return Arrivals(len(items), owner[by_owner], arrivals.rank[by_owner], arrivals.after[by_owner])
+
+
+def _held_up_alike(tasks: DeviceTasks, collective: I64, longest: Arrivals) -> bool:
+    """Whether the peers are held up as this rank is: it waits for the last ones half as long as it stands still, or less.
+
+    Both are times in which the device computes nothing; ``longest`` are the arrivals of the last late peers at the
+    tasks ``collective``. A rank that stood still alone would come long after its peers, or they would wait for it.
+    """
+    kernels = tasks.kind == KERNEL
+    computing = union(tasks.start[kernels], tasks.end[kernels])
+    start = tasks.start[collective[longest.owner]]
+    waiting = covered(*difference(start, start + longest.after, *computing))
+    runs = union(np.append(computing[0], tasks.start[collective]), np.append(computing[1], tasks.end[collective]))
+    still = int((runs[0][1:] - runs[1][:-1]).sum())
+    return waiting <= HALF * still
 
 
 def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
