@@ -342,10 +342,10 @@ def _arrivals_at(collectives: Collectives, items: I64) -> Arrivals:
 
 
 def _held_up_alike(tasks: DeviceTasks, collective: I64, longest: Arrivals) -> bool:
-    """Whether the peers are held up as this rank is: it waits for the last ones half as long as it stands still, or less.
+    """Whether the peers are held up as this rank is: it stands still twice as long as it waits for the last of them.
 
-    Both are times in which the device computes nothing; ``longest`` are the arrivals of the last late peers at the
-    tasks ``collective``. A rank that stood still alone would come long after its peers, or they would wait for it.
+    In neither time does the device compute; ``longest`` are the arrivals of the last late peers at the tasks
+    ``collective``. Of ranks that run the same code, one that stood still alone would make the others wait for it.
     """
     kernels = tasks.kind == KERNEL
     computing = union(tasks.start[kernels], tasks.end[kernels])

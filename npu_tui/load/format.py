@@ -45,6 +45,10 @@ def imported(name: str) -> Any:
     return getattr(import_module(f"npu_tui.load.{module}"), function)
 
 
+def _no_traces(folder: Path, survey: Survey) -> list[Files]:
+    return []  # a function with a name: sources go to other processes with their format
+
+
 class Format(Struct, frozen=True):
     """One format of a file or a folder.
 
@@ -58,7 +62,7 @@ class Format(Struct, frozen=True):
     kind: str
     recognise: Callable[[Path, Survey], Source | None]
     reader: str
-    traces: Callable[[Path, Survey], list[Files]] = lambda folder, survey: []
+    traces: Callable[[Path, Survey], list[Files]] = _no_traces
     form: Form | None = None
     is_folder: bool = False
     is_profile: bool = True
