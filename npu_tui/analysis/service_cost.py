@@ -195,12 +195,14 @@ def filled_in(found: ServiceTimeline) -> Filled | None:
     if min(len(decodes), len(others)) < FEWEST:
         return None
     work, time = work_of(found), steps.forward
-    usual, real = (fitted(work[of], time[of]) for of in (decodes, others))
+    usual = fitted(work[decodes], time[decodes])
+    beside = work[others] * [1, 1, 1, 0, 1]  # of whole prompts tokens and context are the same: that of decodes is kept
+    real = fitted(beside, np.maximum(time[others] - usual.context * work[others, 3], 1).astype(np.int64))
     cheaper = (time[others] < (1 - LITTLE) * usual.fixed).sum()
     flat = usual.decode * float(np.median(steps.decoded[decodes])) <= NOTABLE * usual.fixed
     if not flat or cheaper < MORE_THAN_ONE or real.fixed > ALMOST_ALL * usual.fixed:
         return None
-    size = 1 << int(steps.size[decodes].max() - 1).bit_length()
+    size = 2 << int(steps.size[decodes].max() - 1).bit_length()  # none was full: at least the next but one
     each = real.decode or usual.decode + (usual.fixed - real.fixed) / size
     cost = Cost(real.fixed, real.prompt, each, usual.context, real.product)
     return Filled(cost, usual.fixed - real.fixed, each - usual.decode, size, real.decode > 0)

@@ -196,7 +196,7 @@ def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
     asked[requests.rid[requests.rid >= 0]] = requests.prompt_tokens[requests.rid >= 0]
     lengths = np.maximum(asked, lat.prompt)[rids]
     least, usual, most = (float(np.quantile(lengths, share)) for share in (0.0, HALF, ALMOST_ALL))
-    alike = least >= HALF * usual and most > (1 + NOTABLE) * least
+    alike = len(lengths) >= _TELLING and least >= _FLOOR * usual and most > (1 + NOTABLE) * least
     hits = rates > _NO_HITS
     none = not hits.any()
     seldom = not none and hits.mean() < A_PART and float(rates[hits].mean()) > HALF
@@ -233,6 +233,7 @@ def _cached(floor: int, since: int, model: ServiceModel) -> ServiceModel:
     return replace(model, prompt=prompt, cached=floor)
 
 
+_TELLING, _FLOOR = 50, 0.7  # so many prompts that are this share of the median one at the least begin alike, maybe
 _NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is none; where prefill is less of TTFT hits would change little
 
 
@@ -315,7 +316,7 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
     each = float(rows.draft_tokens[known].mean())
     words = {"ratio": ratio, "share": shares[0], "per": ratio * each, "usual": NEARLY_ALL}
     usual = partial(accepted, float(np.sum(NEARLY_ALL ** np.arange(round(each) + 1))))
-    pays = not facts.gains(undrafted)
+    pays = facts.better(facts.figures, facts.after(undrafted)) < facts.limits[SHARE]
     draft = draft_of(
         max(*shares, 1 - ratio), "drafts", "drafts_detail", words, facts.cost(TPOT.draft),
         facts.found.steps.cycle[:, Cycle.draft], usual if pays else undrafted,
@@ -326,6 +327,11 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
         more.insert(0, message(f"finding.service.drafts_{'even' if even < 1 else 'never'}", even=even))
     other = ("undrafted", undrafted) if pays else ("drafts", usual)
     return replace(draft, detail=sentences(draft.detail, *more), instead=other)
+
+
+_inputs = part(
+    "inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)), TTFT.prepare, TPOT.prepare, Cycle.prepare
+)
 
 
 def _rule(
@@ -356,8 +362,7 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.INPUTS", "model_pre_post_processing_latency",
-        part("inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)),
-              TTFT.prepare, TPOT.prepare, Cycle.prepare), SHARE,
+        lambda facts: None if workers(facts) else _inputs(facts), SHARE,
     ),
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(every_bubble, Cycle.bubble), SHARE),
     _rule(

@@ -108,7 +108,9 @@ def workers(facts: ServiceFacts) -> Cause | None:
     def on_time(model: ServiceModel) -> ServiceModel:
         engines, own = list(model.engines), model.engines[late.engine]
         if lead == late.process:
-            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0))
+            each, fixed = own.prepare
+            rest = max(late.lag - own.dispatch, 0.0)
+            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0), prepare=(each, max(fixed - rest, 0.0)))
         else:
             changed = replace(own, cost=replace(own.cost, fixed=max(own.cost.fixed - late.lag, 0.0)))
         engines[late.engine] = changed

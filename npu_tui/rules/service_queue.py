@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from msgspec.structs import astuple, replace
 
-from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, UNSEEN
+from npu_tui.analysis.limits import A_PART, FAR_LONGER, HALF, MORE_THAN_ONE, UNSEEN
 from npu_tui.analysis.service_blocks import MANY, following_of
 from npu_tui.analysis.service_cost import Cost
 from npu_tui.analysis.service_replay import ServiceModel, twice, with_engines
@@ -81,14 +81,18 @@ def _if_spread(facts: ServiceFacts) -> Said:
 
 
 def _heaps(facts: ServiceFacts) -> Cause | None:
-    """Requests come in heaps, more at a time than chance brings, and wait for each other, be it within batches."""
+    """Requests come in heaps, more at a time than chance brings, and wait for each other, be it within batches.
+
+    One heap is how a load begins.
+    """
     rids = facts.ttft.rids[np.argsort(facts.latencies.start[facts.ttft.rids], kind="stable")]
     start = facts.latencies.start[rids]
     gap = (start[-1] - start[0]) / max(len(start) - 1, 1)
     found = [_dense(start, gap, expected) for expected in _EXPECTED]
     chance, most, expected, heaped = min(found, key=lambda one: one[0])
     spread = partial(_elsewhen, rids[heaped])
-    then = facts.after(spread) if chance * len(_EXPECTED) < UNSEEN else None
+    several = np.count_nonzero(np.diff(heaped.astype(np.int8)) > 0) + int(heaped[0]) >= MORE_THAN_ONE
+    then = facts.after(spread) if several and chance * len(_EXPECTED) < UNSEEN else None
     if then is None or facts.most(facts.figures, then) < facts.limits[TAIL_SHARE]:
         return None
     words = {"count": most, "usual": expected, "time": int(expected * gap), "all": int(heaped.sum())}
