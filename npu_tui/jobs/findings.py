@@ -22,7 +22,7 @@ from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
 from npu_tui.strings import words
-from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.message import Message, message
 
 _ALARM = SEVERITY_MEDIUM.default
 """Share of the job's time from which a cause is told that only a sum, or what other ranks tell, shows."""
@@ -124,8 +124,8 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     """
     findings, shape = [], job.shapes
     on_disk = {profile.rank for profile in job.ranks}
-    cells = job.slow_cells.sum(axis=1).tolist()
-    slow_steps = {profile.rank: count for profile, count in zip(job.ranks, cells, strict=True)}
+    cells = job.slow_cells
+    slow_steps = {profile.rank: int(slow.sum()) for profile, slow in zip(job.ranks, cells, strict=True)}
     for row in job.sums:
         gain = row.gain or 0
         kind: str = shape.get(row.rank, "once") if row.rank in on_disk else "outside"
@@ -142,7 +142,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
         by = _cause_on(job, row.rank, gain)
-        args |= {"what": by}
+        args |= {"what": "" if by is None else _placed(by)}
         title = "job.late.title" if kind == "outside" else "job.slow.title_by" if by else "job.slow.title"
         codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
@@ -153,8 +153,13 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
             held = _step_time(job)
             args = {"rank": longest.rank, "own": held.each(longest.more), "cost": held.each(gain)}
             findings.append(priced("RANK.SLOW", codes, (longest.rank,), gain, _step_time(job), **args))
-    # In a job of few steps nobody is slow "always", but two that are slow in most of them hide each other as well.
-    often = {rank for rank, count in slow_steps.items() if 2 * count > len(job.steps)}
+    # Two that are slow in the same steps hide each other in them, as two that always are.
+    beside = cells & (cells.sum(axis=0) > 1)
+    often = {
+        profile.rank
+        for profile, slow in zip(job.ranks, beside, strict=True)
+        if 2 * slow.sum() > min(slow_steps[profile.rank], len(job.steps))
+    }
     always = [
         row
         for row in job.sums
@@ -179,15 +184,18 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
                 for count, gain in enumerate(_gains(job, prefixes))
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
-            codes = "job.several.title", "job.several.detail"
+            causes = [_cause_on(job, rank, together) for rank in ranks]
+            by = causes[0] if len({cause and cause.about for cause in causes}) == 1 else None
+            args |= {"what": "" if by is None else _placed(by)}
+            codes = "job.several.title_by" if by else "job.several.title", "job.several.detail"
             findings.append(
                 priced("RANK.SLOW", codes, ranks, together, _step_time(job), _first_places(job, ranks), **args)
             )
     return findings
 
 
-def _cause_on(job: Job, rank: int, gain: int) -> Said:
-    """What by the rank's own profile is most of its ``gain``, ns, and not so on its median peer; empty without it."""
+def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
+    """What by the rank's own profile is most of its ``gain``, ns, and not so on its median peer."""
     own, peers = next((each for each in job.ranks if each.rank == rank), None), []
     for each in job.ranks:
         if each.rank != rank and each.recorded is not None and job.peers_key(each.rank) == job.peers_key(rank):
@@ -195,8 +203,8 @@ def _cause_on(job: Job, rank: int, gain: int) -> Said:
     for found in own.findings if own is not None and peers else ():
         more = found.gain * found.count - median_low([of_peer.get(found.about, 0) for of_peer in peers])
         if found.is_cause and found.id not in _OF_OTHERS and more >= HALF * gain:
-            return _placed(found)
-    return ""
+            return found
+    return None
 
 
 def _placed(found: RankFinding) -> Message:
