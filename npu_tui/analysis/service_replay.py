@@ -1,8 +1,8 @@
 """The schedule of an inference service, replayed: what TTFT, TPOT and throughput would be if something were different.
 
 The model is read off the steps: how long a forward pass takes by its tokens and its context, how long scheduling,
-sampling and gaps take, how many requests, tokens and blocks fit. It counts only where the unchanged service comes out
-as it was recorded.
+sampling and gaps take, how many requests, tokens and blocks fit. It is used only if replaying it unchanged reproduces
+the recording.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.service import UNKNOWN
 
 LIMIT = 2_000_000
-"""Requests in batches, all batches together, that a replay takes on: some seconds."""
+"""Most pairs of request and step that a replay takes on; some seconds."""
 FAITHFUL = 0.1
 """How far the replay of the unchanged service may be from the recorded one."""
 _LEAST = 2
-"""The percentile of waits that is taken for the least one."""
+"""The percentile of waits that counts as the shortest one."""
+
+
+NEVER_LATE = MANY << 20, MANY << 20, 1.0
 
 
 class EngineModel(Struct, frozen=True):
@@ -34,8 +37,8 @@ class EngineModel(Struct, frozen=True):
     fits, or with ``whole`` where all of its prompt does, and ``margin`` blocks are left; ``late`` slows all by a
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
-    order; ``stuck`` are those of steps that take so much longer. One that ``swaps`` keeps the context of a request that
-    it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are the moments
+    order; ``stuck`` is extra time within the step that covers a moment. One that ``swaps`` keeps the context of a
+    request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are the moments
     from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. Passes of a
     batch ``beyond`` a size take so many times as long; those that only decode are ``filled`` up: so many ns more, less
     so many for each request.
@@ -54,7 +57,7 @@ class EngineModel(Struct, frozen=True):
     room: Room
     margin: int
     whole: bool = False
-    late: tuple[int, int, float] = (MANY << 20, MANY << 20, 1.0)
+    late: tuple[int, int, float] = NEVER_LATE
     width: int = 1
     draft: float = 0.0
     stalls: tuple[tuple[int, int], ...] = ()
@@ -71,7 +74,7 @@ class ServiceModel(Struct, frozen=True):
     """A service: its engines, and its requests as columns (n,) by rid of ``rids``.
 
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
-    lie between the prefill engine and the decode engine; who is ``early`` has its first token from the former.
+    lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
     between a step and the first token, ``close`` between the last one and the end. Of those that wait the lowest
     ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines.
@@ -106,7 +109,7 @@ class Served(Struct, frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Whether the schedule came to its end."""
+        """Whether every request was served."""
         return bool(np.isfinite(self.ttft).all() and np.isfinite(self.tpot).all())
 
     def figures(self) -> dict[str, float]:
@@ -142,9 +145,9 @@ def model_of(
 ) -> ServiceModel | None:  # fmt: skip
     """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost, or with ``filled`` batches.
 
-    None where its requests and steps do not make one.
+    None where there is too little, or too much, to model.
 
-    Where the scheduler ``holds`` requests back, each waits before it is looked at as long as those who waited least.
+    With ``holds`` every request first waits the shortest wait before the scheduler considers it.
     """
     lat, steps = found.latencies, found.steps
     rids = np.flatnonzero((lat.first >= 0) & (lat.prompt > 0))
@@ -170,7 +173,7 @@ def model_of(
         elif filled is not None and not engine.prefills:
             cost, changes["filled"] = filled.cost, (filled.more, filled.each)
         engines[number] = replace(_engine(found, number, work, cost), **changes)
-    for number, engine in enumerate(found.engines):  # one that nobody asks is as those of its kind
+    for number, engine in enumerate(found.engines):  # one without requests is modelled like the first of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
         engines.setdefault(number, engines[alike[0]])
     for number, engine in enumerate(found.engines):
@@ -189,12 +192,12 @@ def model_of(
     arrival = np.where(known, lat.arrival[rids], opened[lat.first[rids]])
     start = np.where(lat.start[rids] == UNKNOWN, arrival, lat.start[rids])
     front = np.maximum(arrival - start, 0)
-    if known.any():  # who has no wait of its own came as fast as the others
+    if known.any():  # without a recorded wait it came as fast as the others
         front = np.where(known, front, np.minimum(front, int(np.median(front[known]))))
     ends, began = np.zeros(len(found.service.rids), np.int64), found.pulls[0, rids]
     on_first = steps.engine[found.pair_step] == steps.engine[lat.first[found.pair_rid]]
     np.maximum.at(ends, found.pair_rid[on_first], steps.end[found.pair_step[on_first]])
-    pull = lat.ttft_parts[rids, TTFT.transfer] + lat.tpot_parts[rids, TPOT.transfer]  # of who changes engines
+    pull = lat.ttft_parts[rids, TTFT.transfer] + lat.tpot_parts[rids, TPOT.transfer]  # of requests that change engines
     handover = np.where(began == UNKNOWN, 0, np.maximum(began - ends[rids], 0))
     early = (lat.token[rids] >= 0) & (steps.engine[lat.token[rids]] != last)  # the wait for a place comes of itself
     handover = np.where(early, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
@@ -278,7 +281,7 @@ def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:
 
 
 def _swaps(found: ServiceTimeline, number: int) -> bool:
-    """Whether what is taken out of batches mostly comes back without being computed again."""
+    """Whether most requests that are taken out of batches come back without being computed again."""
     here = found.steps.engine[found.pair_step] == number
     again = found.pair_admitted & here
     again[found.entries] = False
@@ -320,7 +323,7 @@ def _run(
 ) -> None:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
 
-    A schedule that does not come to its end, such as one of damaged tables, leaves NaN: what it gives is unknown.
+    If the schedule cannot be completed (damaged tables), the rest is NaN: unknown.
     """
     order = mine[np.argsort(ready[mine], kind="stable")]
     handed = (model.first != model.last) & ~leaves  # such a request decodes at once
@@ -356,7 +359,7 @@ def _run(
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs
         prompts_first = prompts_first and _following(engine, waiting, budget, rest) is not None
         for row in () if prompts_first else list(running):
-            if budget <= 0 or row.out:  # the rest was preempted: the last ones are first
+            if budget <= 0 or row.out:  # budget used up, or this one and all after it were preempted
                 break
             count = min(row.prompt, budget, engine.part) or engine.width
             need = row.lacks(count, room)
@@ -365,7 +368,7 @@ def _run(
                 free += victim.restart(engine.swaps)
                 waiting.appendleft(victim)
                 evicted = True
-                if not running:  # it does not fit even alone: it comes to nothing
+                if not running:  # it does not fit even alone: the replay ends
                     left = -1
             if row.out:
                 break
@@ -467,7 +470,7 @@ class _QueuedRequest(Struct, eq=False):
 
 
 _MOST_TURNS = 8
-"""So often is a request scheduled at most, for each time that it was: what is preempted is computed again."""
+"""Most times a request is scheduled, as a multiple of the recorded ones: what is preempted is computed again."""
 
 
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:
@@ -476,7 +479,7 @@ def with_engines(model: ServiceModel, **values: object) -> ServiceModel:
 
 
 def undrafted(model: ServiceModel) -> ServiceModel:
-    """``model`` with a step for every token."""
+    """``model`` without drafts: a step for every token."""
     turns = np.rint(model.turns * model.growth).astype(np.int64)
     alone = replace(model, turns=turns, growth=np.ones(len(turns)))
     return with_engines(alone, width=1, draft=0.0)
@@ -502,7 +505,7 @@ def twice(model: ServiceModel, chosen: Bools | None = None) -> ServiceModel:
 
 
 def evenly(model: ServiceModel, engines: I64) -> ServiceModel:
-    """``model`` with its requests in turn on ``engines``, in order of arrival."""
+    """``model`` with its requests on ``engines`` in turn, by arrival."""
     last = model.last.copy()
     on_them = np.flatnonzero(np.isin(last, engines))
     last[on_them[np.argsort(model.start[on_them], kind="stable")]] = engines[np.arange(len(on_them)) % len(engines)]

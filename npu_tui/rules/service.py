@@ -48,7 +48,7 @@ _BOOK = "https://gitcode.com/Ascend/msprof/tree/master/docs/zh/best_practices"
 
 
 def _chunks(facts: ServiceFacts) -> Cause | None:
-    """Steps take few tokens, so that prompts take many of them: with more, first tokens come earlier."""
+    """The budget of tokens of a step is small, so that a prompt takes many steps."""
     found, now = facts.found, facts.figures
     chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
     each = float(chunks[facts.ttft.rids].mean())
@@ -104,7 +104,7 @@ def _wait(facts: ServiceFacts) -> Cause | None:
 
 
 def _mix(facts: ServiceFacts) -> Cause | None:
-    """Prompts are computed in or between the steps that decode, most of all a few long ones."""
+    """Prompts in or between steps that decode slow answers: a few long ones, or all of them."""
     lat, steps = facts.latencies, facts.found.steps
     prompts = lat.prompt[facts.ttft.rids]
     prompts = prompts[prompts > 0]
@@ -127,7 +127,7 @@ def _mix(facts: ServiceFacts) -> Cause | None:
         return None  # told with the blocks for which the others wait
     remedy = _in_chunks if not chunked else partial(_elsewhere, long, round(usual)) if few else None
     told = max(shares) >= facts.limits[SHARE] if few else shares[0] >= 2 * facts.limits[TAIL_SHARE]
-    if not told and not chunked and facts.notable(shares):  # what chunks give to all decides: TTFT gets longer
+    if not told and not chunked and facts.notable(shares):  # what chunks would gain decides: TTFT gets longer
         then = facts.after(_in_chunks)
         told = then is not None and then["tpot_p50"] < (1 - facts.limits[SHARE]) * facts.figures["tpot_p50"]
     if not told:
@@ -158,7 +158,7 @@ def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
 
 
 def _prefix(facts: ServiceFacts) -> Cause | None:
-    """Prompts are computed that were in the prefix cache before, or none of them ever is in it."""
+    """Prompts are computed anew that the prefix cache gave before, or it never gives any."""
     lat, requests = facts.latencies, facts.found.service.requests
     rows = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
     rows = rows[np.isin(requests.rid[rows], facts.ttft.rids)]
@@ -238,14 +238,14 @@ _NO_HITS, _MOSTLY = 0.02, 0.5  # a mean rate up to this is none; where prefill i
 
 
 def _model(facts: ServiceFacts) -> Cause | None:
-    """The same batch takes longer since a moment."""
+    """From some moment on, the same work takes longer."""
     slower, found = facts.slower, facts.found
     if slower is None:
         return _sizes(facts)
     warms = slower.factor < 1
     factor = 1 / slower.factor if warms else slower.factor
     kind = "model_warm" if warms else "model_drift" if slower.is_slow else "model"
-    share = 1 - 1 / (factor if not slower.is_slow else (1 + factor) / 2)  # half of it on average
+    share = 1 - 1 / (factor if not slower.is_slow else (1 + factor) / 2)  # a drift: half of it on average
     slow = (found.steps.start >= slower.since) != warms
     of_slow = slow[np.maximum(facts.latencies.token if warms else facts.latencies.last, 0)]
     cost = np.where(of_slow, facts.cost(*COMPUTING) * share, 0).astype(np.int64)

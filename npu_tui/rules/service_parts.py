@@ -26,7 +26,7 @@ FEWEST_REQUESTS = 10
 def part(
     name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None
 ) -> Callable[[ServiceFacts], Cause | None]:
-    """A check for what a healthy service has little of: a part of TTFT, one of TPOT, ``shown`` in cycles of batches."""
+    """A check that a part of TTFT, or one of TPOT, is notable; ``shown`` is the column of cycles that tells steps."""
     firsts, others = (() if part is None else (part,) for part in (first, tokens))
 
     def check(facts: ServiceFacts) -> Cause | None:
@@ -145,7 +145,7 @@ def transfer(facts: ServiceFacts) -> Cause | None:
 
 
 def _pulls(facts: ServiceFacts) -> Cause | None:
-    """The transfer of keys and values to decode: whether it grows with the prompt, and whether one rank is slower."""
+    """The KV transfer to decode takes long: does it grow with the prompt, is one rank slower?"""
     both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
     kind, shares = max(both, key=lambda one: one[1])
     if shares[0] < facts.limits[SHARE]:
@@ -188,4 +188,4 @@ def _pulls(facts: ServiceFacts) -> Cause | None:
 
 
 _RELATED = 0.6
-"""The share of the variance of transfers that the length of the prompt explains."""
+"""From this share of explained variance on, a transfer is said to take longer with the prompt."""

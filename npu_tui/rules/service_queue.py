@@ -25,7 +25,7 @@ LONG_PROMPT = Threshold("service_long_prompt", 8.0)
 
 
 def queue(facts: ServiceFacts) -> Cause | None:
-    """Requests wait because the batch is full, though blocks are free or nothing tells of them."""
+    """Requests wait because the batch is full, although KV blocks are free or unknown."""
     steps = facts.found.steps
     found = [(facts.ttft, facts.ttft.part(TTFT.queue_full)), (facts.tpot, facts.tpot.part(TPOT.queue_full))]
     metric, waits = max(found, key=lambda one: max(one[0].shares(one[1])))
@@ -38,7 +38,7 @@ def queue(facts: ServiceFacts) -> Cause | None:
     helps = then is not None and then["tpot_p99"] < MORE * now["tpot_p99"]
     helps = helps and _earlier(metric, now, then) >= HALF * _earlier(metric, now, facts.after(more))
     empty = _without_queue(facts)
-    # A burst of more than a step takes, and no limit that could be lifted: that is how the requests come.
+    # A burst larger than a step can take, and no limit to raise: that is how the requests come.
     by_clients = not side and facts.model is not None and empty >= HALF
     by_clients = by_clients and facts.most(now, then) < facts.limits[SHARE]
     words = {
@@ -158,11 +158,11 @@ def _in_turn(model: ServiceModel) -> ServiceModel:
 
 
 MORE = 1.5
-"""More places are the remedy that gives half of what a second instance does, unless tokens take so much longer."""
+"""A larger batch or budget is no remedy if p99 of TPOT grows by this factor."""
 
 
 def _spread(model: ServiceModel) -> ServiceModel:
-    """``model`` with the same requests in the same time, one as long after the other."""
+    """``model`` with the same requests, evenly over the same time."""
     order = np.argsort(model.start, kind="stable")
     start = np.empty_like(model.start)
     start[order] = np.linspace(model.start.min(), model.start.max(), len(order)).astype(np.int64)
@@ -170,13 +170,13 @@ def _spread(model: ServiceModel) -> ServiceModel:
 
 
 def _earlier(metric: Metric, now: dict[str, float], then: dict[str, float] | None) -> float:
-    """By how much what ``metric`` measures is shorter, the sum of the shares of both figures."""
+    """The sum of the relative reductions of the figures of ``metric``, 0 where one is longer."""
     figures = [name for name in known(now, then) if name.startswith(metric.name)] if then else []
     return sum(max(1 - then[name] / now[name], 0.0) for name in figures) if then else 0.0
 
 
 def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
-    """The side on which most requests wait, prefill or decode, where they are apart, and more instances of it."""
+    """The side on which requests queue longest ("" if there is one), and the remedy that doubles it."""
     found, waits = facts.found, facts.found.waited[:, TTFT.queue_full]
     if found.serves.all():
         return "", twice
