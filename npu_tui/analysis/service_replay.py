@@ -38,9 +38,9 @@ class EngineModel(Struct, frozen=True):
     factor, ever more from a moment to another one. A request that decodes takes ``width`` tokens of a step, drafts
     included, which cost ``draft`` ns a step. ``stalls`` are moments at which it stands still, and for how long, in
     order; ``stuck`` is extra time within the step that covers a moment. One that ``swaps`` keeps the context of a
-    request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are the moments
-    from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. Passes of a
-    batch ``beyond`` a size take so many times as long; those that only decode are ``filled`` up: so many ns more, less
+    request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are
+    moments from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. A
+    batch ``beyond`` a size takes so many times as long; those that only decode are ``filled`` up: so many ns more, less
     so many for each request.
     """
 
