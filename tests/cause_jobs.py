@@ -15,7 +15,7 @@ DISPATCH = ("DISPATCH.VERTICAL", "DISPATCH.FREE", "DISPATCH.STAGE", "DISPATCH.IN
 CALM = replace(TROUBLED["healthy"], world_size=1)
 JOB = replace(TROUBLED["healthy"], world_size=4, gradient_bytes=2_000_000)
 HUNGRY = replace(TROUBLED["slow_python"], slow_lines=(), step_end_sync=True, layers=12)
-_LINE = SlowLine("/workspace/vit/model.py", 64, 8_000_000)
+SLOW_LINE = SlowLine("/workspace/vit/model.py", 64, 8_000_000)
 _SIX = replace(JOB, steps=6)
 _LATE = troubled(JOB, late_peer=2, late_peer_ns=12_000_000)
 _LEVEL0 = replace(_SIX, profiler_level=0)
@@ -32,7 +32,7 @@ CAUSES: dict[str, Cause] = {
     "host: slow fetch": Cause(
         (replace(CALM, dataloader_ns=40_000_000),), changed(dataloader_ns=FETCH_NS), ("DATA.LOADER",)
     ),
-    "host: slow line": Cause((replace(CALM, slow_lines=(_LINE,)),), changed(slow_lines=()), ("HOST.WORK",)),
+    "host: slow line": Cause((replace(CALM, slow_lines=(SLOW_LINE,)),), changed(slow_lines=()), ("HOST.WORK",)),
     "host: slow Python": Cause(
         (replace(HUNGRY, kernel_ns=60_000, host_op_ns=300_000),), changed(host_op_ns=2_000), (*DISPATCH, "OP.SMALL")
     ),

@@ -262,3 +262,11 @@ def test_ranks_in_a_chain_of_messages_are_stages():
     assert (slow.id, slow.ranks) == ("RANK.STAGE", (2,))
     assert [piped(lambda rank: 2_000_000, 8, ring).stage(rank) for rank in range(4)] == [None] * 4
     assert [piped(lambda rank: 2_000_000, 8, chain[:1]).stage(rank) for rank in range(2)] == [None] * 2
+
+
+def test_ranks_that_are_slow_in_the_same_steps_are_told_together() -> None:
+    job = simulated(8, worked(3, lambda rank, step, call: 9_000_000 * (rank < 4 and step in (2, 5) and call == 0)))
+    (found,) = slow_ranks(job)
+    assert found.title.code == "job.several.title"
+    assert sorted(found.ranks) == [0, 1, 2, 3]
+    assert found.gain_ns == pytest.approx(18_000_000, rel=0.1)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cause_jobs import CAUSES
+from cause import FETCH_NS, ranks_of
+from cause_jobs import CAUSES, JOB, SLOW_LINE
 from jobs import measured
 from own_jobs import OWN
 from uneven_jobs import UNEVEN
@@ -51,3 +52,17 @@ def test_paths_add_up(batch: int) -> None:
         parts = [profile, *(profile.part(select_step(profile.steps, number)) for number in {*steps[:1], *steps[-1:]})]
         for part in parts:
             assert_adds_up(part, f"{name}, seed {seed}, step {part.selection.step}")
+
+
+def test_ranks_that_are_held_up_alike_gain_together() -> None:
+    """One line holds up all ranks, one of which comes a little later: who removes the line does so on all."""
+    slow = ranks_of(replace(JOB, slow_lines=(SLOW_LINE,), steps=6), r2=FETCH_NS + 900_000)
+    jobs = [
+        tuple(replace(rank, seed=7 + 1_000 * rank.rank, slow_lines=lines) for rank in slow)
+        for lines in ((SLOW_LINE,), ())
+    ]
+    recorded, without = (measured(job) for job in jobs)
+    lead = recorded.findings.findings[0]
+    lengths = [profile.facts[0].replay.recorded / 6 for profile in (recorded, without)]
+    assert lead.id == "HOST.WORK"
+    assert lead.gain_ns == pytest.approx(lengths[0] - lengths[1], rel=0.1)
