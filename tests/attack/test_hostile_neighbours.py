@@ -16,10 +16,11 @@ from npu_tui.jobs.kept import SUFFIX
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.summary import read_summaries, write_summary
-from npu_tui.load import cluster, expert_files
+from npu_tui.load import cluster
 from npu_tui.load import load as loading
 from npu_tui.load.companions import read_document
 from npu_tui.load.errors import InputError, walled
+from npu_tui.load.formats import experts
 from npu_tui.trace.side_file import read_regular
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -156,9 +157,9 @@ def test_loads_of_experts_take_little_more_memory_than_their_file(
 ) -> None:
     file, size = tmp_path / "decode_0.csv", 1 << 19
     file.write_text(unit * (size // len(unit)))
-    monkeypatch.setattr(expert_files, "_LARGEST", size)
+    monkeypatch.setattr(experts, "_LARGEST", size)
     tracemalloc.start()
-    found = expert_files.read_expert_files([file])
+    found = experts.read_expert_files([file])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [said.code for said in found.problems] == ["expert_files.malformed"]
