@@ -130,8 +130,8 @@ def holds_several(folder: Path, survey: Survey | None = None) -> bool:
 
     That is so where a rank lies in two folders (two jobs, or a job and a single run), where all profiles are of one
     rank (runs one after the other), or where profiles with and without a known rank lie side by side. A run of a single
-    card has no rank: neither its profiler_info.json nor its file under a name of its own tells one. Roles of one job
-    have the same ranks, and are no two jobs.
+    card has no rank: neither its profiler_info.json nor its file under a name of its own tells one, nor does the folder
+    of a trace_view.json. Roles of one job have the same ranks, and are no two jobs.
     """
     by_rank: dict[int | None, list[Source]] = defaultdict(list)
     services = 0
@@ -180,8 +180,14 @@ def refuse_several(folder: Path, survey: Survey | None = None) -> None:
         raise InputError(listed("input.jobs", folder, places, len(places)))
 
 
+_RANK_NAME = re.compile(r"(?:.*[^a-z])?(?:rank|device|npu|card|worker|node|r|d)[_-]?\d+|\d+", re.IGNORECASE)
+"""The name of a folder that numbers a rank, not a run: ``rank0``, ``job_card-3``, ``07``."""
+
+
 def _is_single_card(source: Source) -> bool:
     if source.kind == "json" and source.rank is None:
+        return True
+    if source.kind == "trace_view_json" and source.rank is None and not _RANK_NAME.fullmatch(home_of(source).name):
         return True
     return source.folder is not None and (source.folder.parent / "profiler_info.json").is_file()
 

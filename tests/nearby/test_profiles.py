@@ -183,3 +183,15 @@ def test_a_service_among_runs_is_a_choice(tmp_path):
     assert not is_listed(opening_of(tmp_path, False), False)
     shutil.copytree(_FIXTURES / "level0", tmp_path / "later" / "one_ascend_pt")
     assert is_listed(opening_of(tmp_path, False), False)
+
+
+@pytest.mark.parametrize(
+    ("names", "several"),
+    [(("before", "after"), True), (("bs4", "bs8"), True), (("rank0", "rank1"), False), (("job_card-1", "7"), False)],
+)
+def test_bare_traces_are_a_job_where_their_folders_number_ranks(tmp_path, names, several):
+    trace = _FIXTURES / "level0" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    for name in names:
+        (tmp_path / name).mkdir()
+        shutil.copy(trace, tmp_path / name)
+    assert holds_several(tmp_path) == several

@@ -263,8 +263,9 @@ def curve_picture(
     end = max(end, *(int(curve.time[-1]) + 1 for curve in curves))
     top = max(curve.peak[1] for curve in curves)
     words = [f"{glyph} {name}" for glyph, (name, _) in zip(("█", SHADE), named, strict=False)]
-    title, limit = "  ".join(words), say("memory.curve", size=top)
-    title = shortened(title, width - cell_count(limit) - 2) + f"  {limit}"
+    title, limit = "  ".join(words), f"  {say('memory.curve', size=top)}"
+    if cell_count(title + limit) <= width:  # the peak stands above the table as well
+        title += limit
     picture = Text(shortened(title, width), style="dim", no_wrap=True)
     lines = height - 2
     if lines < 1 or width < 1 or top <= 0:
