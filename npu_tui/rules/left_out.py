@@ -8,10 +8,15 @@ import numpy as np
 
 from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import named_in
+from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.owners import owners
+from npu_tui.analysis.path import critical_path
+from npu_tui.analysis.replay import NO_CHANGE
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import common, inside, length_of
 from npu_tui.rules.rule import runs_of
+from npu_tui.rules.told_path import owner_text
 from npu_tui.trace.classes import step_number
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.outlying import Bulk, bulk_of
@@ -79,17 +84,32 @@ def _warm_up(facts: Facts) -> Message:
     slices = facts.trace.slices
     every = [step for step in facts.inputs.steps if step.number is not None and step.window is not None]
     items = np.array([step.item for step in facts.warm_up], np.int64)
+    time = int(facts.length(items).sum())
     words = {
         "first": facts.warm_up[0].number,
         "last": facts.warm_up[-1].number,
         "all_first": every[0].number,
         "all_last": every[-1].number,
-        "time": int(facts.length(items).sum()),
+        "time": time,
         "total": int(facts.length(np.array([step.item for step in every], np.int64)).sum()),
         "usual": facts.step_ns,
     }
     lanes = [lane for lane in facts.trace.lanes if facts.trace.layers[lane.layer].kind == "cann"]
     compiled = named_in(facts.trace, lanes, lambda name: name.endswith(COMPILE))
     count = int(np.count_nonzero(inside((slices.start[items], slices.end[items]), slices.start[compiled])))
-    why: Said = message("finding.left_out.compiled", count=count) if count else ""
+    why = message("finding.left_out.compiled", count=count) if count else _mostly(facts, time)
     return message("finding.left_out.warm_up" if len(items) == 1 else "finding.left_out.warm_ups", why=why, **words)
+
+
+def _mostly(facts: Facts, time: int) -> Said:
+    """The host's work that holds most of the critical path of the first steps, which take ``time`` ns."""
+    replay = facts.inputs.replay_of(facts.part)
+    if replay is None:
+        return ""
+    slices, floor = facts.trace.slices, replay.model.floor
+    start, end = int(slices.start[facts.warm_up[0].item]), int(facts.window.start)
+    path = critical_path(replay).within(start, end - floor)
+    for owner in owners(replay, facts.inputs.types_of, path, lambda _: NO_CHANGE).owners[:1]:
+        if owner.doing == "work" and owner.on_path >= HALF * time:
+            return message("finding.left_out.mostly", what=owner_text(facts.trace, owner), time=owner.on_path)
+    return ""
