@@ -278,6 +278,7 @@ def test_a_slow_first_step_is_warm_up() -> None:
     found = measured(slow)
     facts = facts_of(found)
     assert facts.warm_up
+    assert "ms of it in torch.utils.data.dataloader.__next__ at train.py:128" in words(found.findings.verdict[0])
     assert len(facts.steps) == 3
     assert "DATA.LOADER" not in by_id(found.findings)
     assert "warm-up" in words(by_id(found.findings)["VERDICT"].detail)
