@@ -180,8 +180,10 @@ def refuse_several(folder: Path, survey: Survey | None = None) -> None:
         raise InputError(listed("input.jobs", folder, places, len(places)))
 
 
-_RANK_NAME = re.compile(r"(?:.*[^a-z])?(?:rank|device|npu|card|worker|node|r|d)[_-]?\d+|\d+", re.IGNORECASE)
-"""The name of a folder that numbers a rank, not a run: ``rank0``, ``job_card-3``, ``07``."""
+_RANK_NAME = re.compile(
+    r"(?:.*[^a-z])?(?:rank|device|npu|card|worker|node|r|d)[_-]?\d+|\d+|.*_ascend_(?:pt|ms)", re.IGNORECASE
+)
+"""The name of a folder of a rank, not of a run: ``rank0``, ``job_card-3``, ``07``, and what profilers call theirs."""
 
 
 def _is_single_card(source: Source) -> bool:
