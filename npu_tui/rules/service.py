@@ -367,7 +367,7 @@ SERVICE_RULES = (
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(every_bubble, Cycle.bubble), SHARE),
     _rule(
         "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
-        advice=("service_stall", "service_stall_sizes", "service_stall_schedules"),
+        advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
-from npu_tui.analysis.service_steps import Engine, late_workers
+from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
 from npu_tui.analysis.service_timeline import Stalls
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules.rule import Skipped, sentences
@@ -201,7 +201,7 @@ def stall(facts: ServiceFacts) -> Cause | None:
 
 
 def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
-    """Whether nearly all that ``stalls`` take is of steps that are new in size, or of schedules; and what lies there.
+    """Whether nearly all that ``stalls`` take is of schedules, of inputs or of steps of a new size; what lies there.
 
     Of schedules it is said whether they come with new requests, which few others do.
     """
@@ -220,6 +220,9 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         told = message("finding.service.stall_made" if new else "finding.service.stall_rare")
         return "stall_new" if new else "stall_schedules", sentences(*inside or [told])
     within = ~found.scheduled[stalls.step] & (found.stuck[stalls.step] > found.paused[stalls.step])
+    # Graphs are captured and kernels compiled in the forward pass: what stands still before it is of a request.
+    if most(within & (steps.cycle[stalls.step, Cycle.prepare] >= HALF * stalls.lasting)):
+        return "stall_inputs", sentences(*inside)
     sizes = most(within) and _of_new_sizes(facts, stalls.step[within])
     return "stall_sizes" if sizes else "stall", sentences(*inside)
 

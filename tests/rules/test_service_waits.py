@@ -67,6 +67,16 @@ def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
     assert any_step.findings.findings[0].title.code == "finding.service.stall"
 
 
+def test_steps_that_stand_still_for_the_inputs_of_a_request_say_so(tmp_path: Path) -> None:
+    """An adapter is loaded before the forward pass: no graph is captured there, although sizes may be new."""
+    loads = replace(TROUBLES["healthy"].service, adapter=700 * MS)
+    judged = told(loads, tmp_path)
+    assert judged.findings.findings[0].title.code == "finding.service.stall_inputs"
+    _, now, then = after(judged)
+    true = figure(loads, "ttft", 50) - figure(replace(loads, adapter=0), "ttft", 50)
+    assert now - then == pytest.approx(true, rel=0.1)
+
+
 def test_who_was_taken_out_needs_room_for_all_of_it(tmp_path: Path) -> None:
     """Long answers lose their blocks: what they need again is more than the prompt of the next request has."""
     service = Service(requests=150, gap=90 * MS, blocks=60, tenants=(Tenant(1, (200, 900), (200, 420)),))
