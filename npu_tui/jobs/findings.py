@@ -158,7 +158,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
     often = {
         profile.rank
         for profile, slow in zip(job.ranks, beside, strict=True)
-        if 2 * slow.sum() > min(slow_steps[profile.rank], len(job.steps))
+        if 2 * slow.sum() > slow_steps[profile.rank]
     }
     always = [
         row
