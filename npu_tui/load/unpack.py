@@ -30,8 +30,9 @@ _MOST_KEPT = 64
 class OpenFile:
     """The file at ``path``, open for reading until the last one who uses it is gone. Raises ``OSError``."""
 
+    descriptor = -1
+
     def __init__(self, path: str | Path) -> None:
-        self.descriptor = -1
         self.descriptor = descriptor_of(path)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of a program ``os`` may go first
