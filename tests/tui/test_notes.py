@@ -321,6 +321,7 @@ print(*(flag.name for flag in kept), flush=True)
 """
 
 
+@pytest.mark.reached_from("npu_tui/tui/flags.py")
 def test_no_flag_of_several_writers_is_lost_though_one_of_them_is_killed(session, tmp_path: Path) -> None:
     file = tmp_path / "flags.txt"
     file.write_text("a remark of mine\n[another-trace] title\n1 ms  theirs\n")
