@@ -21,10 +21,8 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.memory import is_memscope
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.lives import lives_of
-from npu_tui.load.memscope import load_memscope
-from npu_tui.load.pickle_runs import EntryRun, Objects
-from npu_tui.load.pickles import PickleError, Unpickler, unframed
+from npu_tui.load.memscope import lives_of, load_memscope
+from npu_tui.load.pickles import EntryRun, Objects, PickleError, Unpickler, unframed
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number

@@ -12,9 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.envelope import Old, Root
-from npu_tui.rules.explanation import Explanation, explanation, first_sentence
+from npu_tui.rules.explanation import WORDS, Explanation, Word, explanation, first_sentence, plain, words_called
 from npu_tui.rules.find import RULES
-from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.strings import Ours, say
 from npu_tui.subjects import subjects

@@ -8,11 +8,11 @@ from itertools import cycle
 
 import numpy as np
 
-from npu_tui.analysis.schedules import KINDS
+from npu_tui.analysis.graph import KINDS
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline_cases import PipelineRun
+from npu_tui.jobs.passes import PipelineRun
 from npu_tui.jobs.roles import Roles, RoleSpan
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paint, Paragraph, Picture, Shape, Tip

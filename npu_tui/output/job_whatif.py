@@ -12,8 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.passes import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.pipeline import ranks_of_pairs
-from npu_tui.jobs.pipeline_cases import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError

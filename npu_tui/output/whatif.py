@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.lateness import UNKNOWN, place_of
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question

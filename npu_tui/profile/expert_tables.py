@@ -14,13 +14,15 @@ from npu_tui.analysis.experts import (
     OTHER,
     Exchanges,
     ExpertPass,
+    Swap,
+    best_swap,
+    copies_in,
     exchanging,
     expert_passes,
     has_experts,
     layer_sums,
 )
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.placement import Swap, best_swap, copies_in
 from npu_tui.load.formats.experts import ExpertDump, ExpertFiles, ExpertSlots
 from npu_tui.profile.table import Column, Span, TableSheet, columns, from_tuples, listed, table
 from npu_tui.strings import say

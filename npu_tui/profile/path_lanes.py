@@ -9,9 +9,20 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
-from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path, critical_path
+from npu_tui.analysis.path import (
+    COMPUTE,
+    COPY,
+    HOST,
+    LATENCY,
+    NO_PEER,
+    TRANSFER,
+    UNEXPLAINED,
+    Owner,
+    Owners,
+    Path,
+    critical_path,
+)
 from npu_tui.analysis.replay import Change, Replay
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile

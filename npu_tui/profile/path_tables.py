@@ -11,8 +11,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN as NOBODY
 from npu_tui.analysis.lateness import place_of
-from npu_tui.analysis.owner import Owner
-from npu_tui.analysis.path import KINDS, PathKind
+from npu_tui.analysis.path import KINDS, Owner, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow

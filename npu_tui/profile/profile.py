@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.cpu_time import CpuTime
     from npu_tui.analysis.engine_steps import EngineSteps
-    from npu_tui.analysis.health import TraceHealth
+    from npu_tui.analysis.evidence import TraceHealth
     from npu_tui.analysis.modules import Module
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
@@ -543,7 +543,7 @@ class Profile(Parted):
     @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
-        from npu_tui.analysis.health import trace_health
+        from npu_tui.analysis.evidence import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
         odd = [*self.left_out, *filter(None, [self.clock_jump])]

@@ -11,9 +11,17 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
-from npu_tui.analysis.snapshot import BlockOwner, HeldMemory, failures, held_in, owner_of, placed
+from npu_tui.analysis.snapshot import (
+    BlockOwner,
+    HeldMemory,
+    failures,
+    free_blocks,
+    held_in,
+    owner_of,
+    placed,
+    request_of,
+)
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.native.cells import spread
-from npu_tui.view.glyphs import GlyphSet, redraw
+from npu_tui.view.glyphs import GlyphSet, redraw, without_colour, without_shades
 from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
-from npu_tui.view.shapes import without_colour, without_shades
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
-from npu_tui.view.areas import DrawnArea, ink_of
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
-from npu_tui.view.curves import StepCurve, compact_memory, curve_value, draw_curve
+from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
 from npu_tui.view.grid import Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
 from npu_tui.view.lines import draw_lines, joined

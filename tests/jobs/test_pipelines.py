@@ -12,15 +12,14 @@ from msgspec.structs import replace as structs_replace
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 from written import fields_of
 
-from npu_tui.analysis.schedules import plan_of, planned
+from npu_tui.analysis.graph import plan_of, planned
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.passes import _layers
+from npu_tui.jobs.passes import PipelineRun, _layers, layers_even, layers_of_even
 from npu_tui.jobs.pipeline import PARTS, Pipelines
-from npu_tui.jobs.pipeline_cases import PipelineRun, layers_even, layers_of_even
 from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_document

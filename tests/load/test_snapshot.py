@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
-from npu_tui.analysis.free_blocks import free_blocks
-from npu_tui.analysis.snapshot import growth, live_bytes, named_at, nameless, owners, pieces
+from npu_tui.analysis.snapshot import free_blocks, growth, live_bytes, named_at, nameless, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
 from npu_tui.cli.options import opened_profile, place_of
 from npu_tui.cli.parser import parser_of
 from npu_tui.load.errors import InputError
-from npu_tui.load.pickle_runs import EntryRun
-from npu_tui.load.pickles import PickleError, Unpickler, unframed
+from npu_tui.load.pickles import EntryRun, PickleError, Unpickler, unframed
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
 from npu_tui.strings import words
