@@ -69,6 +69,12 @@ class Viewport(Struct, frozen=True):
         """The viewport moved right by ``columns`` (left if negative)."""
         return replace(self, first=self.first + columns)
 
+    def panned_from(self, before: Viewport) -> int:
+        """The columns by which ``before`` was panned to get here; 0 where the two have none in common."""
+        if (self.span, self.width) != (before.span, before.width) or abs(self.start - before.start) >= self.span:
+            return 0
+        return round((self.start - before.start) * self.width / self.span)
+
     def shifted(self, by: int) -> Viewport:
         """The same columns with all edges ``by`` ns later, for a clock that is ``by`` ns ahead."""
         return replace(self, origin=self.origin + by)
