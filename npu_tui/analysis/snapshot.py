@@ -31,6 +31,8 @@ from npu_tui.trace.snapshot import (
 )
 
 _OPTIMIZER = re.compile(r"[/\\]\w*optim\w*(?:[/\\]|\.py$)")
+_EVEN = 1.5
+"""What comes back evenly is at most so many times its mean apart."""
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*);")
 
 
@@ -149,9 +151,13 @@ class Growth(Struct, frozen=True):
 
     @property
     def leaks(self) -> list[tuple[BlockOwner, I64]]:
-        """Owners that hold more from step to step, and by how much one grew in each step but the first."""
+        """Owners that hold more from step to step, and by how much one grew in each step but the first.
+
+        They grow in every step or, as what only an evaluation keeps, in three at least that come back evenly, up to the
+        end; what is released in between, or grows no more, is no leak.
+        """
         grown = [(owner, np.diff(held)[1:]) for owner, held in self.held]
-        leaks = [(owner, more) for owner, more in grown if len(more) >= 2 and (more > 0).all()]
+        leaks = [(owner, more) for owner, more in grown if _keeps_growing(more)]
         return sorted(leaks, key=lambda leak: -int(leak[1].sum()))
 
     @property
@@ -159,6 +165,15 @@ class Growth(Struct, frozen=True):
         """What a step adds after the first one, the median, bytes; None where it cannot be told."""
         more = np.diff(self.live[: len(self.starts)])[1:]
         return int(np.median(more)) if len(more) else None
+
+
+def _keeps_growing(more: I64) -> bool:
+    """Whether what grows by ``more`` (steps,) bytes in each step never shrinks, and grows evenly up to the end."""
+    at = np.flatnonzero(more > 0)
+    if len(at) == len(more):
+        return len(more) >= 2
+    gaps = np.diff(at, prepend=-1, append=len(more))
+    return bool(len(at) >= 3 and (more >= 0).all() and gaps.max() <= _EVEN * len(more) / len(at))
 
 
 class HeldMemory(Struct, dict=True, eq=False):
@@ -215,9 +230,8 @@ def growth(snapshot: MemorySnapshot, device: DeviceMemory) -> Growth | None:
     for owner in owners(snapshot, device, long):
         size = [int(lives.size[owner.members][_alive(device, owner.members, at)].sum()) for at in moments.tolist()]
         kept = owner.members[lives.end[owner.members] == NEVER]
-        held.append(
-            (BlockOwner(owner.code, owner.size, kept if len(kept) else owner.members), np.array(size, np.int64))
-        )
+        kept = kept if len(kept) else owner.members
+        held.append((BlockOwner(owner.code, int(lives.size[kept].sum()), kept), np.array(size, np.int64)))
     return Growth(starts, moments, live, sorted(held, key=lambda one: int(one[1][1] - one[1][-1])))
 
 
