@@ -328,6 +328,7 @@ def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
             finding.count,
             is_cause := finding.verdict is not None and finding.part_of is None,
             _freed(profile, finding) if is_cause else 0,
+            finding.advice if is_cause else (),
         )
         for finding in profile.findings.findings
         if finding.gain_ns and not finding.hidden
