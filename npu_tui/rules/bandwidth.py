@@ -149,7 +149,11 @@ def _sides(shape: str) -> tuple[str, ...]:
 def _only_moved(facts: Facts, converting: Bools) -> Bools:
     """The kernels of functions of the user that launch nothing but such as move or convert data; (n,)."""
     table = facts.kernel_table
-    code, lines = lines_of_stacks(facts.trace, stack_of(facts.trace, operation_of(facts.trace, table.item)))
+    there = np.flatnonzero(table.item >= 0)
+    code = np.full(len(table), -1, np.int64)
+    code[there], lines = lines_of_stacks(
+        facts.trace, stack_of(facts.trace, operation_of(facts.trace, table.item[there]))
+    )
     functions = {function: number for number, function in enumerate({(line.file, line.function) for line in lines})}
     function = np.array([functions[line.file, line.function] for line in lines] + [-1], np.int64)[code]
     moving = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)

@@ -278,7 +278,8 @@ def at_less(
     table = facts.kernel_table
     items, took = table.item[rows], int(table.duration[rows].sum())
     saved = took - int(expected.sum())
-    if facts.share(saved) < facts.limits[SEVERITY_MEDIUM]:
+    share = facts.share(saved) if (items >= 0).any() else saved / int(table.duration.sum())
+    if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     items = items[items >= 0]
     start, end = facts.span_of(items)
@@ -296,7 +297,7 @@ def at_less(
     words |= {"shapes": most_time(table, rows, table.duration), **more}
     title = message(f"finding.{text.format('title')}", **words)
     return Draft(
-        severity_of(facts.limits, facts.share(saved)),
+        severity_of(facts.limits, share),
         title,
         sentences(
             message(f"finding.{text.format('detail')}", **words),
