@@ -284,7 +284,8 @@ def _alike(job: Job, found: int | None) -> list[Finding]:
         about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
         for about, times in alone.items()
     }
-    told, held = [], _step_time(job)
+    told: list[Finding] = []
+    held = _step_time(job)
     for about in sorted(shared, key=lambda about: (-every[about], repr(about))):
         gain = every[about]
         place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
