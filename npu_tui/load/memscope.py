@@ -22,7 +22,7 @@ import numpy as np
 from npu_tui.load.csv_rows import CsvBlocks as Rows
 from npu_tui.load.csv_rows import parsed_rows
 from npu_tui.load.database_file import as_text, opened
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.doubles import first_rows
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import form_of
@@ -258,7 +258,7 @@ class _DumpReading:
 
     def _of_database(self) -> Iterator[list[str]]:
         with opened(self._path) as database:
-            tables = Tables(database)
+            tables = DatabaseTables(database)
             table = tables.find(TABLE)
             self._places([] if table is None else list(table.columns.values()))
             for cells in tables.cells(table, *_WANTED):

@@ -24,7 +24,7 @@ from npu_tui.analysis.experts import (
 )
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.load.formats.experts import ExpertDump, ExpertFiles, ExpertSlots
-from npu_tui.profile.table import Column, Span, TableSheet, columns, from_tuples, listed, table
+from npu_tui.profile.table import Column, Span, TableSheet, attribute_rows, columns, from_tuples, table
 from npu_tui.strings import say
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.once import once
@@ -96,7 +96,7 @@ def experts(profile: Profile) -> TableSheet:
         words = say("experts.layer", layer=rows[row].layer)
         return [Span(each.start, each.end, words=words) for each in longest]
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "layer tokens work backward dispatch combine fused",
         _OWN,

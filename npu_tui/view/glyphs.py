@@ -91,7 +91,7 @@ def redraw(grid: Grid, glyphs: GlyphSet) -> Grid:
         return grid
     char, fg, bg = grid.char.copy(), grid.fg.copy(), grid.bg.copy()
     small = char < _TABLE_END
-    char[small] = _table(glyphs)[char[small]]
+    char[small] = _replacement_table(glyphs)[char[small]]
     if not small.all():
         _other(char, ~small, glyphs)
     if glyphs == "ascii":
@@ -135,7 +135,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
 
 
 @lru_cache(maxsize=2)
-def _table(glyphs: GlyphSet) -> U32:
+def _replacement_table(glyphs: GlyphSet) -> U32:
     """The replacement of every code point below ``_TABLE_END``; levels of charts differ from blocks in a text."""
     table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)
     for step, glyph in enumerate(_LEVELS[glyphs]):

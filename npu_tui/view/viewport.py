@@ -49,7 +49,7 @@ class Viewport(Struct, frozen=True):
 
     def edges(self) -> npt.NDArray[np.int64]:
         """All ``width + 1`` edges, ns, strictly ascending; a shared, read-only array."""
-        return _edges(self)
+        return _column_edges(self)
 
     def column(self, time: int) -> int:
         """The column of ``time``; below 0 or at least ``width`` if it is outside."""
@@ -85,7 +85,7 @@ class Viewport(Struct, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def _edges(view: Viewport) -> npt.NDArray[np.int64]:
+def _column_edges(view: Viewport) -> npt.NDArray[np.int64]:
     # Quotient and remainder separately: the product of a grid index and the span may exceed 64 bits.
     per_column, remainder = divmod(view.span, view.width)
     start, over = divmod(view.first * view.span, view.width)
