@@ -73,9 +73,9 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     if form == "text":
         hand_over(text(document, ALL, WIDTH if wanted else TEXT_WIDTH), options.output)
     else:
-        from npu_tui.output.statement import written_document
+        from npu_tui.output.statement import written
 
-        hand_over(written_document(document, form, ALL), options.output)
+        hand_over(written(document, form, ALL), options.output)
     return DONE
 
 

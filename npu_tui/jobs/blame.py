@@ -341,8 +341,9 @@ def excess(
     (calls of the table,) each. Work is the time since the previous call of the same rank, so it needs no common clock;
     before the first call, the time since ``begun``, the start of the rank's first step (ns since 1970, None: unknown).
     A rank that computes during its calls has less left to do afterwards: if ``busy`` is known of all ranks, that counts
-    too. Calls are of the same work if their type and their place in the order of the step agree, on ranks with the same
-    ``key``. Each is compared with the median of its peers, of two ranks with the faster one.
+    too. Calls are of the same work if their type, the turn of their group on the rank and their place in the order of
+    its calls of the step agree, on ranks with the same ``key``: calls of several groups come in any order. Each is
+    compared with the median of its peers, of two ranks with the faster one.
     """
     count = len(table.rank)
     more, known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
@@ -350,14 +351,23 @@ def excess(
         return more, known
     codes: dict[Hashable, int] = {}
     peers = np.array([codes.setdefault(key(rank), len(codes)) for rank in table.ranks], np.int64)[table.rank]
+    groups_by_name: dict[str, int] = {}
     types: dict[tuple[str, str], int] = {}
     steps: dict[str, int] = {}
-    of_kind = [(types.setdefault((step, kind), len(types)), steps.setdefault(step, len(steps)))
-               for _, kind, step in table.kinds]  # fmt: skip
-    type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
-    by_step = np.lexsort((np.arange(count), step_of, table.rank))
+    of_kind = [
+        (
+            groups_by_name.setdefault(group, len(groups_by_name)),
+            types.setdefault((step, kind), len(types)),
+            steps.setdefault(step, len(steps)),
+        )
+        for group, kind, step in table.kinds
+    ]
+    group_of, type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
+    turn = _turns(table.rank, group_of)
+    by_step = np.lexsort((np.arange(count), turn, step_of, table.rank))
     place = np.empty(count, np.int64)
-    place[by_step] = place_in_run(table.rank[by_step], step_of[by_step])
+    place[by_step] = place_in_run(table.rank[by_step], step_of[by_step], turn[by_step])
+    by_step = np.lexsort((np.arange(count), step_of, table.rank))
     work, gap, has_before = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.bool_)
     has_before[table.first[:-1][np.diff(table.first) > 0]] = False
     bounds = zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True)
@@ -365,12 +375,13 @@ def excess(
     for (low, high), since, inside in zip_longest(bounds, begun, hidden):
         if since is not None and low < high and since <= table.start[low]:
             work[low], has_before[low] = table.start[low] - since, True
-        gap[low + 1 : high] = table.start[low + 1 : high] - np.maximum.accumulate(table.end[low : max(high - 1, low)])
+        left = np.maximum.accumulate(table.end[low : max(high - 1, low)])
+        gap[low + 1 : high] = np.maximum(table.start[low + 1 : high] - left, 0)
         work[low + 1 : high] = gap[low + 1 : high]
         if inside is not None:
             work[low + 1 : high] += np.diff(inside.until(table.start[low:high]))
     some = np.flatnonzero(has_before)
-    group = _codes(peers[some], type_of[some], place[some])
+    group = _codes(peers[some], type_of[some], turn[some], place[some])
     groups = int(group.max(initial=-1)) + 1
     usual = Grouped(group, groups).low_medians(work[some])
     most = int(table.rank.max(initial=0)) + 1
@@ -380,10 +391,38 @@ def excess(
     known[some] = ranks[group] >= 2
     more[~known] = 0
     if hidden:
+        more[by_step] = _above_usual(more[by_step], table.rank[by_step], _codes(peers, step_of)[by_step])
         for low, high in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
             begin = low + (low < high and not has_before[low])
             more[begin:high] = before_calls(more[begin:high], gap[begin:high])
     return more, known
+
+
+def _turns(rank: I64, group: I64) -> I64:
+    """Which of the groups of its ``rank`` that of each call is, in the order in which they are met; (n,)."""
+    own = _codes(rank, group)
+    _, first = np.unique(own, return_index=True)
+    by_time = np.argsort(first)
+    turn = np.empty(len(first), np.int64)
+    turn[by_time] = place_in_run(rank[first][by_time])
+    return np.asarray(turn[own])
+
+
+def _above_usual(more: I64, rank: I64, step: I64) -> I64:
+    """``more`` work without what the median of the ranks in a step has more of over all its calls, ns; (n,).
+
+    Ranks that wait compute what those they wait for do a call later. Where half of them wait, the usual work before
+    each call is now of the one half, now of the other: together that is less than any rank does. Of each rank the last
+    calls of its step lose it. Calls are in order of ranks and of the steps of peers.
+    """
+    begins = run_begins(rank, step)
+    size = np.diff(np.append(begins, len(more)))
+    sums, of_step = np.add.reduceat(more, begins), step[begins]
+    spare = np.maximum(Grouped(of_step, int(of_step.max()) + 1).low_medians(sums), 0)[of_step]
+    above = np.maximum(more, 0)
+    so_far = np.cumsum(above)
+    left = so_far[begins + size - 1].repeat(size) - so_far  # in the calls behind each
+    return np.asarray(more - np.clip(spare.repeat(size) - left, 0, above))
 
 
 def before_calls(more: I64, gap: I64) -> I64:

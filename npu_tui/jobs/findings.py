@@ -184,8 +184,7 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
                 for count, gain in enumerate(_gains(job, prefixes))
             ]
             args = {"count": len(ranks), "ranks": list(ranks[:8]), "turns": turns}
-            causes = [_cause_on(job, rank, together) for rank in ranks]
-            by = causes[0] if len({cause and cause.about for cause in causes}) == 1 else None
+            by = _cause_on_all(job, ranks, together)
             args |= {"what": "" if by is None else _placed(by)}
             codes = "job.several.title_by" if by else "job.several.title", "job.several.detail"
             findings.append(
@@ -205,6 +204,12 @@ def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
         if found.is_cause and found.id not in _OF_OTHERS and more >= HALF * gain:
             return found
     return None
+
+
+def _cause_on_all(job: Job, ranks: Sequence[int], gain: int) -> RankFinding | None:
+    """What is most of the ``gain``, ns, on each of ``ranks``."""
+    causes = [_cause_on(job, rank, gain) for rank in ranks]
+    return causes[0] if len({cause and cause.about for cause in causes}) == 1 else None
 
 
 def _placed(found: RankFinding) -> Message:
@@ -248,8 +253,10 @@ def _slow_hosts(job: Job, without: frozenset[int]) -> list[Finding]:
         gain = _gains(job, [ranks])[0] if ranks else 0
         if not ranks or not job.length or gain < LEAST * job.length:
             continue
-        args = {"host": host.id, "count": len(ranks), "of": len(host.ranks)}
-        codes, places = ("job.host.title", "job.host.detail"), _first_places(job, ranks)
+        by = _cause_on_all(job, ranks, gain)
+        args = {"host": host.id, "count": len(ranks), "all": len(host.ranks), "what": "" if by is None else _placed(by)}
+        codes = "job.host.title_by" if by else "job.host.title", "job.host.detail"
+        places = _first_places(job, ranks)
         findings.append(priced("RANK.HOST", codes, tuple(ranks), gain, _step_time(job), places, **args))
     return findings
 
@@ -259,7 +266,7 @@ _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 
 
 def _alike(job: Job, found: int | None) -> list[Finding]:
-    """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
+    """What holds up all ranks alike, by the profile of each whose trace was read: the cause that gains most in all.
 
     Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
     counts, and what it does itself: its communication may be waiting for what the job has found.
@@ -284,24 +291,25 @@ def _alike(job: Job, found: int | None) -> list[Finding]:
         about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
         for about, times in alone.items()
     }
-    told: list[Finding] = []
-    held = _step_time(job)
-    for about in sorted(shared, key=lambda about: (-every[about], repr(about))):
-        gain = every[about]
-        place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
-        row = own[place][about]
-        least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
-        if gain < _ALARM * job.length or least * row.count <= (found or 0):
-            continue
-        count, of = len(examined), len(job.ranks) + len(job.missing)
-        title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
-        args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
-        code = "again" if told else "detail" if found is None else "detail_more"
-        detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])
-        ranks = tuple(profile.rank for profile in examined)
-        told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
-                            unit="run", ranks=ranks))  # fmt: skip
-    return told
+    about = max(shared, key=lambda about: (every[about], repr(about)))
+    place = min(range(len(own)), key=lambda place: abs(alone[about][place] - every[about]))
+    row, held, gain = own[place][about], _step_time(job), every[about]
+    least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
+    if gain < _ALARM * job.length or least * row.count <= (found or 0):
+        return []
+    count, of = len(examined), len(job.ranks) + len(job.missing)
+    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
+    args = {
+        "least": least,
+        "most": most,
+        "share": gain / job.length,
+        "rank": examined[place].rank,
+        **held.words,
+    }
+    detail = message(f"job.alike.detail{'' if found is None else '_more'}", **args)
+    ranks = tuple(profile.rank for profile in examined)
+    return [Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain, unit="run",
+                    ranks=ranks)]  # fmt: skip
 
 
 def _waits(job: Job, ranks: Sequence[int]) -> list[int]:

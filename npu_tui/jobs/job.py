@@ -25,6 +25,7 @@ from npu_tui.jobs.model import (
     EXPERTS,
     KINETO,
     SAME_BOOT,
+    SAME_NAME,
     CallTable,
     Layout,
     RankProfile,
@@ -283,13 +284,13 @@ class Job:
         hosts: list[tuple[RankProfile, list[int]]] = []
         near: dict[object, list[int]] = defaultdict(list)  # the hosts that a profile with this boot may be of
         for profile in self.ranks:
-            keys: list[object] = [profile.host_name] if profile.host_name else []  # without a name it is with nobody
-            if profile.boot is not None:
-                keys = [profile.boot // SAME_BOOT + side for side in (-1, 0, 1)]
-            candidates = sorted({number for key in keys for number in near[key]})
+            names: list[object] = [profile.host_name] if profile.host_name else []
+            boots = [] if profile.boot is None else [profile.boot // SAME_BOOT + side for side in (0, -1, 1)]
+            candidates = sorted({number for key in (*names, *boots) for number in near[key]})
             host = next((number for number in candidates if _together(hosts[number][0], profile)), None)
             if host is None:
-                near[profile.host_name if profile.boot is None else profile.boot // SAME_BOOT].append(len(hosts))
+                for key in (*names, *boots[:1]):
+                    near[key].append(len(hosts))
                 hosts.append((profile, [profile.rank]))
             else:
                 hosts[host][1].append(profile.rank)
@@ -529,9 +530,12 @@ def members(job: Job) -> list[tuple[Job, RankProfile]]:
 
 def _together(first: RankProfile, other: RankProfile) -> bool:
     """Whether two ranks ran on one host, as far as their files tell."""
+    named = bool(first.host_name and other.host_name)
+    if named and first.host_name != other.host_name:
+        return False
     if first.boot is None or other.boot is None:
-        return bool(first.host_name) and first.host_name == other.host_name
-    if abs(first.boot - other.boot) > SAME_BOOT:
+        return named
+    if abs(first.boot - other.boot) > (SAME_NAME if named else SAME_BOOT):
         return False
     if first.counter is None or other.counter is None:
         return True

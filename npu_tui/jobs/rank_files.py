@@ -84,7 +84,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
         source.kind,
         boot,
         counter,
-        host_name=_text(info.get("host_name")),
+        host_name=_text(info.get("host_name")) or printable(place.host(rank)),
         level=level_in(info),
         layout=layout,
         groups=groups,

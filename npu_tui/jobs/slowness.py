@@ -298,7 +298,8 @@ def shapes_of(
 ) -> dict[int, Shape]:
     """How each of ``ranks`` that is ``slow`` (ranks, steps) of ``table`` is so; others are left out.
 
-    ``hosts`` are the ranks of each host.
+    ``hosts`` are the ranks of each host. Its ranks are slow with it where they are in nearly all steps, or where
+    several are all in the same ones.
     """
     steps = int(table.there.any(axis=0).sum())
     shapes: dict[int, Shape] = {}
@@ -317,7 +318,9 @@ def shapes_of(
         for host in hosts if len(hosts) > 1 else ():
             of_host = [place[rank] for rank in host]
             together = len(of_host) > 1 and (counts[of_host] > 0).sum() >= max(NEARLY_ALL * len(of_host), 2)
-            if together and slow[of_host].any(axis=0).sum() >= NEARLY_ALL * steps:
+            some_steps = int(slow[of_host].any(axis=0).sum())
+            at_once = len(of_host) >= SOME and slow[of_host].sum() >= NEARLY_ALL * len(of_host) * some_steps
+            if together and (at_once or some_steps >= NEARLY_ALL * steps):
                 shapes |= {ranks[number]: "host" for number in of_host if counts[number]}
     if stage is not None:
         shapes |= {rank: shapes.get(rank, "stage") for rank in stage.ranks}

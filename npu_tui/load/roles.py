@@ -53,6 +53,11 @@ class RolePlace(Struct, frozen=True):
         step = _STEP.fullmatch(folder.name) if self.step else None
         return folder.parent if step is not None and step["step"] == self.step else folder
 
+    def host(self, rank: int) -> str:
+        """The host of the process of ``rank``; "" where no process is named, or the rank in its place."""
+        name, _, number = self.process.rpartition("_")
+        return "" if number == str(rank) else name
+
     @property
     def order(self) -> tuple[int, str]:
         """What orders the folders of a job: steps by their numbers, then roles."""

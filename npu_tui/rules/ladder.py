@@ -315,6 +315,7 @@ def _ladder(candidates: list[FiredRule], scale: Scale, least: int, launching: in
         fresh = [candidate for candidate in left if rest[candidate] >= least]
         if not fresh:
             break
+        fresh = [candidate for candidate in fresh if not candidate.draft.by_design] or fresh
         top = max(rest[candidate] for candidate in fresh)
         alike = [candidate for candidate in fresh if rest[candidate] >= ALMOST_ALL * top]
         best = max(alike, key=lambda candidate: (_NEARNESS[candidate.reach], rest[candidate]))
@@ -423,6 +424,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         steps,
         above if rung.held and rung.part_of is None else 0,
         rung.leads,
+        draft.by_design,
         facts.unit_name,
         facts.count,
         verdict=_line(rung, facts),
@@ -438,7 +440,8 @@ def _severity(rung: Rung, facts: Facts) -> Severity:
         return "low"
     if gain is None or draft.first or facts.replay is None or not facts.step_ns:
         return draft.severity
-    return severity_of(facts.limits, gain / facts.count / facts.step_ns)
+    severity = severity_of(facts.limits, gain / facts.count / facts.step_ns)
+    return "medium" if draft.by_design and severity == "high" else severity
 
 
 def _line(rung: Rung, facts: Facts) -> Message:

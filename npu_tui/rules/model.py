@@ -102,10 +102,11 @@ class Finding(Struct, frozen=True):
     that the step gets no shorter. ``gain_after`` is how many findings above must be fixed first because they take as
     long at the same time (0: none). ``steps`` are the numbers of the steps it shows in, ``sources`` the documents that
     the rule is taken from. A ``hidden`` finding is true but not worth the work yet: the device computes too little. One
-    that ``leads`` is a loss that nothing else explains: what it gains is unknown. A gain is that of one ``unit`` (step,
-    token, iteration, repetition, run or range), of which ``count`` were measured. With a ``remedy`` the gain is
-    that of a run that is replayed. ``verdict`` is its line on the opening screen, None where others come first for
-    sure. It is the ``number``-th of its rule.
+    that ``leads`` is a loss that nothing else explains: what it gains is unknown. One ``by_design`` is no fault:
+    another division of the work would gain it. A gain is that of one ``unit`` (step, token, iteration, repetition, run
+    or range), of which ``count`` were measured. With a ``remedy`` the gain is that of a run that is replayed.
+    ``verdict`` is its line on the opening screen, None where others come first for sure. It is the ``number``-th of its
+    rule.
 
     Of a job ``ranks`` are those it is about, of the ``role`` in a job of several. Of a comparison ``delta_ns`` is what
     it adds to a step (negative: saves), within ``error_ns`` (95 %); ``p`` is how likely chance made it, ``items`` are
@@ -130,6 +131,7 @@ class Finding(Struct, frozen=True):
     steps: tuple[int, ...] = ()
     gain_after: int = 0
     leads: bool = False
+    by_design: bool = False
     unit: str = "step"
     count: int = 1
     remedy: Remedy | None = None

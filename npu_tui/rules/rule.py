@@ -54,8 +54,9 @@ class Draft(Struct, frozen=True):
     where it holds figures or depends on them, otherwise the rule's own advice counts. ``shown`` is every place where it
     shows if it removes nothing and the ``evidence`` has only the first of them. A draft of a loss says with
     ``unexplained`` what holds where no other finding explains it. ``reach`` is given where it differs from that of the
-    rule. A ``choice`` of the user is no fault whatever it gains: its severity stays. What comes ``anywhere`` is the
-    fault of no line, wherever it was met.
+    rule. What is so ``by_design`` needs another division of the work: faults go before it. A ``choice`` of the user is
+    no fault whatever it gains: its severity stays. What comes ``anywhere`` is the fault of no line, wherever it was
+    met.
     """
 
     severity: Severity
@@ -74,6 +75,7 @@ class Draft(Struct, frozen=True):
     shown: Span | None = None
     unexplained: Unexplained | None = None
     reach: Reach | None = None
+    by_design: bool = False
     choice: bool = False
     anywhere: bool = False
 

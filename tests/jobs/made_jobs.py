@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,13 @@ def linked(
     ]
 
 
+def within(calls: Sequence[RecordedCall], worked: Sequence[tuple[int, int]]) -> Busy:
+    """What was ``worked``, ns since ``EPOCH``, in ``calls`` of which at most one covers each part of it."""
+    parts = [(max(low, call.start - EPOCH), min(high, call.end - EPOCH)) for call in calls for low, high in worked]
+    start, end = np.array(sorted(part for part in parts if part[0] < part[1]), np.int64).reshape(-1, 2).T + EPOCH
+    return Busy(start, end)
+
+
 def overlapped(
     world: int,
     work: Callable[[int, int, int], int],
@@ -122,12 +129,8 @@ def overlapped(
     total = max(free) // steps
     ranks = []
     for rank in range(world):
-        parts = [
-            (max(low, call.start - EPOCH), min(high, call.end - EPOCH))
-            for call in recorded[rank]
-            for low, high in worked[rank]
-        ]
-        start, end = np.array(sorted(part for part in parts if part[0] < part[1]), np.int64).reshape(-1, 2).T + EPOCH
+        busy = within(recorded[rank], worked[rank])
+        start, end = busy.start, busy.end
         low, high = np.array([(call.start, call.end) for call in recorded[rank]], np.int64).T
         bare = (high - low - covered_within(start, end, low, high)).reshape(steps, calls).sum(axis=1).tolist()
         ranks.append(
@@ -139,7 +142,7 @@ def overlapped(
                 counter=0,
                 calls=tuple(recorded[rank]),
                 steps=tuple(StepTime(str(step), total - bare[step], bare[step], 0, total) for step in range(steps)),
-                busy=Busy(start, end),
+                busy=busy,
                 begun=EPOCH + begun(rank),
             )
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_jobs import EPOCH, length_of, overlapped, simulated
+from made_jobs import EPOCH, length_of, overlapped, simulated, within
 from msgspec.structs import replace
 
 from npu_tui.jobs.blame import before_calls
@@ -270,3 +270,54 @@ def test_ranks_that_are_slow_in_the_same_steps_are_told_together() -> None:
     assert found.title.code == "job.several.title"
     assert sorted(found.ranks) == [0, 1, 2, 3]
     assert found.gain_ns == pytest.approx(18_000_000, rel=0.1)
+
+
+def test_ranks_that_wait_while_they_compute_have_no_more_work():
+    """Half of the ranks load for long before their first call, and the others compute all that is left meanwhile."""
+    job = overlapped(8, worked(1, lambda rank, step, call: 40_000_000 * (rank < 4 and step == 3 and call == 0)))
+    own = job.by_step.own[:, 3]
+    assert own[:4] == pytest.approx([40_000_000] * 4, rel=0.05)
+    assert own[4:] == pytest.approx([0] * 4, abs=400_000)
+    (found,) = slow_ranks(job)
+    assert (sorted(found.ranks), found.gain_ns) == ([0, 1, 2, 3], pytest.approx(40_000_000, rel=0.05))
+
+
+def test_a_rank_that_waits_for_a_slow_one_in_its_other_group_is_not_slow():
+    """Rank 0 of four is late to a sum with rank 1, on which both come late to the gradients of 2 and 3.
+
+    Those begin beside the sums of the next layers: in one rank before one of them, in another behind it.
+    """
+    calls: list[list[RecordedCall]] = [[] for _ in range(4)]
+    worked: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    free, sent = [0] * 4, [0] * 4
+
+    def meet(ranks: tuple[int, int], group: str, times: list[int], took: int, step: int) -> int:
+        end = max(times) + took
+        for rank, start in zip(ranks, times, strict=True):
+            number = sum(call.group == group for call in calls[rank])
+            name = f"hcom_allReduce__{group}_{number}_1"
+            calls[rank].append(RecordedCall(group, "allReduce", name, str(step), number, EPOCH + start, EPOCH + end))
+        return end
+
+    for step in range(5):
+        free = [time + 20_000_000 * (rank == 0) for rank, time in enumerate(free)]
+        for _layer in range(6):
+            for ranks, group in (((0, 1), "101"), ((2, 3), "102")):
+                for rank in ranks:
+                    worked[rank].append((free[rank], free[rank] + 2_000_000))
+                done = meet(ranks, group, [free[rank] + 2_000_000 for rank in ranks], 500_000, step)
+                free[ranks[0]] = free[ranks[1]] = done
+            for ranks, group in (((0, 2), "201"), ((1, 3), "202")):
+                times = [max(free[rank], sent[rank]) for rank in ranks]
+                done = meet(ranks, group, times, 900_000, step)
+                sent[ranks[0]] = sent[ranks[1]] = done
+        free = [max(pair) for pair in zip(free, sent, strict=True)]
+    ranks = [
+        RankProfile(rank, Path(f"rank{rank}"), "trace", layout=Layout(2, 1, 2, 4), begun=EPOCH,
+                    calls=tuple(sorted(own, key=lambda call: call.start)), busy=within(own, worked[rank]))
+        for rank, own in enumerate(calls)
+    ]  # fmt: skip
+    job = Job(Path("job"), ranks)
+    own = {row.rank: row.own for row in job.sums}
+    assert own[0] == 100_000_000
+    assert [found.ranks for found in slow_ranks(job)] == [(0,)]

@@ -69,3 +69,15 @@ def test_a_rank_as_late_as_one_that_waits_for_a_lost_rank_is_told_by_the_steps()
     assert (first.id, first.ranks, first.gain_ns) == ("RANK.SLOW", (4,), 6 * 18 * MS)
     row = next(row for row in RANKS.records(job) if row.rank == 4)
     assert (row.own_excess_us, row.gain_us) == (6 * 18_000, 6 * 18_000)
+
+
+def test_ranks_of_a_host_that_are_slow_in_the_same_steps_are_slow_with_it():
+    def work(rank: int, step: int, call: int) -> int:
+        return 2 * MS + 40 * MS * (rank >= 8 and step in (2, 5) and not call)
+
+    found = job_findings(simulated(12, work))
+    assert [(each.id, each.ranks) for each in found] == [("RANK.HOST", (8, 9, 10, 11))]
+    assert found[0].gain_ns == pytest.approx(80 * MS, rel=1e-4)
+    assert words(found[0].title).startswith(
+        "host1 is slow: with its ranks at their peers' speed a step would be up to 10.00 ms"
+    )

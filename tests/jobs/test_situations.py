@@ -165,3 +165,17 @@ def test_one_rank_alone_has_nothing_to_be_compared_with():
 def test_nothing_recorded_is_no_finding():
     ranks = [RankProfile(rank, Path(), "companions") for rank in range(4)]
     assert [each.id for each in job_findings(Job(Path("job"), ranks))] == ["RANK.CLOCK"]
+
+
+def test_folders_name_the_hosts_where_their_clocks_do_not_tell(folder: Path):
+    """By their clocks all booted at one time; rank 2 had its clock set meanwhile, and rank 7 names no process."""
+    for rank in range(8):
+        own = folder / f"rank_{rank}_ascend_pt"
+        info = own / f"profiler_info_{rank}.json"
+        told = json.loads(info.read_text())
+        told["end_info"]["collectionTimeEnd"] += 7_000_000 * (rank == 2)
+        info.write_text(json.dumps(told))
+        process = f"{'ab'[rank > 3]}_{4_000 + rank if rank < 7 else rank}"
+        own.rename(folder / f"{process}_20260101000000000_ascend_pt")
+    job = open_job(folder)
+    assert [(host.id, host.ranks) for host in job.hosts] == [("a", (0, 1, 2, 3, 7)), ("b", (4, 5, 6))]

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cause import troubled
 from cause_jobs import JOB
 from jobs import by_id, measured
-from situations import Trouble
+from situations import Situation, Trouble
 from test_repetitions import Writer
 
+from npu_tui.rules.model import Finding
 from npu_tui.rules.parallelism import PURPOSES, purposes
 from npu_tui.strings import words
 
@@ -192,3 +194,17 @@ def test_what_shows_in_every_step_is_not_said_of_the_first_places_only(tmp_path:
         if name in found:
             assert found[name].steps == tuple(range(7)), name
     assert "OP.SHARE" in found
+
+
+def test_sums_of_tensor_parallelism_come_after_what_is_at_fault() -> None:
+    sums = replace(JOB, tensor_parallel=True, token_bytes=40_000_000, layers=3)
+    only, held = (climbing(job) for job in (sums, troubled(sums, setup_ns=4_000_000)))
+    assert [each.id for each in only] == ["COMM.EXPOSED"]
+    assert [each.id for each in held][:2] == ["HOST.WORK", "COMM.EXPOSED"]
+    assert 0 < (held[0].gain_ns or 0) < (held[1].gain_ns or 0)
+    assert (held[0].severity, held[1].severity, held[1].by_design) == ("high", "medium", True)
+
+
+def climbing(job: Situation) -> list[Finding]:
+    """What shortens the step, in its order."""
+    return [each for each in measured(job).findings.findings if each.gain_ns and each.severity in ("high", "medium")]

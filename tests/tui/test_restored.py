@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from terminals import PROGRAM, Terminal, answering, starts_programs
-
-pytestmark = starts_programs
+from terminals import PROGRAM, Terminal, answering
 
 PROFILE = "fixtures/dispatch_bound"
 KEYBOARD = b"\x1b[>"
