@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, FILE, Piece, opened, row_shapes, sized, written
+from npu_tui.output.svg import CELL_HEIGHT, CELL_WIDTH, CLOSED, FILE, Piece, opened, row_shapes, sized, written_shapes
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import language
 from npu_tui.tui.picture import frames
@@ -43,7 +43,8 @@ def walk(profile: Profile) -> str:
         for first, last, row in _runs([screen[y] for screen in screens]):
             spans.add((first, last))
             parts.append(
-                f'<g class="{_name(first, last)}">{"".join(written(row_shapes(row, y * CELL_HEIGHT), LIGHT))}</g>'
+                f'<g class="{_name(first, last)}">'
+                f"{''.join(written_shapes(row_shapes(row, y * CELL_HEIGHT), LIGHT))}</g>"
             )
     top = ROWS * CELL_HEIGHT
     parts.append(f'<rect x="0" y="{top}" width="{width}" height="{_CAPTION}" fill="{_GROUND}"/>')

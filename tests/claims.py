@@ -22,7 +22,7 @@ from npu_tui.analysis.device import Window  # noqa: E402 - its folder is no pack
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_document import finding_block, report_document  # noqa: E402
 from npu_tui.output.report_schema import Report  # noqa: E402
-from npu_tui.output.statement import written  # noqa: E402
+from npu_tui.output.statement import written_document  # noqa: E402
 from npu_tui.output.text import ALL  # noqa: E402
 from npu_tui.output.whatif import whatif  # noqa: E402
 from npu_tui.profile.parts import WHOLE_TRACE, Selection  # noqa: E402
@@ -127,8 +127,8 @@ def _paths(part: Profile, said: Report) -> Iterator[str]:
 def _surfaces(said: Report) -> Iterator[str]:
     """The verdict and every finding in text, Markdown and HTML."""
     document = report_document(said)
-    pages = {form: _plain(written(document, form, ALL)) for form in ("text", "markdown")}
-    pages["html"] = _plain(html.unescape(re.sub(r"<[^>\n]*>", "", written(document, "html", ALL))))
+    pages = {form: _plain(written_document(document, form, ALL)) for form in ("text", "markdown")}
+    pages["html"] = _plain(html.unescape(re.sub(r"<[^>\n]*>", "", written_document(document, "html", ALL))))
     for form, page in pages.items():
         for line in said.verdict:
             if _plain(line) not in page:

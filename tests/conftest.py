@@ -61,19 +61,34 @@ settings.load_profile("npu-tui")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "few(count): so many of its cases are enough unless NPU_TUI_ALL asks for all")
     config.addinivalue_line("markers", "of_files(*paths): asks of these files alone, and again when they have changed")
+    config.addinivalue_line("markers", "reached_from(*paths): a quick run asks it if one of these or its file differs")
+
+
+_QUICK_CASES = 2
+"""Of each test in a quick run. With two the tests of the largest room, tui, take 45 s on two cores, with all 80 s."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests with many cases of one kind some, evenly spaced; all of them with ``NPU_TUI_ALL=1``."""
+    """Of tests with many cases of one kind some, evenly spaced; all of them with ``NPU_TUI_ALL=1``.
+
+    ``NPU_TUI_QUICK`` names the files that differ, one a line. Then tests in other files have few cases, and those that
+    start programs are asked if what they start differs.
+    """
     if os.environ.get("NPU_TUI_ALL"):
         return
+    differing = os.environ.get("NPU_TUI_QUICK", "").split()
     cases: dict[object, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("few") is not None:
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left = set()
+    for item in items:
+        path, reached = str(item.path.relative_to(ROOT)), item.get_closest_marker("reached_from")
+        quick = bool(differing) and path not in differing
+        if quick and reached is not None and not any(each.startswith(reached.args) for each in differing):
+            left.add(item)
+        elif quick or item.get_closest_marker("few") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for own in cases.values():
-        count = min(own[0].get_closest_marker("few").args[0], len(own))
+        few = own[0].get_closest_marker("few")
+        count = min(few.args[0] if few else _QUICK_CASES, _QUICK_CASES if differing else len(own), len(own))
         left |= set(own) - {own[at * len(own) // count] for at in range(count)}
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=list(left))

@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "fixtures"))
 
-from snapshot import CAUSES, simulate, write_snapshot  # noqa: E402, F401 - its folder is no package
+# Its folder is no package.
+from snapshot import CAUSES, MB, Allocator, OutOfMemoryError, simulate, write_snapshot  # noqa: E402, F401
 
 from npu_tui.load.snapshot import load_snapshot  # noqa: E402
 from npu_tui.output.memory_report import memory_report  # noqa: E402

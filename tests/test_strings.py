@@ -33,8 +33,8 @@ from npu_tui.output.report_schema import SourceKind
 from npu_tui.profile.companions import FILES
 from npu_tui.profile.table import declared_tables
 from npu_tui.rules.config import ENVIRONMENT
+from npu_tui.rules.explanation import WORDS
 from npu_tui.rules.find import RULES, THRESHOLDS
-from npu_tui.rules.glossary import WORDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.strings import LANGUAGES, say, texts_of, words
 from npu_tui.trace.classes import OpClass

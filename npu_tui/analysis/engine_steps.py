@@ -11,12 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import HOST, DeviceSlices, Window, named_on
-from npu_tui.analysis.engine_calls import LaunchedWork, launched_by
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch, graph_calls
 from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.rhythm import Basis
-from npu_tui.analysis.steps import Step
+from npu_tui.analysis.steps import LaunchedWork, Step, launched_by
 from npu_tui.native.spans import count_until
 from npu_tui.trace.arrays import I64, BySlice
 from npu_tui.trace.engine_names import PHASES, EngineName, phase_of

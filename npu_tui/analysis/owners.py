@@ -16,7 +16,6 @@ from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
 from npu_tui.analysis.host_owners import HostOwners
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.operators import TypesOf, collective_type
-from npu_tui.analysis.owner import Doing, Owner, Owners
 from npu_tui.analysis.path import (
     COMPUTE,
     COPY,
@@ -27,6 +26,9 @@ from npu_tui.analysis.path import (
     LATENCY,
     TRANSFER,
     UNEXPLAINED,
+    Doing,
+    Owner,
+    Owners,
     Path,
 )
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, TaskCut

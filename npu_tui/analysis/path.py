@@ -3,6 +3,8 @@
 Each node is reached by the last of its incoming edges. From the end of the run these edges lead back to its start: a
 chain of stretches of time, each of which begins where the one before it ends. Together they cover the run, so nothing
 is counted twice or left out. Time that the model cannot explain is a stretch of the kind ``unexplained``.
+
+An owner of a part of the critical path: whose some stretches are, and what the run without it would gain.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, ReplayWalk
@@ -296,3 +299,43 @@ def _map(items: I64 | I32, count: int) -> I64:
     positions = np.full(count + 1, -1, np.int64)
     positions[items] = np.arange(len(items))
     return positions
+
+
+Doing = Literal["work", "launch", "wait", "device"]
+"""What an owner does: work that launches nothing, launching, waiting for the device, or it is of the device."""
+
+
+class Owner(Struct, frozen=True, eq=False):
+    """Whose some stretches are: ``on_path`` ns of the path in ``count`` stretches.
+
+    ``name`` is the call, operator or group (empty: nothing was recorded), ``where`` the line of the user, ``thread``
+    the id of the host's thread, ``peer`` the rank that comes late (see ``Path``). ``items`` are the slices that it is
+    about, ``calls`` the call with those around it, innermost first. Without it the run has the ``change``, and is
+    ``gain`` ns shorter; None: nothing that one could do without.
+    """
+
+    kind: PathKind
+    doing: Doing
+    name: str
+    where: CodeLine | None
+    thread: int
+    peer: int
+    on_path: int
+    count: int
+    items: I64
+    change: Change | None = None
+    gain: int | None = None
+    calls: tuple[str, ...] = ()
+
+
+class Owners(Struct, frozen=True):
+    """A critical path and its owners, the one with the most time first; ``owner`` is the index of that of each stretch.
+
+    Stretches of the host are cut where their owner changes. ``waits`` are all places where the host waits for the
+    device, also off the path.
+    """
+
+    path: Path
+    owner: I64
+    owners: tuple[Owner, ...]
+    waits: tuple[Owner, ...] = ()

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
-from npu_tui.analysis.schedules import BACKWARD, FORWARD, plan_with
+from npu_tui.analysis.graph import BACKWARD, FORWARD, plan_with
 from npu_tui.trace.model import Trace
 
 _FEWEST_PASSES = 3

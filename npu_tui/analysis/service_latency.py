@@ -102,14 +102,16 @@ def timeline(service: Service) -> ServiceTimeline:
     decoding = np.where(seen & there, last_end - ends[token], UNKNOWN)
     streamed = (left == UNKNOWN) | (left < ended - WHOLE_MS) | (token < 0) | (decoding <= _AT_ONCE)
     ttft = np.where(streamed | contradicted, ttft, np.maximum(ends[token] - start, 0))
-    if not len(rid):  # without batches all that is known is what the table of requests says
+    tpot = minus(ended, plus(start, ttft))
+    if len(rid):
+        tpot = np.where((decoding == UNKNOWN) | (tpot < 0), decoding, tpot)
+    else:  # without batches all that is known is what the table of requests says
         complete, computed = (start != UNKNOWN) & (ttft != UNKNOWN) & has_end, asked
-        decoding = minus(ended, plus(start, ttft))
-        decoding[decoding < 0] = UNKNOWN
+        tpot[tpot < 0] = UNKNOWN
     arrival = arrivals_of(service, spans, steps, step, rid, admitted, start, queue)
     steps_of_pairs, engine = np.append(step, 0), np.append(steps.engine[step], 0)
     latencies = Latencies(
-        start, arrival, ttft, decoding, output, computed,
+        start, arrival, ttft, tpot, output, computed,
         np.where(seen, stop - 1 - token, 0), np.where(seen, steps_of_pairs[np.where(seen, begin, 0)], -1),
         np.where(token >= 0, steps_of_pairs[token], -1), np.where(seen, steps_of_pairs[last], -1),
         np.where(seen, engine[last], -1), np.zeros((count, len(TTFT)), np.int64),
@@ -138,7 +140,7 @@ def timeline(service: Service) -> ServiceTimeline:
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
-    _split_tpot(found, token, last, seen, prompt)
+    _split_tpot(found, token, last, seen, prompt, decoding)
     if not len(rid):  # how long a request queued is known, not why
         queued = np.where(complete, queue.clip(0, np.maximum(ttft, 0)), 0)
         latencies.ttft_parts[:, TTFT.queue_other] += queued
@@ -273,8 +275,11 @@ def _between(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64
         parts[rids[mine], TTFT.bubble] += high[mine] - low[mine] - work
 
 
-def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prompt: Bools) -> None:
-    """Fill the parts of TPOT: a request takes part in all of a step that it is in, and is left out of the others."""
+def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prompt: Bools, decoding: I64) -> None:
+    """Fill the parts of TPOT: a request takes part in all of a step that it is in, and is left out of the others.
+
+    They are first those of the time ``decoding`` from the step of the first token to the last step.
+    """
     steps, lat, parts = found.steps, found.latencies, found.latencies.tpot_parts
     rid, step = found.pair_rid, found.pair_step
     if not len(step):
@@ -305,7 +310,7 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     same = seen & (steps.engine[first] == steps.engine[end])
     present = summed(rid[inside], carries[step[inside]], len(seen))
     prompts = np.where(same, total[end + 1] - total[np.minimum(first, end) + 1] - present, 0)
-    rest = np.where(seen & (lat.tpot != UNKNOWN), lat.tpot - parts[:, own].sum(axis=1), 0)
+    rest = np.where(seen & (lat.tpot != UNKNOWN), decoding - parts[:, own].sum(axis=1), 0)
     parts[:, TPOT.prompts] = np.clip(prompts, 0, np.maximum(rest, 0))
     rest -= parts[:, TPOT.prompts]
     pulled, pull_end = found.pulls
@@ -325,6 +330,16 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
         away -= waited
     parts[moves, TPOT.handover] = away
     parts[:, TPOT.preempted] = rest
+    late = np.where(lat.tpot != UNKNOWN, lat.tpot - decoding, 0)
+    # What went by before the first token left is taken off its steps, then off what lies between them.
+    over = np.maximum(-late, 0)
+    for columns in (own, slice(own.stop, None)):
+        whole = parts[:, columns].sum(axis=1)
+        left = np.maximum(whole - over, 0)
+        kept = np.floor(parts[:, columns] * (left / np.maximum(whole, 1))[:, None]).astype(np.int64)
+        kept[np.arange(len(kept)), kept.argmax(axis=1)] += left - kept.sum(axis=1)
+        parts[:, columns], over = np.where((over > 0)[:, None], kept, parts[:, columns]), over - (whole - left)
+    parts[:, TPOT.output] = np.maximum(late, 0)
 
 
 def surcharges(steps: Steps, stuck: I64) -> I64:

@@ -76,8 +76,8 @@ class ServiceModel(Struct, frozen=True):
     ``front`` lies between request and queue, ``held`` until the scheduler looks at it; ``pull`` (ns) and ``handover``
     lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
-    between a step and the first token, ``close`` between the last one and the end. Of those that wait the lowest
-    ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines.
+    between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
+    lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines.
     """
 
     engines: tuple[EngineModel, ...]
@@ -203,7 +203,7 @@ def model_of(
     handover = np.where(early, np.minimum(handover, lat.tpot_parts[rids, TPOT.handover]), handover)
     ttft, _ = lat.metrics
     tail = lat.ttft_parts[rids, TTFT.output]
-    close = np.where(lat.whole[rids] == UNKNOWN, 0, lat.whole[rids] - (steps.end[lat.last[rids]] - start))
+    close = np.where(lat.whole[rids] == UNKNOWN, tail, lat.whole[rids] - (steps.end[lat.last[rids]] - start))
     waits = ttft.part(TTFT.queue_step, TTFT.queue_blocks, TTFT.queue_full, TTFT.queue_other)[
         lat.arrival[ttft.rids] != UNKNOWN
     ]
@@ -311,9 +311,9 @@ def replayed(model: ServiceModel) -> Served:
     tokens = np.rint(model.turns * model.growth) + 1
     several = model.turns > 0
     wall = float(ended.max() - model.start.min())
+    first, last = given + model.tail, ended + model.close
     return Served(
-        given + model.tail - model.start, ((ended - given) / np.maximum(tokens - 1, 1))[several],
-        ended + model.close - model.start,
+        first - model.start, (np.maximum(last - first, 0) / np.maximum(tokens - 1, 1))[several], last - model.start,
         float(tokens.sum()) / max(wall, 1) * 1e9,
     )  # fmt: skip
 

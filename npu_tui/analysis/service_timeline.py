@@ -31,7 +31,7 @@ work of the engine for others between two chunks of the prompt, ``prepare`` that
 TPOT = IntEnum(
     "TPOT",
     "forward surcharge prepare sampling draft schedule bubble prompts transfer queue_blocks queue_full handover "
-    "preempted unrecorded",
+    "preempted output unrecorded",
     start=0,
 )
 """Parts of the time between the first and the last token.
@@ -39,8 +39,9 @@ TPOT = IntEnum(
 ``surcharge`` is what a step with prompts takes longer than one without. In ``prompts`` and ``preempted`` the request
 was left out: because the engine computed prompts first, or because its blocks were taken away, recomputing included.
 ``transfer``, ``queue_blocks`` and ``queue_full`` (for blocks or a place of the engine that decodes), and ``handover``,
-all else between it and the engine of the first token, are of those who go to another. ``unrecorded`` is all of a
-request where no table has batches.
+all else between it and the engine of the first token, are of those who go to another. ``output`` is by how much later
+than its step the last token left, beyond what the first one did; what lies before the first one left is in no part.
+``unrecorded`` is all of a request where no table has batches.
 """
 
 
@@ -64,13 +65,14 @@ class Room(Struct, frozen=True):
 class Latencies(Struct, eq=False):
     """The requests of a service by rid (a code of ``Service.rids``), (n,) each; ns, UNKNOWN where nothing tells.
 
-    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 16) and ``tpot_parts`` (n, 14): TPOT here is
-    the time from the first to the last token, of ``tokens``. ``first``, ``token`` and ``last`` are the steps of the
-    first schedule, of the first and of the last token (-1: none), ``engine`` that of the last one. It came to the
-    engine at ``arrival``. ``prompt`` are tokens computed, ``turns`` steps after the first token. It took ``whole`` to
-    its end. A request that is not ``complete`` has parts, but does not count in percentiles. The first token of one
-    that is not ``streamed`` left with the last one: its ``ttft`` lasts until the step that gave it. One whose first
-    token would have left before its prompt was computed is ``contradicted``: its ``ttft`` is unknown.
+    ``ttft`` and ``tpot`` are the sums of the rows of ``ttft_parts`` (n, 16) and ``tpot_parts`` (n, 15): TPOT here is
+    the time from the first to the last token, of ``tokens``, as they left the service, else as their steps ended.
+    ``first``, ``token`` and ``last`` are the steps of the first schedule, of the first and of the last token (-1:
+    none), ``engine`` that of the last one. It came to the engine at ``arrival``. ``prompt`` are
+    tokens computed, ``turns`` steps after the first token. It took ``whole`` to its end. A request that is not
+    ``complete`` has parts, but does not count in percentiles. The first token of one that is not ``streamed`` left with
+    the last one: its ``ttft`` lasts until the step that gave it. One whose first token would have left before its
+    prompt was computed is ``contradicted``: its ``ttft`` is unknown.
     """
 
     start: I64

@@ -2,6 +2,16 @@
 
 ``ProfilerStep#N`` marks a step; its window on the device begins with the first work that it launched. Warm-up are
 leading steps that are longer than the later ones by more than those spread.
+
+Steps that compute longer than their equals, and the kernels by which they do.
+
+Nothing is said of steps that differ regularly, or by as much as all differ: gradients that are summed up over several
+steps, batches of any length.
+
+The steps of an inference engine: what their names tell, what each of them launched, and when that ran.
+
+Work belongs to the step that launched it. What has no launch, such as kernels of a graph, follows the last launch on
+its stream; without any launch the clock decides.
 """
 
 from __future__ import annotations
@@ -14,15 +24,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.device import EVERYTHING, Window, named_in
-from npu_tui.analysis.engine_calls import device_windows, engine_calls
-from npu_tui.analysis.launches import dequeued_launches, enqueue_slices
-from npu_tui.analysis.limits import NOTABLE, OUTLYING
+from npu_tui.analysis.launches import dequeue_of, dequeued_launches, enqueue_of, enqueue_slices, graph_launches
+from npu_tui.analysis.limits import EVEN, HALF, NOTABLE, OUTLYING, SOME
 from npu_tui.analysis.overlap import Overlap, OverlapLanes
-from npu_tui.trace.arrays import I64, among, distinct
-from npu_tui.trace.classes import repeated_number, step_number
-from npu_tui.trace.engine_names import EngineName, engine_name
-from npu_tui.trace.intervals import parted
+from npu_tui.native.spans import count_until
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice, among, distinct
+from npu_tui.trace.classes import OpClass, repeated_number, step_number
+from npu_tui.trace.engine_names import EngineName, engine_name, with_mode
+from npu_tui.trace.intervals import outermost, parted
+from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import Trace
+from npu_tui.trace.once import of_trace
 
 _RECEIVE = "hcom_receive"
 
@@ -291,3 +303,187 @@ def step_spread(lengths: npt.NDArray[np.int64]) -> StepSpread | None:
     warm = warm_up_steps(lengths)
     p50, p90, p99 = np.percentile(lengths[warm:], (50, 90, 99)).tolist()
     return StepSpread(warm, p50, p90, p99)
+
+
+class OddStep(Struct, frozen=True):
+    """The step at place ``step`` has kernels (positions) that its ``model``, a usual step, does not have.
+
+    ``first`` to ``last`` are the kernels between which those may lie that are its own alone, where there is one run of
+    them of ``count`` kernels: it begins at one of these. Without a run (``count`` 0) ``kernels`` of each type take
+    ``keep`` of their time in the model.
+    """
+
+    step: int
+    model: int
+    first: int
+    last: int
+    count: int
+    kernels: I64
+    keep: F64
+
+
+def standing_out(times: I64) -> Bools:
+    """Which of the steps that take ``times`` ns take longer than all others differ; (n,), none in most runs.
+
+    Most steps agree, and at least three of them. Those that take longer every so many steps do what the others leave
+    out: that is how the program works, and none of them stands out.
+    """
+    usual = float(np.median(times)) if len(times) else 0.0
+    spread = float(np.median(np.abs(times - usual))) if len(times) else 0.0
+    odd: Bools = times > max((1 + EVEN) * usual, usual + OUTLYING * spread)
+    rest = times[~odd]
+    if not odd.any() or len(rest) < SOME or odd.mean() >= HALF or usual <= 0:
+        return np.zeros(len(times), np.bool_)
+    if float(times[odd].min()) - usual < OUTLYING * float(np.abs(rest - usual).max()):
+        return np.zeros(len(times), np.bool_)
+    begins = np.flatnonzero(odd & ~np.append(False, odd[:-1]))
+    regular = len(begins) > 1 and len(np.unique(np.diff(begins))) == 1
+    return odd & (not regular)
+
+
+def odd_steps(step: I64, kind: I64, length: I64, count: int) -> list[OddStep]:
+    """The odd ones of ``count`` steps by their kernels in order of time: ``step`` (-1: none), ``kind``, ``length`` ns.
+
+    (n,) each; kinds are codes from 0.
+    """
+    inside = np.flatnonzero(step >= 0)
+    times = np.rint(np.bincount(step[inside], length[inside], count)).astype(np.int64)
+    odd = standing_out(times)
+    if not odd.any():
+        return []
+    usual = np.flatnonzero(~odd)
+    model = int(usual[np.argsort(times[usual], kind="stable")[len(usual) // 2]])
+    equal = np.flatnonzero(step == model)
+    return [_compared(int(at), np.flatnonzero(step == at), model, equal, kind, length) for at in np.flatnonzero(odd)]
+
+
+def _compared(at: int, own: I64, model: int, equal: I64, kind: I64, length: I64) -> OddStep:
+    more = len(own) - len(equal)
+    if more > 0:
+        ahead = _alike(kind[own], kind[equal])
+        behind = _alike(kind[own[::-1]], kind[equal[::-1]])
+        if ahead + behind >= len(equal):
+            return OddStep(at, model, len(equal) - behind, ahead, more, own, np.ones(len(own)))
+    kinds = int(max(kind[own].max(initial=0), kind[equal].max(initial=0))) + 1
+    took, usual = (np.bincount(kind[part], length[part], kinds) for part in (own, equal))
+    keep = np.minimum(usual / np.maximum(took, 1.0), 1.0)[kind[own]]
+    return OddStep(at, model, 0, 0, 0, own, keep)
+
+
+def _alike(one: I64, other: I64) -> int:
+    """How many of the first of both are the same."""
+    shorter = min(len(one), len(other))
+    differ = np.flatnonzero(one[:shorter] != other[:shorter])
+    return int(differ[0]) if len(differ) else shorter
+
+
+_WORK = (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION)
+_LATE = 2**62
+
+
+def engine_calls(trace: Trace, items: I64) -> list[EngineName]:
+    """What the names of the step slices ``items`` (by start) tell; the mode is that of a step within one, if any."""
+    slices = trace.slices
+    lanes = {trace.lanes[lane].index for lane in slices.lane[items].tolist()}
+    named = named_in(trace, (trace.lanes[lane] for lane in lanes), lambda name: engine_name(name) is not None)
+    inner = outermost(slices.start, slices.end, named[~np.isin(named, items)])
+    at = np.searchsorted(slices.start[inner], slices.start[items], "left")
+    calls = []
+    for item, first in zip(items.tolist(), at.tolist(), strict=True):
+        name, within = engine_name(trace.name_of(item)), None
+        assert name is not None
+        if first < len(inner) and slices.start[inner[first]] < slices.end[item]:
+            within = engine_name(trace.name_of(int(inner[first])))
+        calls.append(with_mode(name, within))
+    return calls
+
+
+class LaunchedWork(Struct, frozen=True):
+    """The slices ``item`` of devices (ascending), the step that launched each, and whether a graph replays it; (n,).
+
+    A step has all that is launched until the next one begins. -1 is what was launched before the first step. ``made``
+    is when the host launched it, ns, -1 where no launch is known.
+    """
+
+    item: I64
+    step: I64
+    graph: Bools
+    made: I64
+
+
+def launched_by(trace: Trace, begins: I64) -> LaunchedWork:
+    """What steps that begin at ``begins`` (n,), ascending on the clock of the host, did on devices.
+
+    A slice without a launch belongs to the step of the last one with a launch on its stream, as the kernels of a graph
+    do; on streams without any launch, to the step that launched the last work elsewhere. Without any launch in the
+    trace the clock decides.
+    """
+    item, made, graph = _made(trace)
+    if made is None:
+        step = count_until(begins, trace.slices.start[item]) - 1
+        return LaunchedWork(item, step, graph, np.full(len(item), -1))
+    return LaunchedWork(item, np.where(made >= 0, count_until(begins, made), -1) - 1, graph, made)
+
+
+@of_trace
+def _made(trace: Trace) -> tuple[I64, I64 | None, Bools]:
+    """The work of devices, when the host launched each (-1: not known; None without launches), and whether by a graph.
+
+    A slice without a launch has that of the last one with a launch on its stream, else of the last work elsewhere.
+    """
+    slices, links = trace.slices, trace.links
+    spans = [np.arange(lane.first, lane.last) for lane in trace.file_lanes if _on_device(trace, lane.layer)]
+    item = np.concatenate(spans) if spans else np.zeros(0, np.int64)
+    kinds = (*_WORK, OpClass.MEMORY)
+    item = item[np.isin(slices.op_class[item], kinds)]
+    typed = slices.task_type[item] >= 0
+    item = item[typed] if typed.any() else item  # ranges of mstx on the device are no tasks
+    link = bound_launch_links(trace)
+    if not len(link) or not len(item):
+        return item, None, np.zeros(len(item), np.bool_)
+    enqueue = enqueue_of(trace, dequeue_of(trace, link))
+    made = np.where(enqueue >= 0, slices.start[enqueue], links.source_time[link])
+    led = BySlice(links.target_slice[link], np.arange(len(link))).of(item)
+    begin = np.append(True, slices.lane[item[1:]] != slices.lane[item[:-1]])
+    at = np.maximum.accumulate(np.where((led >= 0) | begin, np.arange(len(item)), 0))
+    unknown, known = np.flatnonzero(led[at] < 0), np.flatnonzero(led >= 0)
+    if len(unknown) and len(known):
+        known = known[np.argsort(slices.start[item[known]], kind="stable")]
+        before = count_until(slices.start[item[known]], slices.start[item[unknown]]) - 1
+        at[unknown] = known[np.maximum(before, 0)]
+    graph = np.append(graph_launches(trace, link), False)
+    return item, np.append(made, -1)[led[at]], graph[led[at]]
+
+
+def _on_device(trace: Trace, layer: int) -> bool:
+    return trace.layers[layer].kind == "hardware"
+
+
+def device_windows(trace: Trace, begins: I64) -> list[tuple[int, int] | None]:
+    """When each step works on the device: from its first work to that of the next step, of the last one to its end.
+
+    Work that runs while kernels of an earlier step still do, such as the copy of the next inputs, starts no step. None
+    for a step that launched nothing.
+    """
+    slices, count = trace.slices, len(begins)
+    work = launched_by(trace, begins)
+    of_step = work.step >= 0
+    item, step = work.item[of_step], work.step[of_step]
+    start, end = slices.start[item], slices.end[item]
+    first, last, kernels = np.full(count, _LATE), np.full(count, -_LATE), np.full(count, -_LATE)
+    np.minimum.at(first, step, start)
+    np.maximum.at(last, step, end)
+    computing = np.isin(slices.op_class[item], _WORK)
+    np.maximum.at(kernels, step[computing], end[computing])
+    reached = np.append(-_LATE, np.maximum.accumulate(kernels)[:-1]) if count else kernels
+    after = start >= reached[step]
+    begun = np.full(count, _LATE)
+    np.minimum.at(begun, step[after], start[after])
+    begun = np.where(begun < _LATE, begun, np.maximum(first, reached))
+    working = np.flatnonzero(first < _LATE)
+    begun = np.maximum.accumulate(begun[working])
+    until = np.append(begun[1:], np.maximum(last[working][-1:], begun[-1:]))
+    windows: list[tuple[int, int] | None] = [None] * count
+    for place, low, high in zip(working.tolist(), begun.tolist(), until.tolist(), strict=True):
+        windows[place] = low, high
+    return windows

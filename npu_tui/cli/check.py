@@ -72,7 +72,7 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
     """
     folder = Path(options.log or FOLDER)
     if options.what == "add":
-        return _add(parser, options, folder)
+        return _add_to_log(parser, options, folder)
     for option in ("path", "label", "when", "allow_damage"):
         if getattr(options, option) is not None:
             name = options.path if option == "path" else f"--{option.replace('_', '-')}"
@@ -85,7 +85,7 @@ def run_log(parser: Parser, options: argparse.Namespace) -> int:
     return DONE
 
 
-def _add(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
+def _add_to_log(parser: Parser, options: argparse.Namespace, folder: Path) -> int:
     if options.path is None or not (options.label or "").strip():
         parser.error(say("log.needs"))
     if any(option is not None for option in (options.format, options.output, options.fields)):
@@ -455,7 +455,7 @@ def _tolerances(parser: argparse.ArgumentParser, texts: list[str], against: bool
             parser.error(say("gate.bad_tolerance", text=text))
         if sign and name not in names:
             words = say("gate.bad_measure", name=name, names=", ".join(names))
-            parser.error(words + _nearest(name, names))
+            parser.error(words + _nearest_name(name, names))
         if sign:
             single[name] = share
         else:
@@ -473,10 +473,10 @@ def _ids(parser: argparse.ArgumentParser, texts: list[str]) -> list[str]:
     found = [id_.strip().upper() for text in texts for id_ in text.split(",") if id_.strip()]
     for id_ in found:
         if id_ not in known:
-            parser.error(say("gate.bad_finding", name=id_) + _nearest(id_, known))
+            parser.error(say("gate.bad_finding", name=id_) + _nearest_name(id_, known))
     return found
 
 
-def _nearest(name: str, names: tuple[str, ...]) -> str:
+def _nearest_name(name: str, names: tuple[str, ...]) -> str:
     near = get_close_matches(name, names, 1, 0.5)
     return say("settings.nearest", name=near[0]) if near else ""

@@ -64,7 +64,7 @@ def run_compare(parser: Parser, options: argparse.Namespace) -> int:
     def compare(profiles: Sequence[Profile]) -> ProfileComparison:
         borrow_from(profiles, options)
         sides = [
-            _side(parser, options, profile, path)
+            _side_of_path(parser, options, profile, path)
             for profile, path in zip(profiles, (options.base, options.new), strict=True)
         ]
         return ProfileComparison(sides[0], sides[1], tolerance, renamed)
@@ -280,7 +280,9 @@ def _ignored(parser: argparse.ArgumentParser, text: str | None) -> frozenset[str
     return frozenset(names)
 
 
-def _side(parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str) -> MeasuredSide:
+def _side_of_path(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, profile: Profile, path: str
+) -> MeasuredSide:
     from npu_tui.compare.measured import MeasuredSide
 
     side = MeasuredSide(profile)

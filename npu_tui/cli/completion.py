@@ -69,14 +69,14 @@ def _completer(action: argparse.Action, commands: bool) -> Callable[..., Mapping
 
     def values(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Mapping[str, str] | Iterable[str]:
         if name not in _PATHS:
-            return _values(name, action.dest, prefix)
+            return _value_words(name, action.dest, prefix)
         known = {command: say(f"tree.{command}") for command in COMMANDS} if first and not parsed_args.paths else {}
-        return known | dict.fromkeys(_paths(prefix), "")
+        return known | dict.fromkeys(_matching_paths(prefix), "")
 
     return values
 
 
-def _paths(prefix: str) -> list[str]:
+def _matching_paths(prefix: str) -> list[str]:
     """The paths that begin with ``prefix``; hidden ones where it begins so. A folder ends with a slash."""
     start = prefix.rpartition("/")[2]
     ahead = prefix.removesuffix(start)
@@ -91,13 +91,13 @@ def _paths(prefix: str) -> list[str]:
         return []
 
 
-def _values(name: str, dest: str, prefix: str) -> list[str]:
+def _value_words(name: str, dest: str, prefix: str) -> list[str]:
     """The words that a value called ``name`` may be; of a list the last one is completed."""
     first, comma, _ = prefix.rpartition(",") if name in _LISTS else ("", "", "")
-    return [first + comma + word for word in _words(name, dest)]
+    return [first + comma + word for word in _option_words(name, dest)]
 
 
-def _words(name: str, dest: str) -> Iterable[str]:
+def _option_words(name: str, dest: str) -> Iterable[str]:
     if name in ("ID", "IDS"):
         from npu_tui.output.explain import finding_ids
 

@@ -71,7 +71,7 @@ def doctor_options(parser: Parser) -> None:
 
 def run_doctor(parser: Parser, options: argparse.Namespace) -> int:
     """Print what is found; returns the exit code."""
-    found = [*_program(), *_terminal(), *_tmux(), *_disk(), _settings()]
+    found = [*_program(), *_terminal(), *_tmux(), *_disk(), _found_settings()]
     if options.dir is not None:
         found += _job(Path(options.dir))
     if options.format == "json":
@@ -211,7 +211,7 @@ def _job(folder: Path) -> list[Found]:
     ]
 
 
-def _settings() -> Found:
+def _found_settings() -> Found:
     from npu_tui.cli.options import known_settings
     from npu_tui.settings import SettingsError, load_settings, settings_path
     from npu_tui.tui.keymap import use_settings

@@ -15,9 +15,9 @@ from npu_tui.cli.options import (
     add_opening,
     add_place,
     look_of,
-    place_of,
     read_settings,
     refuse_terminal,
+    start_of,
     thresholds_of,
 )
 from npu_tui.cli.parser import Parser
@@ -91,7 +91,7 @@ def explore(
         gc.disable()  # until the trace is there: a collection during imports walks what stays
     from npu_tui.load.load import opening_of
 
-    start = place_of(parser, options)
+    start = start_of(parser, options)
     openings = [opening_of(path, cached, getattr(options, "source", None)) for path in paths]
     if not on_terminal():  # from here on the keys are where something may have been piped
         gc.enable()
@@ -187,14 +187,16 @@ def _started(
 
     picture = FirstPicture(terminal)
     Guard.picture = picture.end
-    loader = Loader(openings, thresholds, None if compare is None else _compared(compare), picture.draw)
+    loader = Loader(openings, thresholds, None if compare is None else _opens_compared(compare), picture.draw)
     loader.start()
     if len(openings) == 1 and openings[0].is_quick:
         picture.done.wait(_PICTURE_SECONDS)
     return loader
 
 
-def _compared(compare: Callable[[Sequence[Profile]], ProfileComparison]) -> Callable[[Sequence[Profile]], Session]:
+def _opens_compared(
+    compare: Callable[[Sequence[Profile]], ProfileComparison],
+) -> Callable[[Sequence[Profile]], Session]:
     def make(profiles: Sequence[Profile]) -> Session:
         from npu_tui.tui.ranks import compared_session
 
@@ -306,7 +308,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
         return USAGE
     theme, glyphs = look_of(options, settings)
     terminal = Terminal(palette=palette_named(theme), glyphs=glyphs_named(glyphs))
-    keys, start = options.keys.split(), place_of(parser, options)
+    keys, start = options.keys.split(), start_of(parser, options)
     if unknown := unknown_keys(keys):
         parser.error(say("cli.bad_keys", keys=" ".join(unknown)))
     for path in options.paths:

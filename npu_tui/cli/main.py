@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from npu_tui.cli.parser import choose_language, given, joined, meant, parser_of, runner_of
+from npu_tui.cli.parser import choose_language, given, meant, parser_of, runner_of, with_joined_limits
 from npu_tui.cli.streams import (
     DEBUG,
     DONE,
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         settle_stderr()
         return code
     try:
-        code = guarded_main(lambda: _run(command, rest, own))
+        code = guarded_main(lambda: _run_command_line(command, rest, own))
     finally:
         if own:
             settle_stderr()
@@ -107,13 +107,13 @@ def _refusal(error: Exception) -> tuple[Exception | str, int]:
     return say("app.crashed", error=f"{type(error).__name__}: {error}", variable=DEBUG), INTERNAL
 
 
-def _run(command: str, words: list[str], own: bool) -> int:
+def _run_command_line(command: str, words: list[str], own: bool) -> int:
     run = runner_of(command)
     if own:
         give_up()
     with speaking(language()):  # JSON is English, what goes wrong with it is told in the language of the user
         parser = parser_of(command)
-        options = parser.parse_args(joined(words))
+        options = parser.parse_args(with_joined_limits(words))
         if getattr(options, "format", None) in ("json", "ndjson"):
             speak(ENGLISH)
         return run(parser, options)

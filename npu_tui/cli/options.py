@@ -60,7 +60,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--notes", metavar="FILE", help=say("cli.place.notes"))
 
 
-def place_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
+def start_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Start | None:
     """Where the options say to open; None if they say nothing."""
     from npu_tui.trace.text import parse_duration
     from npu_tui.tui.commands import COMPARED_KEYS, TAB_KEYS
@@ -192,7 +192,7 @@ _PIPE = "-"
 _THREADS = 4
 
 
-def _step(text: str) -> int | str:
+def _step_of_text(text: str) -> int | str:
     """The number of a step, or the kind of steps of an inference engine, such as ``decode``."""
     number = decimal_number(text)
     return text if number is None else number
@@ -203,7 +203,7 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("cli.path"))
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--range", metavar="A..B", help=say("cli.range"))
-    part.add_argument("--step", type=_step, metavar="N", help=say("cli.step"))
+    part.add_argument("--step", type=_step_of_text, metavar="N", help=say("cli.step"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
     add_opening(parser)
 

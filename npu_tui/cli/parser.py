@@ -117,7 +117,7 @@ def given(words: list[str]) -> Given:
     return Given(command, rest, lang, config)
 
 
-def joined(words: list[str]) -> list[str]:
+def with_joined_limits(words: list[str]) -> list[str]:
     """``words`` with the time in ``--max-step decode:p99 9ms`` as a part of the word before it."""
     one: list[str] = []
     for word in words:
@@ -165,13 +165,13 @@ def told(width: int) -> str:
     return "\n".join([*lines, ""])
 
 
-def _declared(command: str) -> CliCommand:
+def _declared_command(command: str) -> CliCommand:
     return _COMMANDS[command] if command else CliCommand("", _EXPLORE, "cli.description", "cli.epilog")
 
 
 def parser_of(command: str) -> Parser:
     """The parser of ``command``, that of the explorer where it is empty."""
-    declared = _declared(command)
+    declared = _declared_command(command)
     parser = Parser(
         prog=f"npu-tui {command}".rstrip(),
         description=say(declared.description),
@@ -187,7 +187,7 @@ def parser_of(command: str) -> Parser:
 
 def runner_of(command: str) -> Callable[[Parser, argparse.Namespace], int]:
     """What runs ``command``, the explorer where it is empty."""
-    module = import_module(f"npu_tui.cli.{_declared(command).module}")
+    module = import_module(f"npu_tui.cli.{_declared_command(command).module}")
     run: Callable[[Parser, argparse.Namespace], int] = getattr(module, f"run_{command or _EXPLORE}")
     return run
 
@@ -242,10 +242,10 @@ class Parser(argparse.ArgumentParser):
             return text
         head, _, rest = text.partition("\n\n")
         description, _, rest = rest.partition("\n\n")
-        return f"{head}\n\n{description}\n\n{told(_columns())}\n{rest}"
+        return f"{head}\n\n{description}\n\n{told(_help_columns())}\n{rest}"
 
 
-def _columns() -> int:
+def _help_columns() -> int:
     """Columns that argparse itself fills."""
     return shutil.get_terminal_size().columns - 2
 

@@ -64,7 +64,7 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
     if options.eager is not None:
         borrow_from(tables.profiles, options)
     if sql is None or sql in TABLES:
-        return _listed(options, tables.names if sql is None else [sql], form, lambda: tables.columns(str(sql)))
+        return _list_tables(options, tables.names if sql is None else [sql], form, lambda: tables.columns(str(sql)))
     shown = _SHOWN if limit is None and form == "table" else limit or None
     most = most_rows(1) + 1 if limit is None else None
     try:
@@ -82,26 +82,28 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
         frame = frame.head(shown)
         if limit is None:
             print(say("query.more", shown=shown), file=sys.stderr)
-    _put(options, written(frame, form))
+    _write_content(options, written(frame, form))
     return DONE
 
 
-def _listed(options: argparse.Namespace, names: list[str], form: str, columns: Callable[[], Mapping[str, Kind]]) -> int:
+def _list_tables(
+    options: argparse.Namespace, names: list[str], form: str, columns: Callable[[], Mapping[str, Kind]]
+) -> int:
     from npu_tui.query.query import listed, listing_text, table_listing
 
     if form == "json":
         from npu_tui.output.envelope import json_bytes
 
-        _put(options, json_bytes(listed(names), schema=options.schema))
+        _write_content(options, json_bytes(listed(names), schema=options.schema))
     elif len(names) == 1:
-        _put(options, table_listing(names[0], columns()).encode())
+        _write_content(options, table_listing(names[0], columns()).encode())
     else:
-        _put(options, listing_text(names).encode())
+        _write_content(options, listing_text(names).encode())
         print(say("query.hint", path=printable(options.path)), file=sys.stderr)
     return DONE
 
 
-def _put(options: argparse.Namespace, content: bytes) -> None:
+def _write_content(options: argparse.Namespace, content: bytes) -> None:
     if options.output is None:
         if sys.stdout.isatty():  # a text that SQL has made may hold anything
             content = "\n".join(map(printable, content.decode(errors="replace").split("\n"))).encode()

@@ -63,7 +63,7 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
     if options.setup:
         _write_setup()
         return DONE
-    source = _source(parser, options)
+    source = _source_option(parser, options)
     wanted = _wanted(parser, options)
     every, keep = _repeated(parser, options)
     from npu_tui.record.recording import Recorder
@@ -80,14 +80,14 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
         time.sleep(every)
 
 
-def _number(parser: Parser, options: argparse.Namespace, name: str, least: int = 0) -> int:
+def _number_option(parser: Parser, options: argparse.Namespace, name: str, least: int = 0) -> int:
     found = whole_number(getattr(options, name))
     if found is None or found < least:
         parser.error(say("record.bad_number", option=f"--{name}", least=least))
     return found
 
 
-def _ranks(parser: Parser, options: argparse.Namespace) -> tuple[int, ...]:
+def _rank_option(parser: Parser, options: argparse.Namespace) -> tuple[int, ...]:
     found = []
     for part in filter(None, map(str.strip, options.ranks.split(","))):
         rank = whole_number(part)
@@ -97,7 +97,7 @@ def _ranks(parser: Parser, options: argparse.Namespace) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _source(parser: Parser, options: argparse.Namespace) -> RecordingSource:
+def _source_option(parser: Parser, options: argparse.Namespace) -> RecordingSource:
     from npu_tui.record.recording import RecordingSource
 
     ways = [options.dir, options.url, options.service, options.dyno]
@@ -123,10 +123,10 @@ def _wanted(parser: Parser, options: argparse.Namespace) -> RecordRequest:
     seconds = None if options.seconds is None else _seconds(parser, "--seconds", options.seconds)
     return RecordRequest(
         Path(out).absolute(),
-        _number(parser, options, "steps", 1),
-        _number(parser, options, "warmup"),
-        _ranks(parser, options),
-        None if options.at is None else _number(parser, options, "at", 1),
+        _number_option(parser, options, "steps", 1),
+        _number_option(parser, options, "warmup"),
+        _rank_option(parser, options),
+        None if options.at is None else _number_option(parser, options, "at", 1),
         int(options.level),
         options.stack,
         options.shapes,
@@ -150,7 +150,7 @@ def _repeated(parser: Parser, options: argparse.Namespace) -> tuple[float | None
         if options.keep is not None:
             parser.error(say("record.keep_every"))
         return None, None
-    return _seconds(parser, "--every", options.every), None if options.keep is None else _number(
+    return _seconds(parser, "--every", options.every), None if options.keep is None else _number_option(
         parser, options, "keep", 1
     )
 
@@ -321,8 +321,8 @@ def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
     """Analyse the raw profiles that ``options`` name; returns the exit code."""
     from npu_tui.record.analysis import analysed, raw_below, shell_line
 
-    ranks = _ranks(parser, options)
-    jobs = None if options.jobs is None else _number(parser, options, "jobs", 1)
+    ranks = _rank_option(parser, options)
+    jobs = None if options.jobs is None else _number_option(parser, options, "jobs", 1)
     try:
         raws = raw_below(Path(options.path), ranks)
         if not raws:

@@ -190,7 +190,7 @@ def _written_now(watch: Watch) -> str:
         return ""
     path, seen = max(watch.waiting.items(), key=lambda entry: _changed(entry[1].look))
     size = sum(size for _, size, _ in seen.look) / 1e6
-    return say("watch.writing", name=printable(str(_below(watch.folder, path.parent))), size=f"{size:.1f}")
+    return say("watch.writing", name=printable(str(_path_below(watch.folder, path.parent))), size=f"{size:.1f}")
 
 
 class _Teller:
@@ -212,7 +212,10 @@ class _Teller:
         from npu_tui.load.errors import InputError, walled
 
         before = self._before.get(_role_and_rank(source))
-        clock, name = time.strftime("%H:%M:%S"), drawable(printable(str(_below(self._folder, _shown(source)))))
+        clock, name = (
+            time.strftime("%H:%M:%S"),
+            drawable(printable(str(_path_below(self._folder, _profile_path(source))))),
+        )
         try:
             with walled(source.path):
                 profile = opened_profile(str(source.path), True, self._thresholds)
@@ -250,7 +253,7 @@ def _role_and_rank(source: Source) -> tuple[str, int | None]:
     return RolePlaces().told(source.folder or source.path.parent).role, source.rank
 
 
-def _below(folder: Path, path: Path) -> Path:
+def _path_below(folder: Path, path: Path) -> Path:
     """``path`` as seen from ``folder``, where it lies below."""
     for end in ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output"):
         if path.name == end:
@@ -258,7 +261,7 @@ def _below(folder: Path, path: Path) -> Path:
     return path.relative_to(folder) if path != folder and path.is_relative_to(folder) else path
 
 
-def _shown(source: Source) -> Path:
+def _profile_path(source: Source) -> Path:
     """What a user calls the profile: its directory, for a trace alone its file."""
     folder = source.folder or source.path
     return folder.parent if folder.name in ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output") else source.path

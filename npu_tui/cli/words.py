@@ -73,9 +73,9 @@ def run_explain(parser: Parser, options: argparse.Namespace) -> int:
     if form == "text":
         hand_over(text(document, ALL, WIDTH if wanted else TEXT_WIDTH), options.output)
     else:
-        from npu_tui.output.statement import written
+        from npu_tui.output.statement import written_document
 
-        hand_over(written(document, form, ALL), options.output)
+        hand_over(written_document(document, form, ALL), options.output)
     return DONE
 
 

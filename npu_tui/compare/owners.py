@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.operators import collective_type
-from npu_tui.analysis.owner import Doing, Owner
-from npu_tui.analysis.path import PathKind
+from npu_tui.analysis.path import Doing, Owner, PathKind
 from npu_tui.compare.lines import shared_names
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.load.errors import InputError

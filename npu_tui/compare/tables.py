@@ -16,7 +16,7 @@ from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
 from npu_tui.profile.finding_tables import PlaceRow
 from npu_tui.profile.path_tables import place_row
-from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, listed, row_type, table, us
+from npu_tui.profile.table import Column, TableSheet, attribute_rows, columns, from_tuples, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words
 from npu_tui.trace.text import printable
@@ -77,7 +77,7 @@ PARTS = table(
 
 def groups(comparison: ProfileComparison) -> TableSheet:
     """Kernels of one kind on both sides."""
-    return listed(
+    return attribute_rows(
         comparison.groups,
         "change rung delta by_count by_duration p q ratio was=formerly",
         _OWN,
@@ -110,7 +110,7 @@ GROUPS = table(
 
 def lines(comparison: ProfileComparison) -> TableSheet:
     """Code lines by the lost time of their launches."""
-    return listed(
+    return attribute_rows(
         comparison.lines,
         "delta",
         _OWN,
@@ -138,7 +138,7 @@ LINES = table(
 def owners(comparison: ProfileComparison) -> TableSheet:
     """Whose the steps are; none where a side does not tell."""
     rows = comparison.owners
-    return listed(
+    return attribute_rows(
         () if isinstance(rows, Untold) else rows,
         "owner_base=base_ns owner_new=new_ns owner_delta=delta delta_ns_times_nm=exact",
         _OWN,
@@ -171,7 +171,7 @@ def collectives(comparison: ProfileComparison) -> TableSheet:
     def times(name: str) -> Callable[[Any], Any]:
         return lambda row: tuple(us(getattr(side, name)) if side else None for side in (row.base, row.new))
 
-    return listed(
+    return attribute_rows(
         comparison.collectives,
         "type group ordinal",
         _OWN,
@@ -198,7 +198,7 @@ COLLECTIVES = table(
 
 CONFIG = table(
     "config",
-    lambda comparison: listed(comparison.comparability.config, "key setting_base=base setting_new=new", _OWN),
+    lambda comparison: attribute_rows(comparison.comparability.config, "key setting_base=base setting_new=new", _OWN),
     json="key base=setting_base? new=setting_new?",
     page="key base=setting_base new=setting_new",
     row="Setting",
@@ -226,7 +226,7 @@ def changes(comparison: ProfileComparison, found: Sequence[Finding]) -> TableShe
         lane = None if at.lane is None else printable(lanes[at.side or "new"][at.lane].name)
         return EvidenceRow(at.side, us(at.start), us(at.end), lane, words(at.name))
 
-    return listed(
+    return attribute_rows(
         found,
         "id class=cls severity delta=delta_ns part_of",
         _OWN,

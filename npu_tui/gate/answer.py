@@ -10,7 +10,7 @@ from npu_tui.gate.checks import GateCheck, Kind, Status
 from npu_tui.gate.measures import METRICS
 from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
 from npu_tui.output.envelope import PATH, NotChecked, PathSource, Root
-from npu_tui.output.rendered import share_text, time_text
+from npu_tui.output.rendered import report_share, report_time
 from npu_tui.output.statement import Statement
 from npu_tui.output.text import ALL
 from npu_tui.strings import say
@@ -124,8 +124,8 @@ def _compared(check: GateCheck) -> str:
         return say("gate.finding.without", id=name, why=check.text)
     change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
     return say(
-        "gate.against.line", name=name, base=time_text(check.base_us), value=time_text(check.value_us), change=change,
-        tolerance=share_text(check.tolerance or 0.0), verdict=check.text,
+        "gate.against.line", name=name, base=report_time(check.base_us), value=report_time(check.value_us),
+        change=change, tolerance=report_share(check.tolerance or 0.0), verdict=check.text,
     )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def _line(check: GateCheck) -> str:
     if check.kind in ("finding", "trace"):
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
-        gain = "" if not check.value_us else say("gate.finding.gain", gain=time_text(check.value_us))
+        gain = "" if not check.value_us else say("gate.finding.gain", gain=report_time(check.value_us))
         return say("gate.finding", id=check.id, severity=say(f"severity.{check.severity}"), title=check.text, gain=gain)
     if check.kind == "compared":
         return _compared(check)
@@ -158,24 +158,24 @@ def _line(check: GateCheck) -> str:
     assert value is not None
     assert most is not None
     assert over is not None
-    distance = say("gate.above" if over > 0 else "gate.below", over=time_text(abs(over)))
+    distance = say("gate.above" if over > 0 else "gate.below", over=report_time(abs(over)))
     if check.kind in ("baseline", "log"):
         assert check.base_us is not None
         assert check.tolerance is not None
         change = say("gate.new") if check.change is None else f"{check.change:+.1%}"
         return say(
-            f"gate.{check.kind}", name=name, value=time_text(value), base=time_text(check.base_us), change=change,
-            tolerance=share_text(check.tolerance), most=time_text(most), distance=distance,
+            f"gate.{check.kind}", name=name, value=report_time(value), base=report_time(check.base_us), change=change,
+            tolerance=report_share(check.tolerance), most=report_time(most), distance=distance,
         )  # fmt: skip
     if check.allowed_share is None:
-        return say("gate.limit", name=name, value=time_text(value), most=time_text(most), distance=distance)
+        return say("gate.limit", name=name, value=report_time(value), most=report_time(most), distance=distance)
     return say(
         "gate.limit.share",
         name=name,
-        share=share_text(check.share or 0.0),
-        value=time_text(value),
-        limit=share_text(check.allowed_share),
-        most=time_text(most),
+        share=report_share(check.share or 0.0),
+        value=report_time(value),
+        limit=report_share(check.allowed_share),
+        most=report_time(most),
         distance=distance,
     )
 
@@ -186,7 +186,7 @@ def _memory(check: GateCheck, name: str, value: int, most: int) -> str:
     key, shares = "gate.memory", {}
     if check.share is not None:
         key = "gate.memory.share"
-        shares = {"share": share_text(check.share), "limit": share_text(check.allowed_share or 0.0)}
+        shares = {"share": report_share(check.share), "limit": report_share(check.allowed_share or 0.0)}
     return say(
         key, name=name, where=check.text, value=memory_text(value), most=memory_text(most), distance=distance, **shares
     )

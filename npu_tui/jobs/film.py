@@ -11,7 +11,7 @@ import numpy as np
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.pipeline_cases import Change
+from npu_tui.jobs.passes import Change
 from npu_tui.jobs.slowness import Less
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns

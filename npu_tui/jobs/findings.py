@@ -266,7 +266,7 @@ _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 
 
 def _alike(job: Job, found: int | None) -> list[Finding]:
-    """What holds up all ranks alike, by the profile of each whose trace was read: the cause that gains most in all.
+    """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
 
     Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
     counts, and what it does itself: its communication may be waiting for what the job has found.
@@ -291,25 +291,24 @@ def _alike(job: Job, found: int | None) -> list[Finding]:
         about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
         for about, times in alone.items()
     }
-    about = max(shared, key=lambda about: (every[about], repr(about)))
-    place = min(range(len(own)), key=lambda place: abs(alone[about][place] - every[about]))
-    row, held, gain = own[place][about], _step_time(job), every[about]
-    least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
-    if gain < _ALARM * job.length or least * row.count <= (found or 0):
-        return []
-    count, of = len(examined), len(job.ranks) + len(job.missing)
-    title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
-    args = {
-        "least": least,
-        "most": most,
-        "share": gain / job.length,
-        "rank": examined[place].rank,
-        **held.words,
-    }
-    detail = message(f"job.alike.detail{'' if found is None else '_more'}", **args)
-    ranks = tuple(profile.rank for profile in examined)
-    return [Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain, unit="run",
-                    ranks=ranks)]  # fmt: skip
+    told: list[Finding] = []
+    held = _step_time(job)
+    for about in sorted(shared, key=lambda about: (-every[about], repr(about))):
+        gain = every[about]
+        place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
+        row = own[place][about]
+        least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
+        if gain < _ALARM * job.length or least * row.count <= (found or 0):
+            continue
+        count, of = len(examined), len(job.ranks) + len(job.missing)
+        title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
+        args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
+        code = "again" if told else "detail" if found is None else "detail_more"
+        detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])
+        ranks = tuple(profile.rank for profile in examined)
+        told.append(Finding(row.id, row.cls, severity_of(None, gain / job.length), title, detail, gain_ns=gain,
+                            unit="run", ranks=ranks))  # fmt: skip
+    return told
 
 
 def _waits(job: Job, ranks: Sequence[int]) -> list[int]:

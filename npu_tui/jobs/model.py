@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Formatter
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec.structs import replace as with_fields
 from npu_tui.analysis.experts import ExpertPass, KernelPace
 from npu_tui.jobs.columns import I64, U64, Bools, Names, RowColumns
 from npu_tui.rules.model import FindingClass
+from npu_tui.strings import texts_of
 from npu_tui.trace.message import Message
 from npu_tui.trace.text import decimal_number
 
@@ -327,7 +329,7 @@ class RankFinding(Struct, frozen=True):
     """What the summary of a rank keeps of a ``Finding``; ``gain`` is that of one of ``count`` steps, ns.
 
     A cause is what the verdict of the rank may tell, with its ``title`` and the ``line`` of the user (file, number);
-    ``freed`` is its gain where the other ranks are in time, 0 where that is not known.
+    ``freed`` is its gain where the other ranks are in time, 0 where that is not known. ``advice`` says what to do.
     """
 
     id: str
@@ -338,6 +340,7 @@ class RankFinding(Struct, frozen=True):
     count: int = 1
     is_cause: bool = False
     freed: int = 0
+    advice: tuple[Message, ...] = ()
 
     @property
     def about(self) -> Hashable:
@@ -354,11 +357,10 @@ def _names(value: object, text: Message) -> bool:
 
 
 def _unmeasured(value: object) -> Hashable:
-    """A text, or an argument of one, without its numbers."""
+    """A text, or an argument that it shows, without its numbers and its lists, which name what takes most time."""
     if isinstance(value, Message):
-        return value.code, tuple((name, _unmeasured(arg)) for name, arg in sorted(value.args.items()))
-    if isinstance(value, list | tuple):
-        return tuple(map(_unmeasured, value))
+        shown = {name for _, name, _, _ in Formatter().parse(texts_of("en").get(value.code, ""))}
+        return value.code, tuple((name, _unmeasured(arg)) for name, arg in sorted(value.args.items()) if name in shown)
     return value if isinstance(value, str) else None
 
 

@@ -1,9 +1,9 @@
-"""A folder of profiles, or of summaries of them, to a job."""
+"""A folder of profiles, of summaries of them, or of what a cluster analysis left, to a job."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,22 @@ from msgspec.structs import replace
 
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.kept import cluster_of, is_kept, is_of_experts, summaries_in
-from npu_tui.jobs.model import EXPERTS, RankProfile
+from npu_tui.jobs.model import (
+    CLUSTER,
+    EXPERTS,
+    NO_ORDINAL,
+    NO_PAIR,
+    LinkUse,
+    RankCalls,
+    RankProfile,
+    is_message,
+    pair_of,
+)
 from npu_tui.jobs.peers import placed
-from npu_tui.jobs.rank_files import companion_rank
+from npu_tui.jobs.rank_files import call_name, companion_rank, steps_of
 from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
 from npu_tui.jobs.summary import read_summaries
+from npu_tui.load.cluster import MOST_RANKS, Cluster, ClusterCall, read_cluster
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, find_sources, unparsed_in
@@ -76,8 +87,6 @@ def open_job(
             raise InputError(reasons[0])
         return job_of(path, profiles, reasons)
     if (folder := cluster_of(path, survey)) is not None:
-        from npu_tui.jobs.cluster import cluster_job  # few jobs are kept so
-
         return cluster_job(folder)
     if is_of_experts(path, survey):
         return _expert_job(path, survey)
@@ -234,10 +243,92 @@ def read_rank(
         return profile
     if not traces and profile.calls:
         if stints or (stints is None and profile.role):
-            from npu_tui.jobs.stints import with_stints  # few jobs have roles
+            from npu_tui.jobs.role_steps import with_stints  # few jobs have roles
 
             return with_stints(profile, source)
         return profile
     from npu_tui.jobs.rank_trace import with_trace  # most of a large job is read without traces
 
     return with_trace(profile, source, traces or not profile.role)
+
+
+_LOCAL = "LOCAL"
+
+_Peers = dict[tuple[str, str, str], set[tuple[int, int]]]
+"""The pairs of ranks between which bytes went in (step, group, collective)."""
+
+
+def cluster_job(folder: Path) -> Job:
+    """The job whose cluster analysis wrote ``folder``. Raises ``InputError`` where it tells of no rank."""
+    cluster = read_cluster(folder)
+    ranks = cluster.ranks
+    if not ranks:
+        raise InputError(message("input.no_rank", path=str(folder), files=sorted(cluster.states)))
+    broken = [
+        message(f"job.cluster.{state}", file=name)
+        for name, state in cluster.states.items()
+        if state in ("unreadable", "cut_off")
+    ]
+    if len(cluster.steps) == MOST_RANKS:
+        broken.append(message("job.cluster.ranks", most=MOST_RANKS))
+    peers: _Peers = defaultdict(set)
+    links: dict[int, list[LinkUse]] = defaultdict(list)
+    for step, name, group, use in _links(cluster):
+        links[use.source].append(use)
+        if is_message(use.type):
+            peers[step, group, name].add((use.source, use.target))
+    groups: dict[int, dict[str, tuple[int, ...]]] = defaultdict(dict)
+    for name, key, members in cluster.groups:
+        for rank in members:
+            of_rank = groups[rank]
+            of_rank[name if name and name not in of_rank else key] = members
+    profiles = [
+        RankProfile(
+            rank,
+            folder,
+            CLUSTER,
+            host_name=cluster.hosts.get(rank, ""),
+            groups=groups[rank],
+            calls=_calls(cluster.calls[rank], rank, peers),
+            steps=tuple(
+                steps_of((row.step, row.bubble, (row.computing, row.exposed, row.free)) for row in cluster.steps[rank])
+            ),
+            links=tuple(links[rank]),
+            stage=cluster.stages.get(rank),
+        )
+        for rank in ranks
+    ]
+    return Job(folder, profiles, broken)
+
+
+def _links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkUse]]:
+    """Step, name, group and use of every link between two ranks."""
+    for link in cluster.links:
+        size, speed = link.size or 0.0, link.speed or 0.0
+        if link.transport != _LOCAL and link.source != link.target and size > 0 and speed > 0:
+            kind = call_name(link.operation)[0]
+            yield (
+                link.step,
+                link.operation,
+                link.group,
+                LinkUse(link.source, link.target, link.transport, kind, size, speed),
+            )
+
+
+def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> RankCalls:
+    """The collectives of ``rank``; a message is between it and the one rank that ``peers`` tells of.
+
+    Where ``peers`` tells of any message, one without ends is left out: two ranks that send to others do not meet.
+    """
+    kinds, ordinals, pairs, kept = [], [], [], []
+    for call in calls:
+        kind, suffix, ordinal = call_name(call.name)
+        ends = [pair for pair in peers.get((call.step, call.group, call.name), ()) if rank in pair]
+        if peers and is_message(kind) and len(ends) != 1:
+            continue
+        kept.append(call)
+        kinds.append((call.group or suffix, kind, call.step))
+        ordinals.append(NO_ORDINAL if ordinal is None else ordinal)
+        pairs.append(pair_of(*ends[0]) if len(ends) == 1 else NO_PAIR)
+    names = [call.name for call in kept]
+    return RankCalls.sorted(names, kinds, ordinals, [call.start for call in kept], [call.end for call in kept], pairs)

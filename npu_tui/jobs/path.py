@@ -16,13 +16,11 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN
-from npu_tui.analysis.owner import Doing
-from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, PathKind
+from npu_tui.analysis.path import KINDS, LATE_RANK, UNEXPLAINED, Doing, PathKind
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job, Only
 from npu_tui.jobs.kept import summaries_in
-from npu_tui.jobs.path_walk import JobWalk, Section, concatenated, rank_of
-from npu_tui.jobs.rank_walk import RankWalk
+from npu_tui.jobs.path_walk import JobWalk, RankWalk, Section, concatenated, rank_of
 from npu_tui.rules.told_path import owner_name, owner_text
 from npu_tui.trace.arrays import summed
 from npu_tui.trace.message import Message, message

@@ -16,14 +16,14 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.graph import Plan, plan_of, planned
 from npu_tui.analysis.limits import MORE_THAN_ONE
-from npu_tui.analysis.schedules import Plan, plan_of, planned
 from npu_tui.jobs.blame import common_times
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import F64, I64, Bools, run_begins
 from npu_tui.jobs.meetings import RankMeetings
 from npu_tui.jobs.model import CLUSTER, Layout, RankProfile, is_message, is_receive
-from npu_tui.jobs.pipeline_cases import Change, PipelineCases, PipelineRun, evened
+from npu_tui.jobs.passes import Change, PipelineCases, PipelineRun, evened
 from npu_tui.trace.message import Message, message
 
 PARTS = ("compute", "fill", "imbalance", "variation", "transfer", "rest")

@@ -11,8 +11,7 @@ import numpy as np
 from npu_tui.analysis.limits import EVEN, LITTLE, NOTABLE, PLACES
 from npu_tui.jobs.finding import LEAST, Held, priced
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline import PARTS, ranks_of_pairs
-from npu_tui.jobs.pipeline_cases import (
+from npu_tui.jobs.passes import (
     PipelineRun,
     layers_even,
     layers_of_even,
@@ -20,6 +19,7 @@ from npu_tui.jobs.pipeline_cases import (
     smaller_batches,
     stage_as_others,
 )
+from npu_tui.jobs.pipeline import PARTS, ranks_of_pairs
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED
 from npu_tui.trace.message import message

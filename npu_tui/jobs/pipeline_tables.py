@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from npu_tui.analysis.schedules import KINDS, Schedule
+from npu_tui.analysis.graph import KINDS, Schedule
+from npu_tui.jobs.passes import stage_as_others
 from npu_tui.jobs.pipeline import PARTS
-from npu_tui.jobs.pipeline_cases import stage_as_others
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 
 if TYPE_CHECKING:  # as in the other tables of a job

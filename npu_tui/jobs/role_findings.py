@@ -11,8 +11,8 @@ from statistics import mean
 
 from npu_tui.analysis.limits import NOTABLE, PLACES
 from npu_tui.jobs.finding import LEAST, Held, priced
+from npu_tui.jobs.role_steps import generates
 from npu_tui.jobs.roles import Roles, RoleSpan, Tail
-from npu_tui.jobs.stints import generates
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.trace.message import message
 

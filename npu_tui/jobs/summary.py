@@ -11,7 +11,7 @@ import dataclasses
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from npu_tui.jobs.columns import I32, I64
-from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.model import RankFinding, RankProfile
 from npu_tui.load.errors import InputError
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
@@ -63,7 +63,7 @@ def write_summary(profile: RankProfile, path: Path) -> None:
     """``profile`` as the file ``path``, which is there whole or not at all. Raises ``OSError``."""
     calls = dataclasses.replace(profile.calls, name=tuple(profile.calls.name))
     problems = tuple(map(_builtins_only, profile.problems))
-    findings = tuple(replace(finding, title=_builtins_only(finding.title)) for finding in profile.findings)
+    findings = tuple(_with_texts(finding, _builtins_only) for finding in profile.findings)
     bare = replace(profile, groups={}, calls=calls, problems=problems, findings=findings)
     _write(_Summary(FORMAT, bare, [_packed_group(name, ranks) for name, ranks in profile.groups.items()]), path)
 
@@ -155,9 +155,14 @@ def _read(path: Path) -> _Summary:
         raise ValueError(path)
     summary = msgspec.msgpack.decode(data, type=_Summary, dec_hook=_decoded)
     _check(summary.format == FORMAT and _is_sound(summary.profile))
-    found = tuple(replace(finding, title=_readable_message(finding.title)) for finding in summary.profile.findings)
+    found = tuple(_with_texts(finding, _readable_message) for finding in summary.profile.findings)
     profile = replace(summary.profile, problems=tuple(map(_readable_message, summary.profile.problems)), findings=found)
     return replace(summary, profile=profile, broken=summary.broken and _readable_message(summary.broken))
+
+
+def _with_texts(finding: RankFinding, changed: Callable[[Message], Message]) -> RankFinding:
+    """``finding`` with each of its texts ``changed``."""
+    return replace(finding, title=changed(finding.title), advice=tuple(map(changed, finding.advice)))
 
 
 def _check(sound: bool) -> None:

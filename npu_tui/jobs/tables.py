@@ -19,10 +19,10 @@ from npu_tui.profile.table import (
     NestedRows,
     Numbers,
     TableSheet,
+    attribute_rows,
     coded,
     columns,
     from_tuples,
-    listed,
     numbers,
     optional,
     row_type,
@@ -378,7 +378,7 @@ COLLECTIVE_COSTS = _table(
 
 def links(job: Job) -> TableSheet:
     """From every rank to others, by kind of operation; ``z`` in robust standard deviations."""
-    return listed(
+    return attribute_rows(
         job.links,
         "src=source dst=target transport type verdict",
         _OWN,
@@ -403,7 +403,7 @@ LINKS = _table(
 
 def findings(job: Job, findings: Sequence[Finding]) -> TableSheet:
     """What is wrong with the job: ``findings``, the dearest first."""
-    return listed(
+    return attribute_rows(
         findings,
         "id role severity per=unit count",
         _OWN,

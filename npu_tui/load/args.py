@@ -208,7 +208,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
             rows = [
                 row
                 for at, (low, high) in zip(chunks.tolist(), pairwise(bounds.tolist()), strict=True)
-                for row in _values(self._texts(at, positions[low:high].tolist()), keys)
+                for row in _args_of_events(self._texts(at, positions[low:high].tolist()), keys)
             ]
             return [column_of(values) for values in zip(*rows, strict=True)]
         table = self.chunks
@@ -229,7 +229,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
             owner = low + np.searchsorted(places[low:high, 3], left, "right")
             for number in np.unique(owner).tolist():
                 wanted = positions[left[owner == number]].tolist()
-                values += _values(self._texts(int(chunks[number]), wanted), keys)
+                values += _args_of_events(self._texts(int(chunks[number]), wanted), keys)
         known = chosen.texts
         if not unread:
             return [ArgColumn(kind, value, known, ()) for kind, value in zip(chosen.kinds, chosen.values, strict=True)]
@@ -325,7 +325,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
         for place, position in enumerate((ordinals - first_event).tolist()):
             raw = bytes(events[position].args)
             lowered = raw.lower()
-            if all(needle in lowered for needle in needles) and _matches(raw, wanted):
+            if all(needle in lowered for needle in needles) and _arg_matches(raw, wanted):
                 matches.append(place)
         return matches
 
@@ -342,7 +342,7 @@ def json_args(trace: Trace) -> JsonArgs:
     return JsonArgs(trace.path, trace.files, trace.chunks, sum(trace.events.values()))
 
 
-def _values(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _args_of_events(texts: list[bytes], keys: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """The args ``keys`` of every event, strictly decoded if all events are quite the profiler's."""
     try:
         events = _decoder(keys)(b"[%b]" % b",".join(texts))
@@ -395,7 +395,7 @@ def _chunks_with(needles: list[bytes], lowered: bytes, offset: I64, length: I64)
     return sorted(chosen)
 
 
-def _matches(raw: bytes, wanted: Sequence[Arg]) -> bool:
+def _arg_matches(raw: bytes, wanted: Sequence[Arg]) -> bool:
     try:
         args = [(key.lower(), _value_text(value)) for key, value in _object(raw).items()]
     except (ValueError, RecursionError):

@@ -156,7 +156,7 @@ def build_trace(
         single = ~doubled
         health.warnings.append(message("odd.doubled", count=int(np.count_nonzero(doubled)), all=len(single)))
         kept, lane, start, end, category = kept[single], lane[single], start[single], end[single], category[single]
-    gathering = Background(lambda: {name: _ordered(whole, name, dtype, kept) for name, dtype in _IDS}, large)
+    gathering = Background(lambda: {name: _column_in_order(whole, name, dtype, kept) for name, dtype in _IDS}, large)
     # Without the library a thread would only take turns with this one.
     packing = Background(lambda: first_fit(lane, start, end), large and library() is not None)
     slices = _slices(whole, plans, kept, lane, start, end, category)
@@ -194,7 +194,7 @@ def build_trace(
         categories=whole.categories.values_in_order,
         task_types=whole.task_types.values_in_order,
         stacks=whole.stacks.values_in_order,
-        layers=_layers(plans, lanes, counters, rank),
+        layers=_layers_of_lanes(plans, lanes, counters, rank),
         lanes=lanes,
         slices=slices,
         rows=rows,
@@ -267,7 +267,7 @@ def _lane_codes(
     return lane_of
 
 
-def _ordered(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
+def _column_in_order(whole: WholeColumns, name: str, dtype: npt.DTypeLike, kept: I64) -> Any:
     """The column ``name`` of slices in the order of ``kept``; of one that is all alike there is one value."""
     if (value := whole.alike(f"x_{name}")) is not None:
         return np.broadcast_to(np.array(value, dtype), len(kept))
@@ -278,7 +278,7 @@ def _slices(
     whole: WholeColumns, plans: list[ProcessPlan], kept: I64, lane: I32, start: I64, end: I64, category: I32
 ) -> Slices:
     """The columns in the order of ``kept``; depth and ``_IDS`` are filled in later."""
-    name = _ordered(whole, "name", np.int32, kept)
+    name = _column_in_order(whole, "name", np.int32, kept)
     later: Any = np.zeros(0, np.int32)
     return Slices(
         start=start,
@@ -287,17 +287,17 @@ def _slices(
         depth=later,
         name=name,
         category=category,
-        op_class=_classes(whole, plans, lane, category, name),
+        op_class=_slice_classes(whole, plans, lane, category, name),
         task_type=later,
         stream=later,
-        connection=_ordered(whole, "connection", np.int64, kept),
+        connection=_column_in_order(whole, "connection", np.int64, kept),
         correlation=later,
         stack=later,
         event=later,
     )
 
 
-def _classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> I8:
+def _slice_classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, category: I32, name: I32) -> I8:
     """The class of every slice, decided once per (layer, category, name)."""
     if not len(lane):
         return np.zeros(0, np.int8)
@@ -353,7 +353,7 @@ def _rows_and_lanes(
     row = np.take(first_row.astype(np.int32), slices.lane) + slices.depth
     item = np.argsort(row.astype(np.uint16) if few else row, kind="stable").astype(np.int32)
     offset = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=int(first_row[-1])))))
-    steps, depths = _steps(whole, plans, lanes, slices)
+    steps, depths = _step_slices(whole, plans, lanes, slices)
     if len(steps):
         layer = lanes[int(slices.lane[steps[0]])].layer
         counts = np.bincount(depths)
@@ -373,7 +373,7 @@ _FEWEST_STEPS = 2
 """A single slice called ``step 1`` says nothing of what repeats."""
 
 
-def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:
+def _step_slices(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:
     """The slices that are steps by start, and their rows in the derived lane.
 
     They are the first of these that there are: steps of an inference engine, ``ProfilerStep#N`` on Python layers, on
@@ -384,18 +384,18 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
     kinds = np.array([plans[lane.layer].kind for lane in lanes], np.str_)
     graph = np.array([lane.name.startswith(STEP_TRACE) for lane in lanes], np.bool_)
     host = np.isin(kinds, ("python", "cann", "other"))
-    served = _named(slices, whole.names, engine_name)
+    served = _slices_named(slices, whole.names, engine_name)
     if len(served) and not any(name.startswith("autograd::engine") for name in whole.names):
         on_host = served[host[slices.lane[served]]]
         served = on_host if len(on_host) else served
         served = outermost(slices.start, slices.end, served)
         return served, np.zeros(len(served), np.int32)
-    marked = _named(slices, whole.names, step_number)
+    marked = _slices_named(slices, whole.names, step_number)
     steps = marked[:0]
     for places in (kinds == "python", host, ~host):
         steps = steps if len(steps) or not len(marked) else marked[places[slices.lane[marked]]]
     if not len(steps):
-        repeated = _named(slices, whole.names, repeated_number)
+        repeated = _slices_named(slices, whole.names, repeated_number)
         for places in (graph, host):
             here = repeated[places[slices.lane[repeated]]] if len(repeated) and not len(steps) else steps
             if len(np.unique(slices.name[here])) >= _FEWEST_STEPS:
@@ -404,7 +404,7 @@ def _steps(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], sli
     return steps, first_fit(np.zeros(len(steps), np.int32), slices.start[steps], slices.end[steps])
 
 
-def _named(slices: Slices, names: dict[str, int], number: Callable[[str], object]) -> I64:
+def _slices_named(slices: Slices, names: dict[str, int], number: Callable[[str], object]) -> I64:
     """The slices to whose name ``number`` gives anything."""
     codes = [code for name, code in names.items() if number(name) is not None]
     return np.flatnonzero(np.isin(slices.name, codes)) if codes else np.zeros(0, np.int64)
@@ -442,7 +442,7 @@ def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int
     return Counters(time, value, offset, series), untimed, twice
 
 
-def _layers(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
+def _layers_of_lanes(plans: list[ProcessPlan], lanes: list[Lane], counters: Counters, rank: int | None) -> list[Layer]:
     lanes_of: list[list[int]] = [[] for _ in plans]
     for lane in lanes:
         if not lane.derived:
@@ -494,7 +494,7 @@ def _note_health(
     without["odd.no_name"] = int(np.count_nonzero(slices.name == no_name)) if no_name >= 0 else 0
     health.warnings += [message(code, count=count) for code, count in without.items() if count]
     of_host = np.array([plans[lane.layer].kind in ("python", "cann", "other") for lane in lanes], np.bool_)
-    steps = _named(slices, whole.names, step_number)
+    steps = _slices_named(slices, whole.names, step_number)
     steps = steps[of_host[slices.lane[steps]]]
     steps = steps[np.lexsort((slices.end[steps], slices.start[steps], slices.name[steps]))]
     name, start, end = slices.name[steps], slices.start[steps], slices.end[steps]

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from npu_tui.load.companion_schema import State
 from npu_tui.load.companions import Companions
 from npu_tui.load.database_companions import plain_rows, with_tables
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.documents import (
     LINK,
     ROW,
@@ -111,68 +111,68 @@ def read_cluster(folder: Path) -> Cluster:
         cluster.states[DATABASE] = document.state
     if not cluster.steps:
         companions = Companions(folder)
-        _steps(cluster, companions.rows(STEPS, *_COLUMNS))
-        _note(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if cluster.steps else "empty")
+        _read_step_times(cluster, companions.rows(STEPS, *_COLUMNS))
+        _note_file(cluster, folder, STEPS, "cut_off" if companions.cut_off else "read" if cluster.steps else "empty")
     if not cluster.calls:
-        document = read_operations(folder / COLLECTIVES, _calls, lambda _: ROW)
-        _note(cluster, folder, COLLECTIVES, document.state)
+        document = read_operations(folder / COLLECTIVES, _cluster_calls, lambda _: ROW)
+        _note_file(cluster, folder, COLLECTIVES, document.state)
         for rank, call in document.value or ():
             cluster.calls[rank].append(call)
     if not cluster.links:
-        document = read_operations(folder / MATRIX, _links, lambda _: ROW)
-        _note(cluster, folder, MATRIX, document.state)
+        document = read_operations(folder / MATRIX, _cluster_links, lambda _: ROW)
+        _note_file(cluster, folder, MATRIX, document.state)
         cluster.links += document.value or ()
     if not cluster.groups:
         document = read_document(folder / GROUPS)
-        _note(cluster, folder, GROUPS, document.state)
-        for entry in _listed(members_of(document.value).get("comm_group_parallel_info")):
-            _group(cluster, entry.get("pg_name"), entry.get("group_id"), entry.get("rank_set"))
+        _note_file(cluster, folder, GROUPS, document.state)
+        for entry in _dicts_in(members_of(document.value).get("comm_group_parallel_info")):
+            _add_group(cluster, entry.get("pg_name"), entry.get("group_id"), entry.get("rank_set"))
     return cluster
 
 
-def _note(cluster: Cluster, folder: Path, name: str, state: State) -> None:
+def _note_file(cluster: Cluster, folder: Path, name: str, state: State) -> None:
     if (folder / name).is_file():
         cluster.states[name] = state
 
 
-def _listed(value: Any) -> Iterator[dict[str, Any]]:
+def _dicts_in(value: Any) -> Iterator[dict[str, Any]]:
     for entry in value if isinstance(value, list) else ():
         if isinstance(entry, dict):
             yield entry
 
 
-def _calls(operations: Iterable[Operation]) -> Iterator[tuple[int, ClusterCall]]:
+def _cluster_calls(operations: Iterable[Operation]) -> Iterator[tuple[int, ClusterCall]]:
     """The collectives of ranks; the operations lie in the ranks of a group, or its kind, and a step."""
     for kind, step, name, group, body in operations:
         for rank, of_rank in body.items():
             times = members_of(members_of(of_rank).get("Communication Time Info"))
             place = rank, step.removeprefix("step"), name, group or kind
-            yield from _call(place, times.get("Start Timestamp(us)"), times.get("Elapse Time(ms)"))
+            yield from _cluster_call(place, times.get("Start Timestamp(us)"), times.get("Elapse Time(ms)"))
 
 
-def _links(operations: Iterable[Operation]) -> Iterator[ClusterLink]:
+def _cluster_links(operations: Iterable[Operation]) -> Iterator[ClusterLink]:
     for kind, step, name, group, body in operations:
         for pair, link in body.items():
             cells = [members_of(link).get(title) for title in LINK]
             yield from _link((step.removeprefix("step"), name, group or kind), pair.partition("-")[::2], cells)
 
 
-def _steps(cluster: Cluster, rows: Iterable[tuple[Any, ...]]) -> None:
+def _read_step_times(cluster: Cluster, rows: Iterable[tuple[Any, ...]]) -> None:
     """Steps of ranks; a row of a stage is no more than the largest times of its ranks, and tells which those are."""
     stages: set[tuple[int, ...]] = set()
     for step, kind, index, computing, exposed, free, bubble, stage in rows:
-        ranks = _numbers(index)
+        ranks = _ranks_in_text(index)
         if str(kind).lower() == "stage":
             stages.add(tuple(sorted(ranks)))
         elif len(ranks) == 1 and (ranks[0] in cluster.steps or len(cluster.steps) < MOST_RANKS):
-            cluster.steps[ranks[0]].append(ClusterStep(_text(step), computing, exposed, free, bubble))
-            if (number := decimal_number(_text(stage))) is not None:
+            cluster.steps[ranks[0]].append(ClusterStep(_text_or_empty(step), computing, exposed, free, bubble))
+            if (number := decimal_number(_text_or_empty(stage))) is not None:
                 cluster.stages[ranks[0]] = number
     if not cluster.stages and len(stages) > 1 and len(set().union(*stages)) == sum(map(len, stages)):
         cluster.stages |= {rank: place for place, ranks in enumerate(sorted(stages)) for rank in ranks}
 
 
-def _call(place: tuple[Any, str, str, str], start: Any, elapsed: Any) -> Iterator[tuple[int, ClusterCall]]:
+def _cluster_call(place: tuple[Any, str, str, str], start: Any, elapsed: Any) -> Iterator[tuple[int, ClusterCall]]:
     rank, step, name, group = place
     begin, length = start_ns(start), scaled(elapsed, 1e6)
     if begin is not None and length is not None and _NUMBER.fullmatch(str(rank)):
@@ -186,51 +186,54 @@ def _link(place: tuple[str, str, str], ends: tuple[str, ...], values: list[Any])
         yield ClusterLink(step, group, source, target, transport or "", size, speed, operation or name)
 
 
-def _group(cluster: Cluster, name: Any, key: Any, ranks: Any) -> None:
-    if members := tuple(sorted(set(_numbers(ranks)))):
-        cluster.groups.append((_text(name), _text(key), members))
+def _add_group(cluster: Cluster, name: Any, key: Any, ranks: Any) -> None:
+    if members := tuple(sorted(set(_ranks_in_text(ranks)))):
+        cluster.groups.append((_text_or_empty(name), _text_or_empty(key), members))
 
 
-def _numbers(text: Any) -> list[int]:
+def _ranks_in_text(text: Any) -> list[int]:
     """The numbers in a list that is a text, such as ``(0, 1, 2)`` or ``[11, 3]``."""
     return [int(number) for number in _NUMBER.findall(str(text))]
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _read_tables(cluster: Cluster, tables: Tables) -> bool:
+def _read_tables(cluster: Cluster, tables: DatabaseTables) -> bool:
     """Whether any rank is in the tables of ``cluster_analysis.db``, by their newer names or their older ones."""
     rows = plain_rows(tables, "ClusterStepTraceTime")
-    _steps(cluster, [tuple(cells.get(name) for name in _CELLS) for cells in rows])
+    _read_step_times(cluster, [tuple(cells.get(name) for name in _CELLS) for cells in rows])
     for cells in _either(tables, "ClusterCommunicationTime", "ClusterCommAnalyzerTime"):
-        if (name := _text(cells.get("hcclopname"))) not in TOTALS:
+        if (name := _text_or_empty(cells.get("hcclopname"))) not in TOTALS:
             elapsed = cells.get("elapsedtime", cells.get("elapsetime"))
-            for of_rank, call in _call(
-                (cells.get("rankid"), *_place(cells, name)), cells.get("starttimestamp"), elapsed
+            for of_rank, call in _cluster_call(
+                (cells.get("rankid"), *_collective_place(cells, name)), cells.get("starttimestamp"), elapsed
             ):
                 cluster.calls[of_rank].append(call)
     for cells in _either(tables, "ClusterCommunicationMatrix", "ClusterCommAnalyzerMatrix"):
-        if (name := _text(cells.get("hcclopname"))) not in TOTALS:
-            ends = _text(cells.get("srcrank")), _text(cells.get("dstrank"))
+        if (name := _text_or_empty(cells.get("hcclopname"))) not in TOTALS:
+            ends = _text_or_empty(cells.get("srcrank")), _text_or_empty(cells.get("dstrank"))
             values = ("transporttype", "transitsize", "transittime", "bandwidth", "opname")
-            cluster.links += _link(_place(cells, name), ends, [cells.get(column) for column in values])
+            cluster.links += _link(_collective_place(cells, name), ends, [cells.get(column) for column in values])
     for cells in plain_rows(tables, "CommunicationGroupMapping"):
-        _group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
-    names = {_text(cells.get("hostuid")): _text(cells.get("hostname")) for cells in plain_rows(tables, "HostInfo")}
+        _add_group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
+    names = {
+        _text_or_empty(cells.get("hostuid")): _text_or_empty(cells.get("hostname"))
+        for cells in plain_rows(tables, "HostInfo")
+    }
     for cells in plain_rows(tables, "RankDeviceMap"):
-        rank, host = decimal_number(_text(cells.get("rankid"))), _text(cells.get("hostuid"))
+        rank, host = decimal_number(_text_or_empty(cells.get("rankid"))), _text_or_empty(cells.get("hostuid"))
         if rank is not None and host:
             cluster.hosts[rank] = names.get(host) or host
     return bool(cluster.ranks)
 
 
-def _place(cells: dict[str, Any], name: str) -> tuple[str, str, str]:
+def _collective_place(cells: dict[str, Any], name: str) -> tuple[str, str, str]:
     """Step, name and group of a collective of the tables; the name may have the group behind it."""
     name, _, group = name.partition("@")
-    return _text(cells.get("step")).removeprefix("step"), name, group or _text(cells.get("groupname"))
+    return _text_or_empty(cells.get("step")).removeprefix("step"), name, group or _text_or_empty(cells.get("groupname"))
 
 
-def _either(tables: Tables, newer: str, older: str) -> Iterator[dict[str, Any]]:
+def _either(tables: DatabaseTables, newer: str, older: str) -> Iterator[dict[str, Any]]:
     yield from plain_rows(tables, newer if tables.find(newer) is not None else older)

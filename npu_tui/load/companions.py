@@ -73,7 +73,7 @@ class Companions(Struct, frozen=True, dict=True):
             for block in blocks:
                 for cells in parsed_rows(block):
                     if cells:
-                        yield tuple(_cell(cells, at) for at in wanted)
+                        yield tuple(_cell_text(cells, at) for at in wanted)
             if blocks.cut_off:
                 self.cut_off.add(name)
         except OSError:
@@ -220,7 +220,7 @@ def level_in(info: dict[str, Any]) -> int | None:
     return int(match[1]) if match else None
 
 
-def _cell(cells: list[str], at: int) -> str | None:
+def _cell_text(cells: list[str], at: int) -> str | None:
     text = cells[at].strip() if 0 <= at < len(cells) else ""
     return None if text in _MISSING else text
 

@@ -88,7 +88,7 @@ def _plain_size(file: Path) -> int:
 
 def has(key: str) -> bool:
     """Whether there is a copy called ``key``; a directory that may not be searched has none."""
-    return os.access(_path(key), os.R_OK)
+    return os.access(_copy_path(key), os.R_OK)
 
 
 def sketch(source: Source, key: str) -> Trace | None:
@@ -106,12 +106,12 @@ def find(source: Source, key: str, watcher: Watcher = UNWATCHED) -> Trace | None
     with contextlib.suppress(OSError, ValueError, MemoryError), _opened(key) as descriptor:
         trace = read_container(descriptor, source, watcher=watcher, key=key)
         with contextlib.suppress(OSError):
-            os.utime(_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
+            os.utime(_copy_path(key), ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))  # the time of its last use
         return trace
     return None
 
 
-def _path(key: str) -> Path:
+def _copy_path(key: str) -> Path:
     return directory() / f"{key}{_SUFFIX}"
 
 
@@ -122,14 +122,14 @@ def _opened(key: str) -> Iterator[int]:
     Raises ``OSError`` if there is none.
     """
     # A FIFO of that name would wait for somebody who writes to it.
-    descriptor = os.open(_path(key), os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(_copy_path(key), os.O_RDONLY | os.O_NONBLOCK)
     try:
         _check_owner(os.stat(directory()), directory())
-        _check_owner(os.fstat(descriptor), _path(key))
+        _check_owner(os.fstat(descriptor), _copy_path(key))
         yield descriptor
     except DamagedError:
         with contextlib.suppress(OSError):
-            _path(key).unlink()
+            _copy_path(key).unlink()
         raise
     finally:
         os.close(descriptor)
@@ -176,7 +176,7 @@ def keep(trace: Trace, key: str, go_on: Callable[[], bool]) -> None:
             if not write_container(trace, out, stamp, go_on, key):
                 return
         os.utime(name, ns=(stamp, stamp))
-        os.rename(name, _path(key))
+        os.rename(name, _copy_path(key))
         name = ""
     finally:
         if name:

@@ -61,7 +61,7 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
         leaves[lane.first_row] = folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
     halves = 0
     while True:
-        edges = _edges(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
+        edges = _stretch_starts(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))
         positions = _telling_positions(trace.rows, edges)
         folded = {row: _telling_positions(rows, edges) for row, rows in leaves.items()}
         if len(positions) + sum(map(len, folded.values())) <= MOST or _STEP >> halves <= _LEAST:
@@ -113,7 +113,7 @@ def deep_lanes(trace: Trace) -> list[Lane]:
     return [lane for lane in _folding(trace) if lane.rows > DEEP]
 
 
-def _edges(trace: Trace, step: int, whole: int) -> I64:
+def _stretch_starts(trace: Trace, step: int, whole: int) -> I64:
     """Where the stretches begin, ns: ``step`` of what the opening screen shows, ``whole`` of all; ascending.
 
     The cursor is in the middle of that screen, and what counts there is told as a number.
@@ -133,13 +133,13 @@ def _edges(trace: Trace, step: int, whole: int) -> I64:
 
 def _telling_positions(rows: Rows, edges: I64) -> I64:
     """The positions of ``rows`` to keep, ascending; even ones stay even, as the shades of bars alternate."""
-    group = _numbers(rows.offset) * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
+    group = _row_numbers(rows.offset) * (len(edges) + 1) + np.searchsorted(edges, rows.start, "right")
     positions = _outstanding(group, rows.end - rows.start)
     between = positions[:-1][np.diff(positions) % 2 == 0] + 1
     return np.sort(np.concatenate([positions, between]))
 
 
-def _numbers(offset: I64) -> I64:
+def _row_numbers(offset: I64) -> I64:
     """For every position the number of the row between ``offset`` it is in; ``numpy.repeat`` would stop all threads."""
     return np.cumsum(np.bincount(offset[1:-1], minlength=int(offset[-1]) + 1)[:-1])
 
@@ -167,7 +167,7 @@ def _thinned(rows: Rows, positions: I64, items: I64) -> Rows:
 
 def _counters(counters: Counters, edges: I64) -> Counters:
     """The first, last, lowest and highest sample of every series in every stretch."""
-    group = _numbers(counters.offset) * (len(edges) + 1) + np.searchsorted(edges, counters.time, "right")
+    group = _row_numbers(counters.offset) * (len(edges) + 1) + np.searchsorted(edges, counters.time, "right")
     finite = np.isfinite(counters.value)
     extremes = [_outstanding(group, np.where(finite, sign * counters.value, -np.inf)) for sign in (1, -1)]
     at = np.unique(np.concatenate(extremes))
@@ -334,10 +334,10 @@ def _write_part(
 
 def opened_path(descriptor: int) -> str:
     """The path of the trace in the file ``descriptor`` when it was written. Raises as ``read_container`` does."""
-    return _head(descriptor, sketch=True).opened
+    return _read_head(descriptor, sketch=True).opened
 
 
-def _head(descriptor: int, sketch: bool) -> _Head:
+def _read_head(descriptor: int, sketch: bool) -> _Head:
     try:
         magic, *heads = _LEAD.unpack(os.pread(descriptor, _LEAD.size, 0))
         at, length, checksum = heads[:3] if sketch else heads[3:]
@@ -360,10 +360,10 @@ def read_container(
     or was written for another ``key``,
     ``Cancelled`` if the watcher says to stop, ``OSError`` if the file cannot be read.
     """
-    head = _head(descriptor, sketch)
+    head = _read_head(descriptor, sketch)
     if head.key != key or len(head.files) != len(source.files) or head.stamp != os.fstat(descriptor).st_mtime_ns:
         raise DamagedError
-    memory = _columns(descriptor, head, watcher)
+    memory = _column_bytes(descriptor, head, watcher)
 
     def column(kind: type, place: Any) -> Any:
         if kind is object:  # an argument of a message
@@ -397,7 +397,7 @@ def read_container(
     return trace
 
 
-def _columns(descriptor: int, head: _Head, watcher: Watcher) -> Array:
+def _column_bytes(descriptor: int, head: _Head, watcher: Watcher) -> Array:
     """The bytes of all columns, each piece of them as it was written.
 
     They are read, not mapped: nothing that becomes of the file later changes them, or ends the process at its new end.

@@ -17,7 +17,7 @@ from npu_tui.load.database_columns import Connections, DatabaseColumns, Texts
 from npu_tui.load.database_device import read_collectives, read_device, read_overlap
 from npu_tui.load.database_file import UNREADABLE, Database, open_database
 from npu_tui.load.database_host import read_counters, read_host, read_links
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.json_reader import WholeColumns
@@ -65,10 +65,10 @@ class _Loading:
         self._database = database
         self._watcher = watcher
         self._early = watcher.early
-        self._tables = Tables(database)
+        self._tables = DatabaseTables(database)
         self._whole = DatabaseColumns(self._tables)
         self._tables.advance = self._advanced
-        self._rank = _rank_of(self._tables, path) if rank is None else rank
+        self._rank = _database_rank(self._tables, path) if rank is None else rank
         self._file = EventFile(str(database.path), database.size, database.copy)
 
     def _advanced(self, share: float) -> None:
@@ -115,7 +115,7 @@ class _Loading:
         """The first tasks of the device, before anything is read whole."""
         if self._early is None or self._database.size < _WORTH_A_PICTURE:
             return
-        tables = Tables(self._database, most=_FIRST_ROWS)
+        tables = DatabaseTables(self._database, most=_FIRST_ROWS)
         first = DatabaseColumns(tables)
         if read_device(tables, texts, first) is not None and first.phases["X"]:
             self._early(self._built(first, Health()))
@@ -136,7 +136,7 @@ _OURS = (
 """Tables of which the profilers write at least one."""
 
 
-def _losses(tables: Tables, texts: Texts) -> list[Message]:
+def _losses(tables: DatabaseTables, texts: Texts) -> list[Message]:
     """What of the database could not be read."""
     losses: list[Message] = []
     if tables.damaged:
@@ -154,7 +154,7 @@ def _losses(tables: Tables, texts: Texts) -> list[Message]:
     return losses
 
 
-def _empty(path: Path, tables: Tables) -> Message:
+def _empty(path: Path, tables: DatabaseTables) -> Message:
     if tables.database.cut:
         return message("input.db_cut", path=str(path), byte=tables.database.size)
     if tables.find("StepTraceTime", "CommAnalyzerTime"):
@@ -168,7 +168,7 @@ def _empty(path: Path, tables: Tables) -> Message:
     return message("input.db_nothing", path=str(path))
 
 
-def _rank_of(tables: Tables, path: Path) -> int | None:
+def _database_rank(tables: DatabaseTables, path: Path) -> int | None:
     """The rank that the database names, else the one in its file name; None without either."""
     table = tables.find("RANK_DEVICE_MAP")
     try:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from npu_tui.load.database_columns import COLLECTIVE, FRAMES, NOT_APPLICABLE, ROW, ROW_BITS, TABLES, enumeration
 from npu_tui.load.database_device import TASK_TYPES
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
-from npu_tui.load.database_rows import ABSENT, DatabaseTable, Tables, plain
+from npu_tui.load.database_rows import ABSENT, DatabaseTable, DatabaseTables, schema_name
 from npu_tui.load.errors import InputError
 from npu_tui.trace.args import Arg, RowArgs, ScanMatches, always
 from npu_tui.trace.arrays import I64
@@ -59,7 +59,7 @@ class ArgOf(Struct, frozen=True):
 class CellLookup:
     """Looks up what the cells of ``tables`` point to; each text is read once."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: DatabaseTables) -> None:
         self.tables = tables
         self._texts: dict[int, str | None] = {}
         self._enums: dict[str, dict[int, str]] = {}
@@ -98,23 +98,23 @@ class CellLookup:
 
 
 def _arg_of_column(column: str) -> ArgOf:
-    key = plain(column)
+    key = schema_name(column)
     return ArgOf((column,), lambda look, cells: cells.get(key))
 
 
-def _text(column: str) -> ArgOf:
-    key = plain(column)
+def _text_arg(column: str) -> ArgOf:
+    key = schema_name(column)
     return ArgOf((column,), lambda look, cells: look.text(cells.get(key)))
 
 
-def _named(column: str, enum: str) -> ArgOf:
-    key = plain(column)
+def _enum_arg(column: str, enum: str) -> ArgOf:
+    key = schema_name(column)
     return ArgOf((column,), lambda look, cells: look.named(enum, cells.get(key)))
 
 
 def _arg_of_kind(kind: int, column: str, then: Callable[[CellLookup, Cells], Any]) -> ArgOf:
     """An arg of the rows of one kind; tables without kinds have it in every row that has the cell."""
-    key = plain(column)
+    key = schema_name(column)
 
     def value(look: CellLookup, cells: Cells) -> Any:
         if cells.get(key) is None or cells.get("type", kind) != kind:
@@ -151,7 +151,7 @@ def _correlation(look: CellLookup, cells: Cells) -> Any:
 
 def _of_task(column: str) -> ArgOf:
     """A cell of the device task that carried a part of a collective out."""
-    key = plain(column)
+    key = schema_name(column)
     return ArgOf(
         ("globalTaskId",), lambda look, cells: look.cells("TASK", "globalTaskId", cells.get("globaltaskid")).get(key)
     )
@@ -171,7 +171,7 @@ def _task_type(look: CellLookup, cells: Cells) -> str | None:
     return TASK_TYPES.get(word, word) if word else None
 
 
-def _copied(what: str) -> ArgOf:
+def _copy_arg(what: str) -> ArgOf:
     def value(look: CellLookup, cells: Cells) -> Any:
         info = look.cells("MEMCPY_INFO", "globalTaskId", cells.get("globaltaskid"))
         if not info:
@@ -185,14 +185,14 @@ def _copied(what: str) -> ArgOf:
     return ArgOf(("globalTaskId", "startNs", "endNs"), value)
 
 
-def _call(look: CellLookup, cells: Cells) -> str | None:
+def _call_name(look: CellLookup, cells: Cells) -> str | None:
     return look.text(cells.get("name"))
 
 
 def _item(look: CellLookup, cells: Cells) -> str | None:
     """What a call is about: the kernel that a node launches, the work of the library of collectives."""
     if cells.get("type") == COLLECTIVE:
-        return _call(look, cells)
+        return _call_name(look, cells)
     if cells.get("type") != _NODE:
         return None
     task = look.cells("TASK", "connectionId", cells.get("connectionid"))
@@ -201,9 +201,11 @@ def _item(look: CellLookup, cells: Cells) -> str | None:
 
 _CANN = {
     "Thread Id": ArgOf(("globalTid",), lambda look, cells: (cells.get("globaltid") or 0) & _TID),
-    "level": _named("type", "ENUM_API_TYPE"),
-    "Mode": ArgOf(("type", "name"), lambda look, cells: _call(look, cells) if cells.get("type") == _NODE else None),
-    "id": ArgOf(("type", "name"), lambda look, cells: None if cells.get("type") in _ITEMS else _call(look, cells)),
+    "level": _enum_arg("type", "ENUM_API_TYPE"),
+    "Mode": ArgOf(
+        ("type", "name"), lambda look, cells: _call_name(look, cells) if cells.get("type") == _NODE else None
+    ),
+    "id": ArgOf(("type", "name"), lambda look, cells: None if cells.get("type") in _ITEMS else _call_name(look, cells)),
     "item_id": ArgOf(("type", "name", "connectionId"), _item),
     "connection_id": _arg_of_column("connectionId"),
 }
@@ -226,14 +228,14 @@ ARGS: dict[str, dict[str, ArgOf]] = {
         "Task Id": _arg_of_column("taskId"),
         "Subtask Id": _arg_of_column("contextId"),
         "connection_id": _arg_of_column("connectionId"),
-        "size(B)": _copied("size"),
-        "bandwidth(GB/s)": _copied("bandwidth"),
-        "operation": _copied("operation"),
+        "size(B)": _copy_arg("size"),
+        "bandwidth(GB/s)": _copy_arg("bandwidth"),
+        "operation": _copy_arg("operation"),
     },
     "COMMUNICATION_OP": {
         "connection_id": _arg_of_column("connectionId"),
-        "data_type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
-        "alg_type": _text("algType"),
+        "data_type": _enum_arg("dataType", "ENUM_HCCL_DATA_TYPE"),
+        "alg_type": _text_arg("algType"),
         "count": _arg_of_column("count"),
         "relay": _arg_of_column("relay"),
         "retry": _arg_of_column("retry"),
@@ -243,18 +245,18 @@ ARGS: dict[str, dict[str, ArgOf]] = {
         "stream id": _of_task("streamId"),
         "task id": _of_task("taskId"),
         "context id": _of_task("contextId"),
-        "task type": _text("taskType"),
+        "task type": _text_arg("taskType"),
         "src rank": _arg_of_column("srcRank"),
         "dst rank": _arg_of_column("dstRank"),
-        "transport type": _named("transportType", "ENUM_HCCL_TRANSPORT_TYPE"),
+        "transport type": _enum_arg("transportType", "ENUM_HCCL_TRANSPORT_TYPE"),
         "size(Byte)": _arg_of_column("size"),
-        "data type": _named("dataType", "ENUM_HCCL_DATA_TYPE"),
-        "link type": _named("linkType", "ENUM_HCCL_LINK_TYPE"),
+        "data type": _enum_arg("dataType", "ENUM_HCCL_DATA_TYPE"),
+        "link type": _enum_arg("linkType", "ENUM_HCCL_LINK_TYPE"),
         "bandwidth(GB/s)": ArgOf(("size", "globalTaskId"), _bandwidth),
         "model id": _of_task("modelId"),
     },
     "MSTX_EVENTS": {
-        "event_type": _named("eventType", "ENUM_MSTX_EVENT_TYPE"),
+        "event_type": _enum_arg("eventType", "ENUM_MSTX_EVENT_TYPE"),
         "Category": _arg_of_column("category"),
         "domain": ArgOf(("domainId",), lambda look, cells: look.text(cells.get("domainid")) or cells.get("domainid")),
         "connection_id": _arg_of_column("connectionId"),
@@ -265,7 +267,7 @@ ARGS: dict[str, dict[str, ArgOf]] = {
 
 def columns_of(table: DatabaseTable, args: dict[str, ArgOf]) -> list[str]:
     """The columns of ``table``, by their plain names, that ``args`` are made of."""
-    wanted = dict.fromkeys(plain(column) for arg in args.values() for column in arg.columns)
+    wanted = dict.fromkeys(schema_name(column) for arg in args.values() for column in arg.columns)
     return [column for column in wanted if column in table.columns]
 
 
@@ -283,7 +285,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
         """All args of a row; empty for a slice that was computed."""
         with self._opened() as look:
             for _, args, rows in self._rows(look, np.array([ordinal]), lambda args: args):
-                return _values(look, args, rows[0])
+                return _arg_values(look, args, rows[0])
         return {}
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
@@ -312,7 +314,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
                 places: list[int] = []
                 batch = ordinals[first : first + _BATCH]
                 for in_batch, args, rows in self._rows(look, batch, asked):
-                    matching = (_matches(_values(look, args, cells), wanted) for cells in rows)
+                    matching = (_args_match(_arg_values(look, args, cells), wanted) for cells in rows)
                     places += [first + place for place, matches in zip(in_batch, matching, strict=True) if matches]
                 yield ScanMatches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
 
@@ -328,7 +330,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
             raise self._changed()
         with opened(path) as database:
             try:
-                yield CellLookup(Tables(database))
+                yield CellLookup(DatabaseTables(database))
             except UNREADABLE as error:
                 why = str(error) or type(error).__name__
                 raise InputError(message("input.db_row", path=self.path, why=why)) from error
@@ -360,11 +362,11 @@ def _chosen(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, ArgOf]:
     return {name: arg for name, arg in args.items() if name in names}
 
 
-def _values(look: CellLookup, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
+def _arg_values(look: CellLookup, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
     values = ((name, arg.value(look, cells)) for name, arg in args.items())
     return {name: value for name, value in values if value is not None}
 
 
-def _matches(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
+def _args_match(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
     texts = [(name.lower(), on_one_line(str(value)).lower()) for name, value in args.items()]
     return all(any(arg.holds(name, value) for name, value in texts) for arg in wanted)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.load.companion_schema import MISSING
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables, plain
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, DatabaseTables, schema_name
 from npu_tui.load.json_columns import SOURCE, TARGET, ValueCodes
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.trace.arrays import I32, I64, U64
@@ -88,7 +88,7 @@ def jointly(*columns: I64) -> tuple[I64, I64]:
     return row, key
 
 
-def matched(keys: I64, wanted: I64) -> I64:
+def first_places(keys: I64, wanted: I64) -> I64:
     """The first place of each of ``wanted`` among ``keys``, -1 where it is not there; (n,).
 
     Negative numbers stand for nothing and match nothing.
@@ -131,7 +131,7 @@ class Connections:
     one id the first ``_MOST_NUMBERS`` are kept, and ``dropped`` counts the others.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: DatabaseTables) -> None:
         rows = tables.select("CONNECTION_IDS", ("id", "connectionId"))
         order = np.argsort(rows["id"], kind="stable")
         ids = rows["id"][order]
@@ -145,7 +145,7 @@ class Connections:
         """The first number of each of ``ids``, -1 without one; (n,). Without the table an id is its own number."""
         if not len(self._rows):
             return ids
-        at = matched(self._rows["id"], ids)
+        at = first_places(self._rows["id"], ids)
         return np.where(at >= 0, self._rows["connectionId"][at], -1)
 
     def all_of(self, ids: I64) -> tuple[I64, I64]:
@@ -171,7 +171,7 @@ NOT_APPLICABLE = "N/A"
 class Texts:
     """``STRING_IDS``: texts by number."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: DatabaseTables) -> None:
         table = tables.find("STRING_IDS")
         self._texts = tables.texts(table, "id", "value") if table else {}
         self.missing: set[int] = set()
@@ -197,7 +197,7 @@ class Texts:
         return per_value(numbers, lambda ids: np.array([test(self[number]) for number in ids.tolist()], np.bool_))
 
 
-def enumeration(tables: Tables, *names: str) -> dict[int, str]:
+def enumeration(tables: DatabaseTables, *names: str) -> dict[int, str]:
     """The names of an ``ENUM_`` table by number, empty without it."""
     table = tables.find(*names)
     return tables.texts(table, "id", "name") if table else {}
@@ -212,7 +212,7 @@ _SPREAD = 0xBF58476D1CE4E5B9
 """What frames are mixed with; two numbers of 64 bits tell stacks apart."""
 
 
-def stack_codes(tables: Tables, texts: Texts, into: ValueCodes[str]) -> tuple[I64, I32]:
+def stack_codes(tables: DatabaseTables, texts: Texts, into: ValueCodes[str]) -> tuple[I64, I32]:
     """The ids of all call stacks and the codes of their texts in ``into``; (stacks,) each.
 
     Equal stacks of many operations have one text, which is put together once.
@@ -363,12 +363,12 @@ _HOST = 31
 class DatabaseColumns(WholeColumns):
     """Takes links as well, and numbers processes as msprof does."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: DatabaseTables) -> None:
         super().__init__()
         self.os_pid = 0
         self.is_older = enumeration(tables, "ENUM_API_TYPE").get(COLLECTIVE) == "hccl"
         self._sort = {**SORT, **_OLDER_SORT} if self.is_older else SORT
-        self._table_numbers = {plain(name): number for number, name in enumerate(TABLES)}
+        self._table_numbers = {schema_name(name): number for number, name in enumerate(TABLES)}
         self._event = 0
         self._link = 0
         self._pids: dict[tuple[str, int, int], int] = {}
@@ -379,7 +379,10 @@ class DatabaseColumns(WholeColumns):
         begins = np.flatnonzero(np.diff(number, prepend=number[:1] - 2) != 1)
         ordinal = np.arange(self._event, self._event + len(number))
         self._chunks(
-            self._table_numbers[plain(rows.table)], number[begins], np.diff(begins, append=len(number)), ordinal[begins]
+            self._table_numbers[schema_name(rows.table)],
+            number[begins],
+            np.diff(begins, append=len(number)),
+            ordinal[begins],
         )
         self._event += len(number)
         return ordinal

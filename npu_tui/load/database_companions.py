@@ -26,15 +26,15 @@ from npu_tui.load.database_columns import (
     Texts,
     chosen,
     enumeration,
+    first_places,
     known_numbers,
     labels,
     masked,
-    matched,
     numbered,
     texts_of,
 )
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, DatabaseTables
 from npu_tui.load.documents import TOTALS, MatrixRow, Place, Transport, WrittenCollective, matrix_row, number_of
 from npu_tui.load.errors import InputError
 from npu_tui.load.format import Source
@@ -74,7 +74,7 @@ _PMU = {
 _NO_CONTEXT = (1 << 32) - 1
 
 
-def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
+def kernel_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     """The kernels and collectives by start, in the columns of the schema of kernel_details.csv; none without tasks."""
     import polars as pl
 
@@ -85,7 +85,7 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
     numbers = [name for names in _NUMBERS.values() for name in names]
     known = tables.read(info, ("globalTaskId", *_TEXTS.values(), *numbers))
     tasks = tables.read(task, ("startNs", "endNs", "globalTaskId", *_OF_TASK.values(), "contextId"))
-    at = matched(tasks["globalTaskId"], known["globalTaskId"])
+    at = first_places(tasks["globalTaskId"], known["globalTaskId"])
     timed = np.append(_lasting(tasks), False)[at]  # -1 is the last entry
     known, tasks = known.where(timed), tasks.where(at[timed])
     ops = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "opType"))
@@ -104,8 +104,8 @@ def kernel_columns(tables: Tables) -> dict[str, pl.Series]:
         column: pl.Series = of_tasks.append(of_ops)[order]
         return column
 
-    columns = {"step": known_numbers(_steps(tables, start))}
-    of_ops = {"name": texts_of(texts, ops["opName"]), **_kinds(tables, texts, ops)}
+    columns = {"step": known_numbers(_step_of_starts(tables, start))}
+    of_ops = {"name": texts_of(texts, ops["opName"]), **_collective_types(tables, texts, ops)}
     for name, column in _TEXTS.items():
         columns[name] = joined(texts_of(texts, known[column]), of_ops.get(name))
     for name, (older, newer) in _NUMBERS.items():
@@ -125,7 +125,7 @@ def _lasting(rows: DatabaseRows) -> npt.NDArray[np.bool_]:
     return lasting
 
 
-def _kinds(tables: Tables, texts: Texts, ops: DatabaseRows) -> dict[str, pl.Series]:
+def _collective_types(tables: DatabaseTables, texts: Texts, ops: DatabaseRows) -> dict[str, pl.Series]:
     """Type and core of the collectives."""
     import polars as pl
 
@@ -138,7 +138,7 @@ def _kinds(tables: Tables, texts: Texts, ops: DatabaseRows) -> dict[str, pl.Seri
     return {"type": chosen(kinds, np.arange(len(ops))), "core": pl.Series(cores, dtype=pl.String)}
 
 
-def _steps(tables: Tables, starts: I64) -> I64:
+def _step_of_starts(tables: DatabaseTables, starts: I64) -> I64:
     """The step that each of ``starts`` lies in, ``ABSENT`` without one; (n,)."""
     rows = tables.select("STEP_TIME", ("id", "startNs", "endNs"))
     order = np.argsort(rows["startNs"], kind="stable")
@@ -148,12 +148,12 @@ def _steps(tables: Tables, starts: I64) -> I64:
     return np.where(inside, np.append(number, ABSENT)[at], ABSENT)
 
 
-def _measured(tables: Tables, texts: Texts, wanted: I64) -> dict[str, pl.Series]:
+def _measured(tables: DatabaseTables, texts: Texts, wanted: I64) -> dict[str, pl.Series]:
     """The values of the PMU of the tasks ``wanted``, in the columns and units of the CSV (times in us)."""
     import polars as pl
 
     rows = tables.select("TASK_PMU_INFO", ("globalTaskId", "name"), ("value",))
-    at = matched(wanted, rows["globalTaskId"])
+    at = first_places(wanted, rows["globalTaskId"])
     rows, at = rows.where(at >= 0), at[at >= 0]
     distinct, place = numbered(rows["name"])
     columns = {}
@@ -172,7 +172,7 @@ _MB, _KB = 1 << 20, 1 << 10
 _TOTALS = {"allocated": "totalAllocated", "reserved": "totalReserved", "active": "totalActive"}
 
 
-def memory_columns(tables: Tables) -> dict[str, pl.Series]:
+def memory_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     """Totals over time as in memory_record.csv: those of the app, then those of the allocators."""
     import polars as pl
 
@@ -185,7 +185,7 @@ def memory_columns(tables: Tables) -> dict[str, pl.Series]:
     allocators = {
         "component": texts_of(texts, rows["component"]),
         "time": pl.Series(rows["timestamp"]),
-        **{name: _size(rows[column], _MB) for name, column in _TOTALS.items()},
+        **{name: _in_unit(rows[column], _MB) for name, column in _TOTALS.items()},
         "stream": known_numbers(rows["streamPtr"]),
         "device": _devices(rows["deviceId"]),
     }
@@ -193,7 +193,7 @@ def memory_columns(tables: Tables) -> dict[str, pl.Series]:
     return {name: labels(values) if name in ("component", "device") else values for name, values in columns.items()}
 
 
-def _of_app(tables: Tables, texts: Texts) -> dict[str, pl.Series]:
+def _of_app(tables: DatabaseTables, texts: Texts) -> dict[str, pl.Series]:
     import polars as pl
 
     table = tables.find("NPU_MEM")
@@ -206,15 +206,15 @@ def _of_app(tables: Tables, texts: Texts) -> dict[str, pl.Series]:
     return {
         "component": pl.Series(["APP"]).new_from_index(0, len(rows)),
         "time": pl.Series(rows["timestampNs"]),
-        "allocated": _size(nothing, _MB),
+        "allocated": _in_unit(nothing, _MB),
         "reserved": pl.Series(total / _MB),
-        "active": _size(nothing, _MB),
+        "active": _in_unit(nothing, _MB),
         "stream": known_numbers(nothing),
         "device": _devices(rows["deviceId"]),
     }
 
 
-def allocation_columns(tables: Tables) -> dict[str, pl.Series]:
+def allocation_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     """Allocations and releases as in operator_memory.csv."""
     import polars as pl
 
@@ -236,13 +236,13 @@ def allocation_columns(tables: Tables) -> dict[str, pl.Series]:
         "name": texts_of(texts, rows["name"]),
         "size": pl.Series(rows["size"] / _KB),  # a release alone has a negative size
         **{name: known_numbers(rows[column]) for name, column in times.items()},
-        **{name: _size(rows[column], _MB) for name, column in totals.items()},
+        **{name: _in_unit(rows[column], _MB) for name, column in totals.items()},
         "stream": known_numbers(rows["streamPtr"]),
         "device": _devices(rows["deviceId"]),
     }
 
 
-def module_columns(tables: Tables) -> dict[str, pl.Series]:
+def module_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     """What the components of the driver hold over time as in npu_module_mem.csv."""
     import polars as pl
 
@@ -255,12 +255,12 @@ def module_columns(tables: Tables) -> dict[str, pl.Series]:
     return {
         "component": labels(chosen([modules.get(module, str(module)) for module in distinct.tolist()], place)),
         "time": pl.Series(rows["timestampNs"]),
-        "reserved": _size(rows["totalReserved"], _MB),
+        "reserved": _in_unit(rows["totalReserved"], _MB),
         "device": labels(_devices(rows["deviceId"])),
     }
 
 
-def _size(values: I64, unit: int) -> pl.Series:
+def _in_unit(values: I64, unit: int) -> pl.Series:
     return masked(values / unit, values == ABSENT)
 
 
@@ -280,7 +280,7 @@ _MISSING = ("", "N/A")
 Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""
 
-_TABLES: dict[str, tuple[tuple[str, ...], Callable[[Tables], dict[str, pl.Series]]]] = {
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[[DatabaseTables], dict[str, pl.Series]]]] = {
     "kernel_details": (("COMPUTE_TASK_INFO",), kernel_columns),
     "memory_record": (("MEMORY_RECORD", "NPU_MEM"), memory_columns),
     "operator_memory": (("OP_MEMORY",), allocation_columns),
@@ -357,7 +357,7 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         """The rows of ``CommAnalyzerMatrix``, else those of the file."""
         return self._analyzed(_matrix_rows_of, super().matrix())
 
-    def _analyzed(self, make: Callable[[Tables], list[Any]], file: JsonFile) -> JsonFile:
+    def _analyzed(self, make: Callable[[DatabaseTables], list[Any]], file: JsonFile) -> JsonFile:
         """What ``make`` makes of ``analysis.db``, else of the database itself, else the ``file``."""
         analysis, database = (with_tables(path, make) for path in (self.folder / _ANALYSIS, self.path))
         for document in (analysis, database):
@@ -380,13 +380,13 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
     @once
     def chip(self) -> str | None:
         """The name in ``NPU_INFO``."""
-        name: str | None = with_tables(self.path, partial(_named, table="NPU_INFO", column="name")).value
+        name: str | None = with_tables(self.path, partial(_first_text, table="NPU_INFO", column="name")).value
         return name
 
     @property
     def host_name(self) -> str | None:
         """The name in ``HOST_INFO``, else that of the files."""
-        name: str | None = with_tables(self.path, partial(_named, table="HOST_INFO", column="hostname")).value
+        name: str | None = with_tables(self.path, partial(_first_text, table="HOST_INFO", column="hostname")).value
         return name or super().host_name
 
     @once
@@ -403,13 +403,13 @@ class DatabaseCompanions(Companions, frozen=True, dict=True):
         return with_tables(self.folder / _ANALYSIS, _step_texts)
 
 
-def with_tables(path: Path, make: Callable[[Tables], Any]) -> JsonFile:
+def with_tables(path: Path, make: Callable[[DatabaseTables], Any]) -> JsonFile:
     """What ``make`` makes of the tables at ``path``, and whether all of them could be read."""
     if not path.exists():
         return JsonFile("missing")
     try:
         with opened(path) as database:
-            tables = Tables(database)
+            tables = DatabaseTables(database)
             value = make(tables)
             lost = bool(tables.damaged)
     except InputError as error:
@@ -420,7 +420,7 @@ def with_tables(path: Path, make: Callable[[Tables], Any]) -> JsonFile:
     return JsonFile("cut_off" if lost else "read" if value else "empty", value, why=_LOST if lost else "")
 
 
-def plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
+def plain_rows(tables: DatabaseTables, name: str) -> Iterator[Cells]:
     """The rows of the table ``name`` by plain names of columns (``rankid``), texts decoded; none without a table."""
     table = tables.find(name)
     if table is not None:
@@ -429,7 +429,7 @@ def plain_rows(tables: Tables, name: str) -> Iterator[Cells]:
             yield dict(zip(table.columns, values, strict=True))
 
 
-def _step_texts(tables: Tables) -> dict[str, list[str | None]] | None:
+def _step_texts(tables: DatabaseTables) -> dict[str, list[str | None]] | None:
     rows = list(plain_rows(tables, "StepTraceTime"))
     texts = {
         name: ["" if (cell := cells[column]) is None else str(cell) for cells in rows]
@@ -451,7 +451,7 @@ def _place_of(cells: Cells) -> Place:
     return str(cells.get("step")).removeprefix("step"), str(cells.get("type")), name, group
 
 
-def _by_step(places: Iterable[Place]) -> list[Place]:
+def _places_by_step(places: Iterable[Place]) -> list[Place]:
     """``places`` as communication.json has them: by step, of each first ``p2p``, then ``collective``."""
     order = list(dict.fromkeys(places))
     steps = {step: number for number, step in enumerate(dict.fromkeys(step for step, _, _, _ in order))}
@@ -459,7 +459,7 @@ def _by_step(places: Iterable[Place]) -> list[Place]:
     return sorted(order, key=lambda place: (steps[place[0]], kinds[place[1]]))
 
 
-def _collectives_of(tables: Tables) -> list[WrittenCollective]:
+def _collectives_of(tables: DatabaseTables) -> list[WrittenCollective]:
     """Times and bandwidths of collectives."""
     collectives: dict[Place, WrittenCollective] = {}
     for cells in plain_rows(tables, "CommAnalyzerTime"):
@@ -482,21 +482,21 @@ def _collectives_of(tables: Tables) -> list[WrittenCollective]:
         )
         if cells.get("count"):
             transport.packets[str(cells.get("packagesize"))] = cells.get("count"), cells.get("totalduration")
-    return [collectives[place] for place in _by_step(collectives) if place[2] not in TOTALS]
+    return [collectives[place] for place in _places_by_step(collectives) if place[2] not in TOTALS]
 
 
-def _matrix_rows_of(tables: Tables) -> list[MatrixRow]:
+def _matrix_rows_of(tables: DatabaseTables) -> list[MatrixRow]:
     """The links between ranks."""
     rows: dict[Place, dict[str, list[MatrixRow]]] = {}
     for cells in plain_rows(tables, "CommAnalyzerMatrix"):
         place, ends = _place_of(cells), (str(cells.get("srcrank")), str(cells.get("dstrank")))
         values = (cells.get(name) for name in ("transporttype", "transitsize", "transittime", "bandwidth", "opname"))
         rows.setdefault(place, {})["-".join(ends)] = matrix_row(place, ends, *values)
-    places = [place for place in _by_step(rows) if place[2] not in TOTALS]
+    places = [place for place in _places_by_step(rows) if place[2] not in TOTALS]
     return [row for place in places for pair in rows[place].values() for row in pair]
 
 
-def _metadata(tables: Tables) -> dict[str, Any] | None:
+def _metadata(tables: DatabaseTables) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     for cells in plain_rows(tables, "META_DATA"):
         name, value = str(cells.get("name")), cells.get("value")
@@ -507,7 +507,7 @@ def _metadata(tables: Tables) -> dict[str, Any] | None:
     return values or None
 
 
-def _named(tables: Tables, table: str, column: str) -> str | None:
+def _first_text(tables: DatabaseTables, table: str, column: str) -> str | None:
     """The first text in ``column`` (its plain name) of ``table``."""
     names = (str(cells.get(column) or "").strip() for cells in plain_rows(tables, table))
     return next(filter(None, names), None)

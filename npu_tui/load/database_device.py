@@ -19,12 +19,12 @@ from npu_tui.load.database_columns import (
     Ends,
     Texts,
     enumeration,
+    first_places,
     jointly,
-    matched,
     numbered,
     valid_connections,
 )
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, DatabaseTables
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union
@@ -71,13 +71,13 @@ class Tasks(Struct):
     all_connection: I64
 
 
-def read_device(tables: Tables, texts: Texts, whole: DatabaseColumns) -> Tasks | None:
+def read_device(tables: DatabaseTables, texts: Texts, whole: DatabaseColumns) -> Tasks | None:
     """Take the tasks on the streams of all devices in; None without any."""
     wanted = ("startNs", "endNs", "deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "contextId")
     tasks = tables.select("TASK", (*wanted, "streamId", "taskId"))
-    kernel = _known(tables, "COMPUTE_TASK_INFO", tasks, "name", "taskType")
-    scheduled = _known(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", tasks, "name", "taskType")
-    collective = _known(tables, "COMMUNICATION_TASK_INFO", tasks)
+    kernel = _rows_of_tasks(tables, "COMPUTE_TASK_INFO", tasks, "name", "taskType")
+    scheduled = _rows_of_tasks(tables, "COMMUNICATION_SCHEDULE_TASK_INFO", tasks, "name", "taskType")
+    collective = _rows_of_tasks(tables, "COMMUNICATION_TASK_INFO", tasks)
     tables.lost_tasks = kernel.lost + scheduled.lost + collective.lost
     if not len(tasks):
         return None
@@ -121,12 +121,12 @@ class _Known(Struct):
         return _Known(self.there[kept], {name: values[kept] for name, values in self.columns.items()}, self.lost)
 
 
-def _known(tables: Tables, name: str, tasks: DatabaseRows, *columns: str) -> _Known:
+def _rows_of_tasks(tables: DatabaseTables, name: str, tasks: DatabaseRows, *columns: str) -> _Known:
     rows = tables.select(name, ("globalTaskId", *columns))
     ids, known = rows["globalTaskId"], tasks["globalTaskId"]
-    at = matched(ids, known)
+    at = first_places(ids, known)
     has_numbers = not len(known) or bool((known >= 0).any())  # older versions did not number them
-    lost = int(np.count_nonzero((matched(known, ids) < 0) & (ids >= 0))) if has_numbers else 0
+    lost = int(np.count_nonzero((first_places(known, ids) < 0) & (ids >= 0))) if has_numbers else 0
     last = {column: np.append(rows[column], ABSENT)[at] for column in columns}  # -1 is the last entry
     return _Known(at >= 0, last, lost)
 
@@ -144,7 +144,9 @@ def _parents(rows: DatabaseRows, connection: I64, is_kernel: Bools) -> Bools:
     return is_parent
 
 
-def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: DatabaseRows, known: list[_Known]) -> I32:
+def _task_types(
+    tables: DatabaseTables, texts: Texts, whole: DatabaseColumns, rows: DatabaseRows, known: list[_Known]
+) -> I32:
     """The codes of task types in the words of a text trace; (n,)."""
     codes = whole.task_types
 
@@ -161,7 +163,7 @@ def _task_types(tables: Tables, texts: Texts, whole: DatabaseColumns, rows: Data
     info = tables.select("MEMCPY_INFO", ("globalTaskId", "memcpyOperation"))
     if len(info):
         names = enumeration(tables, "ENUM_MEMCPY_OPERATION")
-        at = matched(info["globalTaskId"], rows["globalTaskId"])
+        at = first_places(info["globalTaskId"], rows["globalTaskId"])
         copies = np.flatnonzero((at >= 0) & texts.which(rows["taskType"], lambda word: word == _COPY))
         on_chip = np.isin(
             info["memcpyOperation"][at[copies]], [number for number, name in names.items() if name in _ON_CHIP]
@@ -215,13 +217,13 @@ class _GroupLanes(Struct):
 
 
 def read_collectives(
-    tables: Tables, texts: Texts, whole: DatabaseColumns, tasks: Tasks | None
+    tables: DatabaseTables, texts: Texts, whole: DatabaseColumns, tasks: Tasks | None
 ) -> GroupCollectives | None:
     """Take the collectives and their tasks in; None without any collective."""
-    ops, parts = _ops(tables, tasks), _parts(tables, tasks)
+    ops, parts = _ops(tables, tasks), _plane_tasks(tables, tasks)
     if not len(ops.rows) and not len(parts.rows):
         return None
-    lanes = _lanes(whole, "HCCL" if whole.is_older else "Communication", ops, parts)
+    lanes = _group_lanes(whole, "HCCL" if whole.is_older else "Communication", ops, parts)
     collectives = _read_ops(texts, whole, lanes, ops) if len(ops.rows) else None
     if len(parts.rows):
         _read_parts(texts, whole, lanes, parts)
@@ -240,18 +242,18 @@ class _PlacedRows(Struct):
         return _PlacedRows(self.rows.where(kept), self.device[kept], self.start[kept], self.end[kept])
 
 
-def _ops(tables: Tables, tasks: Tasks | None) -> _PlacedRows:
+def _ops(tables: DatabaseTables, tasks: Tasks | None) -> _PlacedRows:
     rows = tables.select("COMMUNICATION_OP", ("opName", "startNs", "endNs", "connectionId", "groupName", "deviceId"))
     device = rows["deviceId"]
     if tasks is not None and not tables.has_column("COMMUNICATION_OP", "deviceId"):
         # Older tables leave the device out: the tasks of a collective, which share its connection, tell.
-        at = matched(tasks.all_connection, valid_connections(rows["connectionId"]))
+        at = first_places(tasks.all_connection, valid_connections(rows["connectionId"]))
         usual = int(tasks.all_device[0]) if len(tasks.all_device) else 0
         device = np.where(at >= 0, tasks.all_device[at], usual)
     return _PlacedRows(rows, np.maximum(device, 0), rows.time("startNs"), rows.time("endNs"))
 
 
-def _parts(tables: Tables, tasks: Tasks | None) -> _PlacedRows:
+def _plane_tasks(tables: DatabaseTables, tasks: Tasks | None) -> _PlacedRows:
     """The tasks of collectives on a plane, with the times of their device tasks."""
     rows = tables.select("COMMUNICATION_TASK_INFO", ("globalTaskId", "taskType", "planeId", "groupName"))
     if tasks is None or not len(rows):
@@ -259,12 +261,12 @@ def _parts(tables: Tables, tasks: Tasks | None) -> _PlacedRows:
         return _PlacedRows(rows.where(nothing), nothing, nothing, nothing)
     plane = rows["planeId"]
     rows = rows.where((plane >= 0) & (plane < _MOST_PLANES))
-    at = matched(tasks.all_task_id, rows["globalTaskId"])
+    at = first_places(tasks.all_task_id, rows["globalTaskId"])
     rows, at = rows.where(at >= 0), at[at >= 0]
     return _PlacedRows(rows, tasks.all_device[at], tasks.all_start[at], tasks.all_end[at])
 
 
-def _lanes(whole: DatabaseColumns, process: str, *placed: _PlacedRows) -> _GroupLanes:
+def _group_lanes(whole: DatabaseColumns, process: str, *placed: _PlacedRows) -> _GroupLanes:
     """Groups in the order of their first collective; a block of threads is as long as the group has planes."""
     begun: dict[tuple[int, int], int] = {}
     planes: dict[tuple[int, int], int] = {}
@@ -317,14 +319,14 @@ NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 
 
 def read_overlap(
-    tables: Tables, whole: DatabaseColumns, tasks: Tasks | None, collectives: GroupCollectives | None
+    tables: DatabaseTables, whole: DatabaseColumns, tasks: Tasks | None, collectives: GroupCollectives | None
 ) -> None:
     """Take the four lanes of every device in."""
     if not _recorded(tables, whole):
         _computed(whole, tasks, collectives)
 
 
-def _recorded(tables: Tables, whole: DatabaseColumns) -> bool:
+def _recorded(tables: DatabaseTables, whole: DatabaseColumns) -> bool:
     """Whether ``OVERLAP_ANALYSIS`` was there and taken in; its types are the numbers of the lanes."""
     rows = tables.select("OVERLAP_ANALYSIS", ("deviceId", "startNs", "endNs", "type"))
     rows = rows.where((rows["type"] >= 0) & (rows["type"] < len(NAMES)))

@@ -288,7 +288,7 @@ def _private_copy(path: Path) -> tuple[Path, object]:
         key = _state_of(path)
         if key not in _copies:
             beside = sum(file.stat().st_size for file in changes_beside(path))
-            _copies[key] = _copied(path, path.stat().st_size + 2 * beside)
+            _copies[key] = _copied_database(path, path.stat().st_size + 2 * beside)
         return _copies[key]
 
 
@@ -313,7 +313,7 @@ def _scratch(needed: int) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=_COPIES, dir=folder, ignore_cleanup_errors=True)
 
 
-def _copied(path: Path, needed: int) -> tuple[Path, object]:
+def _copied_database(path: Path, needed: int) -> tuple[Path, object]:
     place = _scratch(needed)
     _places.append(place)
     copy = Path(place.name) / "copy.db"

@@ -21,15 +21,15 @@ from npu_tui.load.database_columns import (
     Texts,
     enumeration,
     expanded,
+    first_places,
     jointly,
-    matched,
     numbered,
     per_value,
     stack_codes,
     valid_connections,
 )
 from npu_tui.load.database_device import GroupCollectives, Tasks
-from npu_tui.load.database_rows import DatabaseRows, DatabaseTable, Tables, plain
+from npu_tui.load.database_rows import DatabaseRows, DatabaseTable, DatabaseTables, schema_name
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import F64, I32, I64, Bools
 from npu_tui.trace.binding import LaneIndex
@@ -68,7 +68,9 @@ class HostRows(Struct):
     marks: list[HostCalls] = []
 
 
-def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str) -> HostRows:
+def read_host(
+    tables: DatabaseTables, texts: Texts, whole: DatabaseColumns, connections: Connections, python: str
+) -> HostRows:
     """Take the slices of the host in; ``python`` is the name of the framework's process."""
     host = HostRows()
     stacks = None
@@ -87,9 +89,9 @@ def read_host(tables: Tables, texts: Texts, whole: DatabaseColumns, connections:
         if not is_framework.all():
             calls = rows.where(~is_framework) if is_framework.any() else rows
             host.cann.append(_cann(calls, kind[~is_framework], texts, whole, enumeration(tables, "ENUM_API_TYPE")))
-    _marks(tables, texts, whole, host)
+    _read_mstx(tables, texts, whole, host)
     _others(tables, texts, whole)
-    _steps(tables, whole, python)
+    _read_steps(tables, whole, python)
     return host
 
 
@@ -104,7 +106,7 @@ def _older_kinds(rows: DatabaseRows, texts: Texts, name: str) -> I64:
     return per_value(rows["name"], lambda ids: np.array([kind_of(texts[number]) for number in ids.tolist()], np.int64))
 
 
-def _threads(whole: DatabaseColumns, pid_name: str, global_tid: I64, last: I64 | None = None) -> I32:
+def _thread_codes(whole: DatabaseColumns, pid_name: str, global_tid: I64, last: I64 | None = None) -> I32:
     """The thread codes of packed thread ids (process << 32 | thread); (n,). Those of ``last`` are drawn last."""
     distinct, place = numbered(global_tid)
     codes = []
@@ -140,10 +142,10 @@ def _framework(
     correlation = np.full(len(rows), -1, np.int64)
     correlation[queue] = connections.first_of(rows["connectionId"][queue])
     chain, texts_of = stacks
-    at = matched(chain, rows["callchainId"])
+    at = first_places(chain, rows["callchainId"])
     stack = np.full(len(rows), -1, np.int32)
     stack[at >= 0] = texts_of[at[at >= 0]]
-    thread = _threads(whole, python, rows["globalTid"], rows["globalTid"][dequeue])
+    thread = _thread_codes(whole, python, rows["globalTid"], rows["globalTid"][dequeue])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     name = texts.codes(rows["name"], whole.names)
     whole.slices(event, thread, start, end, name, category, correlation=correlation, stack=stack)
@@ -159,18 +161,18 @@ def _cann(rows: DatabaseRows, kind: I64, texts: Texts, whole: DatabaseColumns, l
         word = prefixes.get(level) or (f"{levels[level]}@" if level in levels else "")
         name[on_level] = texts.codes(rows["name"][on_level], whole.names, word)
     connection = valid_connections(rows["connectionId"])
-    thread = _threads(whole, "CANN", rows["globalTid"])
+    thread = _thread_codes(whole, "CANN", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     whole.slices(event, thread, start, end, name, whole.categories[""], connection=connection)
     return HostCalls(Ends(thread, start), end, kind, connection, np.zeros(len(rows), np.bool_), rows["globalTid"])
 
 
-def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: HostRows) -> None:
+def _read_mstx(tables: DatabaseTables, texts: Texts, whole: DatabaseColumns, host: HostRows) -> None:
     """Marks and ranges of mstx on the host, with the links to their twins on the device."""
     rows = tables.select("MSTX_EVENTS", ("startNs", "endNs", "message", "globalTid", "connectionId"))
     if not len(rows):
         return
-    thread = _threads(whole, "MSTX", rows["globalTid"])
+    thread = _thread_codes(whole, "MSTX", rows["globalTid"])
     event, start, end = whole.events(rows), rows.time("startNs"), rows.time("endNs")
     name = texts.codes(rows["message"], whole.names)
     connection = valid_connections(rows["connectionId"])
@@ -180,13 +182,13 @@ def _marks(tables: Tables, texts: Texts, whole: DatabaseColumns, host: HostRows)
     host.marks.append(HostCalls(Ends(thread, start), end, kind, connection, nothing, rows["globalTid"]))
 
 
-def _others(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
+def _others(tables: DatabaseTables, texts: Texts, whole: DatabaseColumns) -> None:
     """Python's garbage collector and calls of the operating system."""
     for name, process in (("GC_RECORD", "Python GC"), ("OSRT_API", "OS Runtime API")):
         rows = tables.select(name, ("startNs", "endNs", "globalTid", "name"))
         if not len(rows):
             continue
-        thread = _threads(whole, process, rows["globalTid"])
+        thread = _thread_codes(whole, process, rows["globalTid"])
         if name == "GC_RECORD":
             names, category = np.full(len(rows), whole.names["GC"], np.int32), whole.categories["GC"]
         else:
@@ -194,7 +196,7 @@ def _others(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
         whole.slices(whole.events(rows), thread, rows.time("startNs"), rows.time("endNs"), names, category)
 
 
-def _steps(tables: Tables, whole: DatabaseColumns, python: str) -> None:
+def _read_steps(tables: DatabaseTables, whole: DatabaseColumns, python: str) -> None:
     """The steps of a profile without the operations that stand for them."""
     if any(name.startswith(_STEP) for name in whole.names):
         return
@@ -218,7 +220,7 @@ def read_links(
     collectives: GroupCollectives | None,
 ) -> None:
     """Take the links in: task queue, forward to backward, host to device, operation to device."""
-    framework = _together(host.framework)
+    framework = _concatenated_calls(host.framework)
     if framework is not None:
         _queues(whole, framework)
         _backward(whole, framework, connections)
@@ -229,17 +231,17 @@ def read_links(
     for marks in host.marks:
         source, target = expanded(connection, marks.connection)
         whole.links(MARKS, source, marks.ends[source], ends[target])
-    cann = _together(host.cann)
+    cann = _concatenated_calls(host.cann)
     launches: tuple[I64, I64] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
     if cann is not None:
         source, target = expanded(connection, cann.connection)
         launches = (source, target)
         whole.links(HOST_TO_DEVICE, source, cann.ends[source], ends[target])
     if framework is not None:
-        _operations(whole, framework, connections, ends, connection, cann, launches)
+        _link_operations(whole, framework, connections, ends, connection, cann, launches)
 
 
-def _together(calls: list[HostCalls]) -> HostCalls | None:
+def _concatenated_calls(calls: list[HostCalls]) -> HostCalls | None:
     """All ``calls`` as one; None without any."""
     if len(calls) < 2:
         return calls[0] if calls else None
@@ -261,7 +263,7 @@ def _targets(tasks: Tasks | None, collectives: GroupCollectives | None) -> tuple
     if tasks is not None:
         linked = tasks.is_linked & (tasks.connection >= 0) & (tasks.ends.time != INVALID)
         if collectives is not None:
-            linked &= matched(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
+            linked &= first_places(collectives.connection, tasks.connection) < 0  # the tasks that carry them out
         places = np.flatnonzero(linked)
         targets.append((tasks.ends[places], tasks.connection[places]))
     if collectives is not None:
@@ -280,7 +282,7 @@ def _queues(whole: DatabaseColumns, calls: HostCalls) -> None:
     """From each enqueue to the dequeue with the same number."""
     queue = calls.kind == QUEUE
     source, target = np.flatnonzero(queue & ~calls.is_dequeue), np.flatnonzero(queue & calls.is_dequeue)
-    at = matched(calls.connection[target], calls.connection[source])
+    at = first_places(calls.connection[target], calls.connection[source])
     paired = at >= 0
     number = np.arange(np.count_nonzero(paired))
     whole.links(TASK_QUEUE, number, calls.ends[source[paired]], calls.ends[target[at[paired]]])
@@ -305,7 +307,7 @@ def _operation_numbers(calls: HostCalls, connections: Connections) -> tuple[I64,
     return ops[place], value
 
 
-def _operations(
+def _link_operations(
     whole: DatabaseColumns,
     calls: HostCalls,
     connections: Connections,
@@ -322,19 +324,19 @@ def _operations(
     distinct, at = numbered(value)
     alone = (np.bincount(at, minlength=len(distinct)) == 1)[at]  # others are those from forward to backward
     place, value = place[alone], value[alone]
-    target = matched(connection, value)
+    target = first_places(connection, value)
     place, target = place[target >= 0], target[target >= 0]
     if cann is not None:
         source, to = launches
         first = np.flatnonzero(np.diff(source, prepend=-1))
         missing = first[~np.isin(connection[to[first]], connection[target])]
-        owner = _owners(calls, cann.tid[source[missing]], cann.ends.time[source[missing]])
+        owner = _owner_operations(calls, cann.tid[source[missing]], cann.ends.time[source[missing]])
         place = np.concatenate((place, owner[owner >= 0]))
         target = np.concatenate((target, to[missing][owner >= 0]))
     whole.links(ASYNC_NPU, np.arange(len(place)), calls.ends[place], ends[target])
 
 
-def _owners(calls: HostCalls, tid: I64, time: I64) -> I64:
+def _owner_operations(calls: HostCalls, tid: I64, time: I64) -> I64:
     """The operation that a launch on thread ``tid`` at ``time`` belongs to, -1 for none; (n,).
 
     A launch inside a dequeue belongs to the operation around the enqueue with the same number, any other to the
@@ -347,7 +349,7 @@ def _owners(calls: HostCalls, tid: I64, time: I64) -> I64:
     at = np.full(len(time), -1, np.int64)
     if len(enqueues):
         number = calls.connection[np.where(queued, dequeue, 0)]
-        at = np.where(queued, matched(calls.connection[enqueues], number), -1)
+        at = np.where(queued, first_places(calls.connection[enqueues], number), -1)
         begun = enqueues[np.maximum(at, 0)]
         tid = np.where(at >= 0, calls.tid[begun], tid)
         time = np.where(at >= 0, calls.ends.time[begun], time)
@@ -365,7 +367,7 @@ def _innermost(calls: HostCalls, among: I64, tid: I64, time: I64) -> I64:
     order = np.lexsort((-end, start, lane))
     bounds = np.searchsorted(lane[order], np.arange(len(threads) + 1))
     index = LaneIndex(bounds[:-1], bounds[1:], start[order], end[order])
-    at = index.innermost(matched(threads, tid).astype(np.int32), time)
+    at = index.innermost(first_places(threads, tid).astype(np.int32), time)
     return np.where(at >= 0, among[order][np.maximum(at, 0)], -1)
 
 
@@ -470,21 +472,21 @@ KNOWN: dict[str, SampleTable] = {
 
 _LAYERS = {"PCIE": "PCIe"}
 _TIME = "timestampNs"
-_NO_CURVE = frozenset({plain(_TIME), "deviceid"})
-_TABLES_OF_THEIR_OWN = frozenset(map(plain, ("NPU_MODULE_MEM", "NPU_OP_MEM", "MEMORY_RECORD", "OP_MEMORY")))
+_NO_CURVE = frozenset({schema_name(_TIME), "deviceid"})
+_TABLES_OF_THEIR_OWN = frozenset(map(schema_name, ("NPU_MODULE_MEM", "NPU_OP_MEM", "MEMORY_RECORD", "OP_MEMORY")))
 
 
-def read_counters(tables: Tables, texts: Texts, whole: DatabaseColumns) -> None:
+def read_counters(tables: DatabaseTables, texts: Texts, whole: DatabaseColumns) -> None:
     """Take every table of samples in, also one that no version knows yet: its columns are its curves."""
     for key, name in list(tables.names.items()):
         table = tables.find(name)
-        if table is None or plain(_TIME) not in table.columns or key in _TABLES_OF_THEIR_OWN:
+        if table is None or schema_name(_TIME) not in table.columns or key in _TABLES_OF_THEIR_OWN:
             continue
-        samples = next((samples for known, samples in KNOWN.items() if plain(known) == key), None)
-        _read(tables, texts, whole, table, samples or _unknown(table))
+        samples = next((samples for known, samples in KNOWN.items() if schema_name(known) == key), None)
+        _read_samples(tables, texts, whole, table, samples or _unknown_samples(table))
 
 
-def _unknown(table: DatabaseTable) -> SampleTable:
+def _unknown_samples(table: DatabaseTable) -> SampleTable:
     """Every column is a curve, and every column of an id tells curves apart."""
     apart = [
         name for column, name in table.columns.items() if column.endswith(("id", "type")) and column not in _NO_CURVE
@@ -495,31 +497,33 @@ def _unknown(table: DatabaseTable) -> SampleTable:
     return SampleTable(_LAYERS.get(table.name, table.name), curves, tuple(apart))
 
 
-def _read(tables: Tables, texts: Texts, whole: DatabaseColumns, table: DatabaseTable, samples: SampleTable) -> None:
+def _read_samples(
+    tables: DatabaseTables, texts: Texts, whole: DatabaseColumns, table: DatabaseTable, samples: SampleTable
+) -> None:
     columns = tuple(dict.fromkeys(column for curve in samples.curves for column in curve.columns))
-    columns = tuple(column for column in columns if plain(column) in table.columns)
+    columns = tuple(column for column in columns if schema_name(column) in table.columns)
     rows = tables.read(table, (_TIME, "deviceId", *samples.apart), columns)
     on_device = "deviceid" in table.columns
     keys = [("deviceId", rows["deviceId"]), *((name, rows[name]) for name in samples.apart)]
-    for values, places in _apart([values for _, values in keys]):
+    for values, places in _distinct_rows([values for _, values in keys]):
         device = max(values[0], 0) if on_device else -1
         words = {name: str(value) for (name, _), value in zip(keys, values, strict=True)}
         for name in samples.texts:
-            words[name] = _title(texts[int(words[name])])
+            words[name] = _capitalised(texts[int(words[name])])
         pid = whole.process(samples.layer, device, label="NPU" if on_device and device < 0 else "")
         time = rows.time(_TIME)[places]
         for curve in samples.curves:
             if set(curve.columns) <= set(columns):
                 name, key, instance = (text.format(**words) for text in (curve.name, curve.key, curve.instance))
-                whole.samples(pid, name, key, instance, time, _value(rows, curve)[places])
+                whole.samples(pid, name, key, instance, time, _curve_values(rows, curve)[places])
 
 
-def _value(rows: DatabaseRows, curve: CurveValue) -> F64:
+def _curve_values(rows: DatabaseRows, curve: CurveValue) -> F64:
     total = sum((rows.real(column) for column in curve.columns[1:]), rows.real(curve.columns[0]))
     return total * curve.factor
 
 
-def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
+def _distinct_rows(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
     """The distinct values of ``columns`` together, each with the places of its rows."""
     _, key = jointly(*columns)
     order = np.argsort(key, kind="stable")
@@ -527,6 +531,6 @@ def _apart(columns: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
     return [([int(values[places[0]]) for values in columns], places) for places in groups]
 
 
-def _title(word: str) -> str:
+def _capitalised(word: str) -> str:
     """``app`` is ``APP`` in a text trace, ``read`` is ``Read``."""
     return word.upper() if word == "app" else word[:1].upper() + word[1:]

@@ -84,12 +84,12 @@ class DatabaseRows(Struct):
         return DatabaseRows(self.table, self.number[kept], columns)
 
 
-def plain(name: str) -> str:
+def schema_name(name: str) -> str:
     """A name as all schemas write it: older ones have ``start_ns`` where newer ones have ``startNs``."""
     return name.replace("_", "").lower()
 
 
-class Tables:
+class DatabaseTables:
     """The tables of ``database`` by name, whatever its schema is.
 
     ``damaged`` are the tables of which not all could be read, ``views`` counts what only looks like one, ``lost_tasks``
@@ -108,14 +108,14 @@ class Tables:
         self._connection = database.connection
         listed, self.views = tables_of(self._connection)
         self._listed = frozenset(listed)
-        self.names = {plain(name): name for name in reversed(listed)}
+        self.names = {schema_name(name): name for name in reversed(listed)}
         self._tables: dict[str, DatabaseTable | None] = {}
         self._indexes: dict[tuple[str, str], tuple[I64, I64]] = {}
 
     def find(self, *names: str) -> DatabaseTable | None:
         """The first of the tables ``names`` that is there and has columns."""
         for name in names:
-            key = plain(name)
+            key = schema_name(name)
             with self._lock:
                 if key in self.names and key not in self._tables:
                     self._tables[key] = self._described(name if name in self._listed else self.names[key])
@@ -141,7 +141,7 @@ class Tables:
             info = self._connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()
         except UNREADABLE:
             info = []
-        columns = {plain(text): text for _, column, *_ in info if (text := as_text(column))}
+        columns = {schema_name(text): text for _, column, *_ in info if (text := as_text(column))}
         if any(text.lower() == "rowid" for text in columns.values()):
             columns = {}  # it hides the numbers of the rows, by which they are read
         if not columns:
@@ -163,7 +163,7 @@ class Tables:
     def has_column(self, name: str, column: str) -> bool:
         """Whether the table ``name`` is there and has ``column``."""
         table = self.find(name)
-        return table is not None and plain(column) in table.columns
+        return table is not None and schema_name(column) in table.columns
 
     def read(self, table: DatabaseTable, whole: Sequence[str], real: Sequence[str] = ()) -> DatabaseRows:
         """The columns ``whole`` as whole numbers and ``real`` as real ones; one that is not there is all ``ABSENT``.
@@ -171,7 +171,9 @@ class Tables:
         A damaged table is read as far as SQLite comes, and noted in ``damaged``. Raises ``MemoryError`` where there is
         no room for so many rows.
         """
-        names = {name: table.columns[plain(name)] for name in (*whole, *real) if plain(name) in table.columns}
+        names = {
+            name: table.columns[schema_name(name)] for name in (*whole, *real) if schema_name(name) in table.columns
+        }
         query = _Query(
             self._connection,
             table.name,
@@ -199,7 +201,7 @@ class Tables:
         self.odd_cells += query.odd
         columns_of = [*map(list, zip(*pieces, strict=True))]
         pieces.clear()
-        number, *known = map(_joined, columns_of)
+        number, *known = map(_joined_column, columns_of)
         given = iter(known)
         columns: dict[str, npt.NDArray[Any]] = {}
         for name in (*whole, *real):
@@ -223,7 +225,7 @@ class Tables:
 
     def texts(self, table: DatabaseTable, key: str, value: str) -> dict[int, str]:
         """The texts in column ``value`` by the number in column ``key``."""
-        if not {plain(key), plain(value)} <= table.columns.keys():
+        if not {schema_name(key), schema_name(value)} <= table.columns.keys():
             return {}
         with self._lock:
             pairs = self.cells(table, key, value)
@@ -249,7 +251,7 @@ class Tables:
 
     def _cells(self, table: DatabaseTable, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         wanted = ", ".join(
-            quoted(table.columns[key]) if (key := plain(name)) in table.columns else "NULL" for name in columns
+            quoted(table.columns[key]) if (key := schema_name(name)) in table.columns else "NULL" for name in columns
         )
         try:
             # A damaged table may lead in a circle: none has more rows than the file has bytes.
@@ -279,9 +281,9 @@ class Tables:
         The profiler keeps no index by most numbers, so one is made when the first row is asked for. Raises
         one of ``UNREADABLE`` if they cannot be read.
         """
-        if plain(key) not in table.columns:
+        if schema_name(key) not in table.columns:
             return []
-        if table.columns[plain(key)] == table.key:
+        if table.columns[schema_name(key)] == table.key:
             numbers = [value]
         else:
             ordered, rows = self._index(table, key)
@@ -292,7 +294,7 @@ class Tables:
 
     def _index(self, table: DatabaseTable, key: str) -> tuple[I64, I64]:
         """The numbers in column ``key``, ascending, and the rows they stand in."""
-        place = (table.name, plain(key))
+        place = (table.name, schema_name(key))
         if place not in self._indexes:
             rows = self.read(table, (key,))
             order = np.argsort(rows[key], kind="stable")
@@ -300,7 +302,7 @@ class Tables:
         return self._indexes[place]
 
 
-def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _joined_column(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """One column of ``pieces``, which are given away: those of all columns would take as much memory again."""
     joined = pieces[-1] if len(pieces) < 3 else np.concatenate(pieces)
     pieces.clear()

@@ -110,14 +110,14 @@ def _content(path: Path) -> bytes | JsonFile:
     if _BLANK.fullmatch(data):
         return JsonFile("empty")
     try:
-        for _ in () if data.isascii() else codecs.iterdecode(_pieces(data), "utf-8"):
+        for _ in () if data.isascii() else codecs.iterdecode(_document_pieces(data), "utf-8"):
             pass
     except UnicodeDecodeError:
-        return b"".join(text.encode() for text in codecs.iterdecode(_pieces(data), "gb18030", "replace"))
+        return b"".join(text.encode() for text in codecs.iterdecode(_document_pieces(data), "gb18030", "replace"))
     return data
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def _document_pieces(data: bytes) -> Iterator[bytes]:
     return (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
 
 

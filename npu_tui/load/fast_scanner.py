@@ -340,13 +340,13 @@ def new_values(memory: ScannerMemory, known: dict[str, int]) -> dict[str, list[A
         if name == "threads":
             values[name] = [_thread(memory, entity) for entity in entities]
         elif name == "series":
-            values[name] = [_series(memory, entity) for entity in entities]
+            values[name] = [_curve_key(memory, entity) for entity in entities]
         else:
-            values[name] = _texts(memory, entities)
+            values[name] = _entity_texts(memory, entities)
     return values
 
 
-def _texts(memory: ScannerMemory, entities: list[int]) -> list[str]:
+def _entity_texts(memory: ScannerMemory, entities: list[int]) -> list[str]:
     """The texts of ``entities``, which stand in the heap as JSON writes them."""
     heap, offset, length = memory.arrays["heap"], memory.arrays["offset"], memory.arrays["length"]
     if not entities:
@@ -359,24 +359,24 @@ def _texts(memory: ScannerMemory, entities: list[int]) -> list[str]:
 
 def _thread(memory: ScannerMemory, entity: int) -> tuple[int, int]:
     """Process and thread: each is two words, a value and its kind. A value that is no number is a text."""
-    words = _words(memory, entity)
+    words = _entity_words(memory, entity)
     process, thread = (
-        value if kind == PLAIN else place_number(_texts(memory, [value])[0])
+        value if kind == PLAIN else place_number(_entity_texts(memory, [value])[0])
         for value, kind in zip(words[::2], words[1::2], strict=True)
     )
     return process, thread
 
 
-def _series(memory: ScannerMemory, entity: int) -> SeriesKey:
+def _curve_key(memory: ScannerMemory, entity: int) -> SeriesKey:
     """A curve, from the words of its entity: the process, name, id and key, then what tells instances apart."""
-    process, kind, name, identity, key, *telling = _words(memory, entity)
-    texts = _texts(memory, [name, key, *telling[::2], *([identity] if identity >= 0 else [])])
+    process, kind, name, identity, key, *telling = _entity_words(memory, entity)
+    texts = _entity_texts(memory, [name, key, *telling[::2], *([identity] if identity >= 0 else [])])
     values = np.array(telling[1::2], np.int64).view(np.float64).tolist()
-    pid = process if kind == PLAIN else place_number(_texts(memory, [process])[0])
+    pid = process if kind == PLAIN else place_number(_entity_texts(memory, [process])[0])
     label = texts[0] if identity < 0 else f"{texts[0]}[{texts[-1]}]"
     return pid, label, texts[1], instance_name(texts[2 : 2 + len(values)], values)
 
 
-def _words(memory: ScannerMemory, entity: int) -> list[int]:
+def _entity_words(memory: ScannerMemory, entity: int) -> list[int]:
     at, length = int(memory.arrays["offset"][entity]), int(memory.arrays["length"][entity]) >> 3
     return memory.arrays["heap"][at : at + length].view(np.int64).tolist()  # type: ignore[no-any-return]

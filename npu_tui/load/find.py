@@ -111,7 +111,7 @@ def find_source(path: Path, form: Form | None = None, survey: Survey | None = No
             raise InputError(message("input.stream", path=str(path)))
         if not path.is_dir():
             wanted = form in (None, form_of(path, survey))
-            return _recognised(path, survey, form) if wanted else _beside(path, form or "text", survey)
+            return _recognised(path, survey, form) if wanted else _trace_beside(path, form or "text", survey)
         profiles = _profiles_at(path, form, survey)
         places = [files[0] for held in profiles for files in held.traces] or [held.place for held in profiles]
         if any(held.traces for held in profiles):
@@ -149,7 +149,7 @@ def _twin_of(source: Source) -> Path | None:
     return others[0][0] if len(others) == 1 else None
 
 
-def _beside(path: Path, form: Form, survey: Survey) -> Source:
+def _trace_beside(path: Path, form: Form, survey: Survey) -> Source:
     """The trace in ``form`` that lies beside the file ``path``."""
     traces = traces_in(path.parent, survey, form)
     if len(traces) == 1:
@@ -305,7 +305,7 @@ def sources_below(folder: Path, stopped: Callable[[], object] = bool, survey: Su
         stopped()
 
 
-def left_out(source: Source) -> list[Message]:
+def left_out_messages(source: Source) -> list[Message]:
     """What is said of what lies at the directory ``source`` was opened as, and is no part of it."""
     if not source.is_directory or not source.files or not source.format.is_profile:
         return []

@@ -71,7 +71,7 @@ def load_ftrace(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
     """The recording at ``path``. Raises ``InputError`` where it holds no event, ``OSError`` as reading it does."""
     events, size = SchedulerEvents(), path.stat().st_size
     for done, lines in _blocks_of_lines(path):
-        _add(events, lines)
+        _add_events(events, lines)
         watcher.report(done, size, len(events))
     if not len(events):
         raise InputError(message("input.ftrace_empty", path=str(path)))
@@ -90,7 +90,7 @@ def _blocks_of_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         yield stream.tell(), [rest.decode(errors="replace")]
 
 
-def _add(events: SchedulerEvents, lines: list[str]) -> None:
+def _add_events(events: SchedulerEvents, lines: list[str]) -> None:
     """Take the events of ``lines`` in."""
     import polars as pl  # its expressions take a time that no hostile line can stretch
 
@@ -108,7 +108,7 @@ def _add(events: SchedulerEvents, lines: list[str]) -> None:
         events.count_odd(message("odd.ftrace_line"), int((~(known | is_lost))[begun:].sum()))
     row = (known | is_lost).to_numpy()
     known, is_lost, lost, parts = (part.filter(pl.Series(row)) for part in (known, is_lost, lost, parts))
-    columns = _numbers(parts, known, lost)
+    columns = _event_columns(parts, known, lost)
     kind, args = columns["kind"], parts["7"].fill_null("")
     soft = parts["6"].str.starts_with("softirq").fill_null(False).to_numpy()
     for code, pattern in _ARGS.items():
@@ -134,7 +134,7 @@ def _add(events: SchedulerEvents, lines: list[str]) -> None:
     events.put(columns)
 
 
-def _numbers(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
+def _event_columns(parts: pl.DataFrame, known: pl.Series, lost: pl.DataFrame) -> dict[str, I64]:
     """The columns of ``SchedulerEvents`` as far as the heads of lines tell, one row a line that is read."""
     import polars as pl
 
@@ -258,9 +258,9 @@ def read_ftrace_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Tr
     health = Health(skipped=dict(scheduling.odd))
     runs, interrupts, lost = scheduling.runs, scheduling.interrupts, scheduling.lost
     busy = runs.taken(runs.kind != IDLE)
-    _put(whole, _CPUS, busy, [scheduling.name_of(task) for task in busy.kind.tolist()])
-    _put(whole, _CPUS, interrupts, [scheduling.sources[source] for source in interrupts.kind.tolist()])
-    _put(whole, _CPUS, lost, ["events lost"] * len(lost.owner))
+    _add_spans(whole, _CPUS, busy, [scheduling.name_of(task) for task in busy.kind.tolist()])
+    _add_spans(whole, _CPUS, interrupts, [scheduling.sources[source] for source in interrupts.kind.tolist()])
+    _add_spans(whole, _CPUS, lost, ["events lost"] * len(lost.owner))
     tasks, number = np.unique(scheduling.states.owner, return_inverse=True)
     lasting = np.where(scheduling.states.kind == State.running, scheduling.states.end - scheduling.states.start, 0)
     ran = summed(number, lasting, len(tasks))
@@ -269,7 +269,7 @@ def read_ftrace_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Tr
         health.warnings.append(message("odd.ftrace_lanes", count=len(tasks) - len(shown), most=_MOST_LANES))
     for task in shown:
         spans = scheduling.states_of(task)
-        _put(whole, _THREADS, spans, [_WORDS[state] for state in spans.kind.tolist()])
+        _add_spans(whole, _THREADS, spans, [_WORDS[state] for state in spans.kind.tolist()])
         whole.metadata.thread_name[_THREADS, task] = scheduling.name_of(task)
     for cpu in {*runs.owner.tolist(), *interrupts.owner.tolist(), *lost.owner.tolist()}:
         whole.metadata.thread_name[_CPUS, cpu] = f"CPU {cpu}"
@@ -280,7 +280,7 @@ def read_ftrace_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> Tr
     return trace
 
 
-def _put(whole: WholeColumns, process: int, spans: OwnedSpans, names: list[str]) -> None:
+def _add_spans(whole: WholeColumns, process: int, spans: OwnedSpans, names: list[str]) -> None:
     """Take ``spans`` in as slices on the lanes of their owners."""
     owners, number = np.unique(spans.owner, return_inverse=True)
     threads = np.array([whole.threads[process, owner] for owner in owners.tolist()], np.int32)

@@ -188,7 +188,9 @@ class CounterEvents:
         args = decode_args(bytes(event.args))
         telling = {key: value for key, value in args.items() if key in _INSTANCE_KEYS} if len(args) > 1 else {}
         numbers = {
-            key: number for key, value in args.items() if key not in telling and (number := _sample(value)) is not None
+            key: number
+            for key, value in args.items()
+            if key not in telling and (number := _finite_number(value)) is not None
         }
         if lost := len(args) - len(telling) - len(numbers):
             self._skipped["skip.sample_value"] += lost
@@ -227,7 +229,7 @@ class CounterEvents:
         return np.repeat(np.arange(len(shape)), curves), codes[local], chosen
 
 
-def _sample(value: object) -> float | None:
+def _finite_number(value: object) -> float | None:
     """The finite number that ``value`` is, or writes as text; None for anything else."""
     if isinstance(value, str):
         try:
@@ -410,7 +412,7 @@ class EventColumns(Dictionaries):
         """Take in the events of one chunk of ``length`` bytes at ``offset`` of the file."""
         for column, value in zip(self._chunks.values(), (offset, length, self.count), strict=True):
             column.append(value)
-        marks = _marks(events)
+        marks = _phase_bytes(events)
         self._marks.append(marks)
         left = len(events)
         if slices := list(compress(events, marks.translate(_SLICES))):
@@ -469,7 +471,7 @@ class EventColumns(Dictionaries):
         self._phases.update({phase: count for phase in _COMMON if (count := marks.count(phase.encode()))})
         samples, series, value = self._samples.take()
         thread, category, task_type, stack = self._kinds.take()
-        own = np.array(self._end_ordinals, np.int64) if self._end_ordinals else _places(marks, _LINK_ENDS)
+        own = np.array(self._end_ordinals, np.int64) if self._end_ordinals else _places_of_phases(marks, _LINK_ENDS)
         ends = self._ends.take(own)
         part.columns = {
             "x_time": self._x_time.take(),
@@ -479,7 +481,7 @@ class EventColumns(Dictionaries):
             "x_category": category,
             "x_task_type": task_type,
             "x_stack": stack,
-            "x_event": np.array(self._pairs, np.int64) if self._pairs else _places(marks, _SLICES),
+            "x_event": np.array(self._pairs, np.int64) if self._pairs else _places_of_phases(marks, _SLICES),
             **{name: np.frombuffer(values, np.int64) for name, values in self._x_ids.items()},
             "c_time": self._c_time.take()[samples],
             "c_series": series,
@@ -494,7 +496,7 @@ class EventColumns(Dictionaries):
         return part
 
 
-def _marks(events: list[Event]) -> bytes:
+def _phase_bytes(events: list[Event]) -> bytes:
     """The phase of every event as one byte; 0 stands for one that is no single character of ASCII."""
     phases = [event.ph for event in events]
     text = "".join(phases)
@@ -503,6 +505,6 @@ def _marks(events: list[Event]) -> bytes:
     return "".join([phase if len(phase) == 1 and phase.isascii() else "\0" for phase in phases]).encode()
 
 
-def _places(marks: bytes, table: bytes) -> Any:
+def _places_of_phases(marks: bytes, table: bytes) -> Any:
     """Where ``marks`` are those of ``table``; (n,) int64."""
     return np.flatnonzero(np.frombuffer(marks.translate(table), np.bool_))

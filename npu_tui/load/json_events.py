@@ -68,10 +68,10 @@ def _parsed(data: bytes, parse_float: type[Decimal] | None) -> Any:
 
 def _shallow_loads(text: str, parse_float: type[Decimal] | None) -> Any:
     try:
-        return _loads(text, parse_float)
+        return _parsed_json(text, parse_float)
     except RecursionError:
         try:
-            return _loads(_shallow(text), parse_float)
+            return _parsed_json(_shallow(text), parse_float)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
 
@@ -105,7 +105,7 @@ def _escaped(match: re.Match[str]) -> str:
     return f"{before}{_BARE.sub(lambda bare: bare[1] or chr(92) + bare[0], name)}{after}"
 
 
-def _loads(text: str, parse_float: type[Decimal] | None) -> Any:
+def _parsed_json(text: str, parse_float: type[Decimal] | None) -> Any:
     return _paired(
         json.loads(
             text,
@@ -231,23 +231,23 @@ def _tolerated(raw: msgspec.Raw) -> Event:
     except msgspec.ValidationError:
         return Event()
     return Event(
-        ph=_text(_value(loose.ph)),
-        name=_text(_value(loose.name)),
-        pid=place_number(_value(loose.pid)),
-        tid=place_number(_value(loose.tid)),
+        ph=_text_of_value(_value_of_raw(loose.ph)),
+        name=_text_of_value(_value_of_raw(loose.name)),
+        pid=place_number(_value_of_raw(loose.pid)),
+        tid=place_number(_value_of_raw(loose.tid)),
         ts=_literal(loose.ts),
         dur=_microseconds(_literal(loose.dur)),
-        cat=_text(_value(loose.cat)),
+        cat=_text_of_value(_value_of_raw(loose.cat)),
         id=None if bytes(loose.id) in (b"", b"null") else _literal(loose.id),
         args=loose.args,
-        bp=_text(_value(loose.bp)),
+        bp=_text_of_value(_value_of_raw(loose.bp)),
         bind_id=None if bytes(loose.bind_id) in (b"", b"null") else _literal(loose.bind_id),
         flow_in=bytes(loose.flow_in) == b"true",
         flow_out=bytes(loose.flow_out) == b"true",
     )
 
 
-def _value(raw: msgspec.Raw) -> object:
+def _value_of_raw(raw: msgspec.Raw) -> object:
     """What ``raw`` stands for; a number that is none of a machine is a text, None is nothing at all.
 
     Raises ``ValueError`` for a text that is not well-formed, as of another encoding.
@@ -261,7 +261,7 @@ def _value(raw: msgspec.Raw) -> object:
         return data.decode("ascii", "replace")
 
 
-def _text(value: object) -> str:
+def _text_of_value(value: object) -> str:
     try:
         return value if isinstance(value, str) else "" if value is None else str(value)
     except RecursionError:  # lists in lists
@@ -332,7 +332,7 @@ def _tolerated_args(raw: msgspec.Raw, skipped: Counter[str]) -> SliceArgs:
             if value is not None:
                 is_text = attribute in ("task_type", "stack")
                 strange |= isinstance(value, (dict, list)) or (not is_text and whole_number(value) is None)
-                setattr(args, attribute, _text(value) if is_text else _whole_or_minus_one(value))
+                setattr(args, attribute, _text_of_value(value) if is_text else _whole_or_minus_one(value))
         skipped["odd.args"] += strange
         return args
 

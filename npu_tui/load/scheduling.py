@@ -85,7 +85,7 @@ def scheduling_of(events: SchedulerEvents, path: str, size: int, is_absolute: bo
     first, last = int(columns["time"][timed].min()), int(columns["time"][timed].max())
     by_cpu = _by_cpu(columns)
     noted, count = _explicit(by_cpu, first, last)
-    runs, edges, gaps = _runs(by_cpu, last)
+    runs, edges, gaps = _cpu_runs(by_cpu, last)
     events.count_odd(message("odd.ftrace_lost"), count)
     events.count_odd(message("odd.ftrace_gap"), len(gaps[0]))
     interrupts, sources = _interrupts(by_cpu, events)
@@ -160,7 +160,7 @@ def _explicit(rows: dict[str, I64], first: int, last: int) -> tuple[tuple[I64, .
     return (cpu[at], start, end, rows["task"][at], np.zeros(len(at), np.int64)), int(rows["task"][at].sum())
 
 
-def _runs(rows: dict[str, I64], last: int) -> tuple[OwnedSpans, tuple[I64, ...], tuple[I64, ...]]:
+def _cpu_runs(rows: dict[str, I64], last: int) -> tuple[OwnedSpans, tuple[I64, ...], tuple[I64, ...]]:
     """What ran on every CPU, what is known of threads before and after gaps, and these gaps.
 
     As an example, a switch to thread 7 is followed by one from thread 9: events between them are missing. Thread 7 ran
@@ -272,12 +272,12 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Owned
     next_cpu = np.append(rows["cpu"][1:], NOBODY)
     other = np.where((kind == Event.wake) & (other == NOBODY) & (after == _IN), next_cpu, other)
     end = np.where(goes_on, np.append(rows["time"][1:], last), last)
-    spans = _moved(columns, (task, rows["time"], end, state, other))
+    spans = _cut_at_migrations(columns, (task, rows["time"], end, state, other))
     kept = spans[3] != GONE
     return OwnedSpans.sorted(*(values[kept] for values in spans))
 
 
-def _moved(columns: dict[str, I64], spans: tuple[I64, ...]) -> list[I64]:
+def _cut_at_migrations(columns: dict[str, I64], spans: tuple[I64, ...]) -> list[I64]:
     """``spans`` of threads, cut where a thread that waits for a CPU is moved to another one."""
     at = np.flatnonzero((columns["kind"] == Event.migrate) & (columns["other"] >= 0))
     task, start, end, state, other = spans

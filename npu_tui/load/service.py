@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from npu_tui.load.companion_schema import FileColumn, Reading, Schema, find_file, reason
 from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_columns import ValueCodes
@@ -112,7 +112,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     if len(left) and not len(tables_read["kv_blocks"].frame):
         tables_read["kv_blocks"] = table_of_columns(SCHEMAS["kv_blocks"], marks.name, left.to_dict())
     frames = {name: table.frame for name, table in tables_read.items()}
-    clock = _clock(list(frames.values()))
+    clock = _date_clock(list(frames.values()))
     codes = _Codes(ValueCodes(), ValueCodes(), clock.shift, {})
     tables = {name: codes.filled(table, frames[name]) for name, table in TABLES.items()}
     rows: dict[str, Any] = {name: rows for name, (rows, _) in tables.items()}
@@ -120,7 +120,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     service = Service(
         path=str(folder), files=reading.files, clock=clock, rids=codes.rids.values_in_order,
         texts=codes.texts.values_in_order, odd=reading.odd, read_spans=_no_spans,
-        read_members=lambda: _members(counts, requests, order, codes.rids, service),
+        read_members=lambda: _batch_members(counts, requests, order, codes.rids, service),
         **rows,
     )  # fmt: skip
     for (table, column), count in codes.impossible.items():
@@ -208,23 +208,23 @@ def _table_in(path: Path, schema: Schema, known: int) -> Reading | None:
     Raises ``InputError``.
     """
     with opened(path) as database:
-        tables = Tables(database)
+        tables = DatabaseTables(database)
         table = tables.find(schema.stem)
         if table is None or tables.last(table.name) <= known:
             return None
         header = list(table.columns.values())
         name = f"{path.name}: {schema.stem}"
-        reading = table_of_cells(schema, name, header, _pieces(tables.cells(table, *header)))
+        reading = table_of_cells(schema, name, header, _column_chunks(tables.cells(table, *header)))
         return replace(reading, state="cut_off") if tables.damaged and reading.state == "read" else reading
 
 
-def _pieces(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]:
+def _column_chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[list[str | None]]]:
     """The columns of some ``rows`` at a time, as texts."""
     while piece := list(itertools.islice(rows, _ROWS)):
         yield [[None if cell is None else as_text(cell) for cell in column] for column in zip(*piece, strict=True)]
 
 
-def _clock(frames: list[pl.DataFrame]) -> DatedClock:
+def _date_clock(frames: list[pl.DataFrame]) -> DatedClock:
     """How dates become UTC."""
     dated = False
     for frame in frames:
@@ -258,7 +258,7 @@ class _Codes(Struct):
             elif kind in ("text", "label"):
                 columns[name] = _coded(frame[name], self.rids if kind == "text" else self.texts)
             elif kind:
-                columns[name] = values = _numbers(frame[name])
+                columns[name] = values = _column_numbers(frame[name])
                 if kind == "real":  # real numbers are shares
                     self.leave_out(values, (values < 0) | (values > 1), (table.FILE, name))
                 elif form != "id" and name not in _MAY_BE_NEGATIVE:
@@ -268,7 +268,7 @@ class _Codes(Struct):
         if "end" in columns:
             reversed_ = (columns["end"] < columns["start"]) & (columns["end"] != UNKNOWN)
             self.leave_out(columns["end"], reversed_, (table.FILE, "end"))
-            lasting = _numbers(frame["duration"])
+            lasting = _column_numbers(frame["duration"])
             self.leave_out(lasting, (lasting < 0) & (lasting != UNKNOWN), (table.FILE, "duration"))
             columns["end"] = np.where(columns["end"] == UNKNOWN, plus(columns["start"], lasting), columns["end"])
             columns["start"] = np.where(columns["start"] == UNKNOWN, minus(columns["end"], lasting), columns["start"])
@@ -284,7 +284,7 @@ class _Codes(Struct):
             order = np.argsort(times, kind="stable")
             columns = {name: column[order] if column.strides[0] else column for name, column in columns.items()}
         for name in CHANGES if table is Statuses else ():
-            changes = _numbers(frame[f"{name}_change"])[order]
+            changes = _column_numbers(frame[f"{name}_change"])[order]
             if (there := changes != UNKNOWN).any():
                 states = np.cumsum(np.where(there, changes, 0))
                 columns[name] = states - min(int(states.min()), 0)  # some were there when the recording began
@@ -298,17 +298,17 @@ class _Codes(Struct):
 
     def _moments(self, frame: pl.DataFrame, name: str) -> I64:
         """Moments from ms since 1970, from dates where these are finer or the only ones."""
-        moments = _numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
+        moments = _column_numbers(frame[name]) if name in frame.columns else np.full(len(frame), UNKNOWN)
         if frame[f"{name}_date"].null_count() == len(frame):
             return moments
-        dates = _numbers(frame[f"{name}_date"])
+        dates = _column_numbers(frame[f"{name}_date"])
         dates = np.where(dates == UNKNOWN, UNKNOWN, dates - self.shift)
         finer = (moments % WHOLE_MS == 0) & (dates // WHOLE_MS == moments // WHOLE_MS)
         return np.where((dates != UNKNOWN) & ((moments < 0) | finer), dates, moments)
 
     def _kinds(self, columns: dict[str, Any]) -> I8:
         """What batches compute, by their type, without one by how many requests are in which phase."""
-        by_type: I8 = np.array([*map(_kind_of, self.texts), NONE], np.int8)[columns["type"]]
+        by_type: I8 = np.array([*map(_batch_kind, self.texts), NONE], np.int8)[columns["type"]]
         if "prefill_size" not in columns:
             return by_type
         prefill, decode = columns["prefill_size"] > 0, columns["decode_size"] > 0
@@ -344,7 +344,7 @@ _ZERO_IS_UNKNOWN = frozenset({"queue", "first_token", "prompt_tokens"})
 _MAY_BE_NEGATIVE = frozenset({"bubble"})
 
 
-def _kind_of(type_: str) -> Kind:
+def _batch_kind(type_: str) -> Kind:
     """What a batch of ``type_`` computes."""
     words = set(re.findall(r"[a-z]+|\d+", type_.lower()))
     prefill, decode = bool(words & {"prefill", "extend", "0"}), bool(words & {"decode", "1"})
@@ -353,7 +353,7 @@ def _kind_of(type_: str) -> Kind:
     return Kind.prefill if prefill else Kind.decode if decode else Kind.dummy if "dummy" in words else Kind.other
 
 
-def _numbers(values: pl.Series) -> npt.NDArray[Any]:
+def _column_numbers(values: pl.Series) -> npt.NDArray[Any]:
     """The numbers of a column, unknown where they are null; one value for all, not to be written to, if all are."""
     if values.null_count() == len(values):
         return np.broadcast_to(np.nan if values.dtype.is_float() else np.int64(UNKNOWN), len(values))
@@ -377,7 +377,7 @@ def _coded(values: pl.Series, codes: ValueCodes[str]) -> I32:
     return coded
 
 
-def _members(
+def _batch_members(
     counts: pl.Series, requests: pl.DataFrame | None, order: I64, codes: ValueCodes[str], service: Service
 ) -> Members:
     """The ``requests`` of batches, of which each row has ``counts``, of the batches in ``order``."""
@@ -391,6 +391,6 @@ def _members(
         count = count[order]
     rid = _coded(requests["rid"], codes)[place]
     service.rids[:] = codes.values_in_order
-    numbers = (_numbers(requests[name].cast(int))[place] for name in requests.columns[1:])
+    numbers = (_column_numbers(requests[name].cast(int))[place] for name in requests.columns[1:])
     offset = np.append(0, np.cumsum(count))
     return Members(offset, np.repeat(np.arange(len(order), dtype=np.int32), count), rid, *numbers)

@@ -16,7 +16,7 @@ import orjson
 from msgspec.structs import replace
 
 from npu_tui.load.database_file import as_text, opened
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_chunks import ChunkReader, array_start
 from npu_tui.load.json_columns import EventColumns
@@ -79,17 +79,17 @@ def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]
     odd: list[Message] = []
     try:
         with opened(path) as database:
-            tables = Tables(database)
+            tables = DatabaseTables(database)
             slices, threads, processes = (tables.find(name) for name in ("slice", "thread", "process"))
             for pid, name in tables.cells(processes, "pid", "process_name"):
-                whole.metadata.process_name[_place(pid)] = as_text(name)
+                whole.metadata.process_name[_cell_number(pid)] = as_text(name)
             threads_of: dict[Any, int] = {}
             for track, tid, pid, name in tables.cells(threads, "track_id", "tid", "pid", "thread_name"):
-                threads_of[track] = whole.thread(_place(pid), _place(tid), as_text(name))
+                threads_of[track] = whole.thread(_cell_number(pid), _cell_number(tid), as_text(name))
             cells = "timestamp", "duration", "name", "track_id", "cat", "args"
             for start, length, name, track, category, args in tables.cells(slices, *cells):
                 timed = isinstance(start, int) and isinstance(length, int) and 0 < start < 1 << 62 > 2 * length >= 0
-                thread = threads_of[track] if track in threads_of else whole.threads[_place(track), 0]
+                thread = threads_of[track] if track in threads_of else whole.threads[_cell_number(track), 0]
                 times = (start, start + length) if timed else (INVALID, INVALID)
                 rows.append((*times, thread, whole.names[as_text(name)], whole.categories[as_text(category)]))
                 texts.append(as_text(args))
@@ -102,7 +102,7 @@ def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]
     return TextArgs(texts), odd
 
 
-def _add_counters(whole: WholeColumns, tables: Tables) -> None:
+def _add_counters(whole: WholeColumns, tables: DatabaseTables) -> None:
     """Take in the samples of the table ``counter``, a curve for each number in its args."""
     curves = dict[tuple[int, str, str], list[tuple[int, float]]]()
     for name, pid, time, args in tables.cells(tables.find("counter"), "name", "pid", "timestamp", "args"):
@@ -110,7 +110,7 @@ def _add_counters(whole: WholeColumns, tables: Tables) -> None:
             continue
         for key, value in _object(as_text(args)).items():
             if isinstance(value, int | float):
-                curves.setdefault((_place(pid), as_text(name), key), []).append((time, float(value)))
+                curves.setdefault((_cell_number(pid), as_text(name), key), []).append((time, float(value)))
     for (pid, name, key), samples in curves.items():
         times, values = zip(*samples, strict=True)
         whole.samples(pid, name, key, "", np.array(times), np.array(values))
@@ -125,7 +125,7 @@ def _object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _place(cell: Any) -> int:
+def _cell_number(cell: Any) -> int:
     return place_number(as_text(cell) if isinstance(cell, bytes) else cell)
 
 

@@ -222,7 +222,7 @@ class _ServiceLanes:
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
         rank = np.where((rank == UNKNOWN) & (process != NONE), rank_of[process], rank)
-        common = _common([service.text(code) for code in _few(process)[0]])
+        common = _common_prefix_length([service.text(code) for code in _few(process)[0]])
         # A process without a rank is an engine of its own, after those with one.
         engines = [(f"DP {number}", rank == number) for number in np.unique(rank[rank != UNKNOWN])[:_MOST_ENGINES]]
         lone = np.unique(process[rank == UNKNOWN])[: _MOST_ENGINES - len(engines)]
@@ -283,7 +283,7 @@ def _few(values: I64) -> tuple[list[int], I64]:
     return values[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
 
 
-def _common(names: Sequence[str]) -> int:
+def _common_prefix_length(names: Sequence[str]) -> int:
     """How many letters all ``names`` begin with, up to a separator."""
     first, last = min(names, default=""), max(names, default="")  # what these two share, all share
     length = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
@@ -294,14 +294,16 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     """Link states of requests to the next ones and to the batches in them, and schedules to what executes them."""
     batches, slices = service.batches, trace.slices
     codes = [trace.categories.index(state) if state in trace.categories else -2 for state in _STATES]
-    states = [_places(slices, first["requests"], len(service.requests), slices.category == code) for code in codes]
+    states = [
+        _slices_of_rows(slices, first["requests"], len(service.requests), slices.category == code) for code in codes
+    ]
     queued, prefill, decode, running = states
     for source, target in ((queued, np.where(prefill < 0, running, prefill)), (prefill, decode)):
-        _add(trace, FOLLOWED, source, target)
+        _link_slices(trace, FOLLOWED, source, target)
     members = service.members
     if not len(members):
         return
-    of_batch = _places(slices, first["batches"], len(batches))
+    of_batch = _slices_of_rows(slices, first["batches"], len(batches))
     executed = batches.passes == Pass.execute
     request_of = np.full(len(service.rids) + 1, -1, np.int32)  # the last one has no name
     named = np.flatnonzero(service.requests.rid != NONE)[::-1]  # of several with one rid the first counts
@@ -312,7 +314,7 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     source = np.full(len(target), -1)
     for state in (queued[request], running[request], prefill[request], decode[request]):  # the last that has begun
         source = np.where((state >= 0) & (slices.start[target] >= slices.start[state]), state, source)
-    _add(trace, SERVED, source, target)
+    _link_slices(trace, SERVED, source, target)
     lead = members.offset[:-1]
     named = np.flatnonzero(np.diff(members.offset) > 0)
     key = np.full(len(batches), -1)
@@ -325,16 +327,16 @@ def _link(trace: Trace, service: Service, first: dict[str, int]) -> None:
     same = (members.rid[lead[passed]] == members.rid[lead[schedules]]) & (
         members.iter[lead[passed]] == members.iter[lead[schedules]]
     )
-    _add(trace, SCHEDULED, of_batch[schedules[same]], of_batch[passed[same]])
+    _link_slices(trace, SCHEDULED, of_batch[schedules[same]], of_batch[passed[same]])
 
 
-def _add(trace: Trace, category: str, source: I64, target: I64) -> None:
+def _link_slices(trace: Trace, category: str, source: I64, target: I64) -> None:
     """Link the pairs of slices of which both are there."""
     there = (source >= 0) & (target >= 0)
     trace.add_links(category, source[there], target[there], source[there])
 
 
-def _places(slices: Slices, first: int, count: int, chosen: Bools | None = None) -> I64:
+def _slices_of_rows(slices: Slices, first: int, count: int, chosen: Bools | None = None) -> I64:
     """The slice of each of ``count`` rows whose ordinals begin at ``first``, -1 without one; (count,)."""
     places, row = np.full(count, -1), slices.event - first
     inside = (row >= 0) & (row < count)

@@ -21,10 +21,8 @@ from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import ReadingPace, Source
 from npu_tui.load.formats.memory import is_memscope
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.load.lives import lives_of
-from npu_tui.load.memscope import load_memscope
-from npu_tui.load.pickle_runs import EntryRun, Objects
-from npu_tui.load.pickles import PickleError, Unpickler, unframed
+from npu_tui.load.memscope import lives_of, load_memscope
+from npu_tui.load.pickles import EntryRun, Objects, PickleError, Unpickler, unframed
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import step_number
@@ -186,9 +184,9 @@ class _SnapshotReading:
 
     def _blocks(self, entries: Any, segment: int, start: int) -> I64:
         """Segment, address, size, requested size, state and stack of the blocks of a segment; (6, blocks)."""
-        listed = _listed(entries)
+        listed = _list_or_empty(entries)
         self.take_entries(len(listed))
-        blocks = _ListEntries(self, [_block(entry) for entry in listed])
+        blocks = _ListEntries(self, [_with_last_allocation(entry) for entry in listed])
         state = blocks.coded("state", _STATES, "odd.memory_block")
         address, placed = blocks.numbers("address", -1)
         size, sized = blocks.numbers("size", 0)
@@ -232,7 +230,7 @@ class _SnapshotReading:
     def listed(self, value: Any, odd: Message) -> list[Any]:
         """``value`` if it is a list; else that is counted as ``odd``, and the list is empty."""
         self.odd[odd] += int(type(value) is not list)
-        return _listed(value)
+        return _list_or_empty(value)
 
     def _pool_of(self, pool: Any) -> int:
         """A number for each id of a pool, which is a pair of ints; -1 for anything else."""
@@ -244,7 +242,7 @@ class _SnapshotReading:
         """The number of the stack in the object ``number``, -1 if it is none."""
         known = self._stack_of.get(number)
         if known is None:
-            texts = [self._frame(frame) for frame in _listed(self.objects[number])[:_LONGEST_STACK]]
+            texts = [self._frame(frame) for frame in _list_or_empty(self.objects[number])[:_LONGEST_STACK]]
             self._text_left -= sum(map(len, texts))
             if self._text_left < 0:
                 raise _Bomb
@@ -273,7 +271,7 @@ class _ListEntries:
     def __init__(self, reading: _SnapshotReading, entries: Any) -> None:
         self._reading = reading
         self._parts: list[EntryRun | list[dict[str, Any]]] = []
-        for is_run, group in groupby(_listed(entries), lambda entry: isinstance(entry, EntryRun)):
+        for is_run, group in groupby(_list_or_empty(entries), lambda entry: isinstance(entry, EntryRun)):
             part = list(group)
             self._parts += part if is_run else [[entry if type(entry) is dict else {} for entry in part]]
         reading.take_entries(sum(map(len, self._parts)) + 1)
@@ -344,16 +342,16 @@ class _ListEntries:
 _OF_BLOCKS = "state", "address", "size", "requested_size", "frames"
 
 
-def _block(block: Any) -> Any:
+def _with_last_allocation(block: Any) -> Any:
     """What is read of ``block``; early versions of PyTorch have its last allocation in its ``history``."""
-    history = _listed(block.get("history")) if type(block) is dict else []
+    history = _list_or_empty(block.get("history")) if type(block) is dict else []
     if not history or type(history[0]) is not dict:
         return block
     told = {"requested_size": history[0].get("real_size"), "frames": history[0].get("frames")}
     return told | {name: block[name] for name in _OF_BLOCKS if name in block}
 
 
-def _listed(value: Any) -> list[Any]:
+def _list_or_empty(value: Any) -> list[Any]:
     return value if type(value) is list else []
 
 
@@ -367,7 +365,7 @@ def read_snapshot_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> 
     snapshot = load_snapshot(source.path, watcher)
     whole = WholeColumns()
     for number, device in enumerate(snapshot.devices):
-        _add(whole, snapshot, device, number)
+        _add_device(whole, snapshot, device, number)
     untimed = [device.events.time is None for device in snapshot.devices]
     health = Health(skipped=dict(snapshot.odd), warnings=[message("odd.memory_axis")] if any(untimed) else [])
     trace = build_trace(whole, snapshot.path, (EventFile(snapshot.path, snapshot.size),), None, health)
@@ -376,7 +374,7 @@ def read_snapshot_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> 
     return trace
 
 
-def _add(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pid: int) -> None:
+def _add_device(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMemory, pid: int) -> None:
     """Take one device in, its blocks by age in one layer and by address in another.
 
     By age are those that are older than the history, that were never released, or that were there at the peak.

@@ -103,7 +103,7 @@ def source_of(file: str, frames: Iterable[tuple[int, str]], trace: Path) -> Sour
     """
     frames, refused = list(frames), None
     for path in _candidates(file, trace):
-        found = _read(path)
+        found = _read_source(path)
         if isinstance(found, Source):
             wrong = next(((line, function) for line, function in frames if not found.fits(line, function)), None)
             if wrong is None:
@@ -132,7 +132,7 @@ def _folders_above(trace: Path) -> Sequence[Path]:
     return trace.parents[:_ABOVE]
 
 
-def _read(path: Path) -> Source | Message | None:
+def _read_source(path: Path) -> Source | Message | None:
     """The source at ``path``, or why it is none; None where no file can be read there."""
     try:
         raw = read_regular(path, _LARGEST)
@@ -140,7 +140,7 @@ def _read(path: Path) -> Source | Message | None:
         return message("source.large", path=str(path)) if error.errno == errno.EFBIG else None
     if b"\0" in raw:
         return message("source.no_text", path=str(path))
-    lines = _text(raw).expandtabs(_TAB).removesuffix("\n").split("\n")
+    lines = _decoded_source(raw).expandtabs(_TAB).removesuffix("\n").split("\n")
     headings = [
         Heading(number, _indent(text), match["name"])
         for number, text in enumerate(lines, 1)
@@ -153,7 +153,7 @@ _ENCODINGS = frozenset(("utf-8", "utf-8-sig", "gbk", "gb2312", "gb18030", "big5"
 """What a first line may name; others, such as punycode, take a time that grows with the square of the size."""
 
 
-def _text(raw: bytes) -> str:
+def _decoded_source(raw: bytes) -> str:
     """``raw`` in the encoding that it names, with the ends of lines that Python counts; what is none is replaced."""
     try:
         named, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)

@@ -250,7 +250,7 @@ def foreign(head: bytes, file: Path) -> Message | None:
         return _packed(file, "tar", f"tar -xf {quoted} -C {shlex.quote(str(file.parent))}")
     for magic, encoding in _WIDE:
         if head.startswith(magic):
-            command = f"iconv -f {encoding} -t UTF-8 {quoted} > {_beside(file, 'utf8')}"
+            command = f"iconv -f {encoding} -t UTF-8 {quoted} > {_name_beside(file, 'utf8')}"
             return message("input.wide", path=str(file), encoding=encoding, command=command)
     if head.startswith(_POINTER):
         size = _POINTER_SIZE.search(head)
@@ -265,18 +265,20 @@ def foreign(head: bytes, file: Path) -> Message | None:
             return message("input.table_renamed", path=str(file), name=name, command=command)
         return message("input.table", path=str(file), folder=str(file.parent))
     if file.suffix.lower() in _PERFETTO:
-        command = f"traceconv json {quoted} {_beside(file.with_suffix(''), 'trace')}"
+        command = f"traceconv json {quoted} {_name_beside(file.with_suffix(''), 'trace')}"
         return message("input.perfetto", path=str(file), command=command)
     for begins, code in _OTHERS:
         if begins.match(head):
             return message(code, path=str(file))
     if _SWIMLANES.fullmatch(file.name) and b'"traceEvents"' not in head:
-        command = f"python3 tools/swimlane_converter.py {quoted} -o {_beside(file, 'merged')}"
+        command = f"python3 tools/swimlane_converter.py {quoted} -o {_name_beside(file, 'merged')}"
         return message("input.swimlanes", path=str(file), command=command)
     if _EXECUTION_TRACE.match(head):
         return message("input.execution_trace", path=str(file))
     if _is_lines(head):
-        command = f"(echo '['; sed -E 's/,?[[:space:]]*$//; $!s/$/,/' {quoted}; echo ']') > {_beside(file, 'array')}"
+        command = (
+            f"(echo '['; sed -E 's/,?[[:space:]]*$//; $!s/$/,/' {quoted}; echo ']') > {_name_beside(file, 'array')}"
+        )
         return message("input.lines", path=str(file), command=command)
     return None
 
@@ -290,7 +292,7 @@ def _packed(file: Path, form: str, command: str) -> Message:
     return message("input.packed", path=str(file), form=form, command=command)
 
 
-def _beside(file: Path, what: str) -> str:
+def _name_beside(file: Path, what: str) -> str:
     """The name of a new file beside ``file``, for a command line."""
     return shlex.quote(str(file.with_name(f"{file.stem}.{what}.json")))
 

@@ -94,6 +94,8 @@ def time_unit(sample: bytes) -> TimeUnit | None:
         whole = all(value == value.to_integral_value() for value in (*times, *durations))
         in_ns = whole and _EPOCH <= times[0] < 4 * _EPOCH
         return TimeUnit(scale=_NANOSECOND) if in_ns else TimeUnit(origin=times[0])
+    if abs(times[0]) * 1000 * 1000 > _LATEST:  # counted from 1970, a thousandth of a nanosecond leaves int64
+        return None
     lengths = sorted(abs(value) * 1000 for value in durations)
     parts = [value for value in lengths if abs(value - value.to_integral_value()) > _ONLY_NS]
     is_fine = 2 * len(parts) > len(lengths) and lengths[len(lengths) // 2] < _TINY_NS

@@ -30,8 +30,9 @@ _MOST_KEPT = 64
 class OpenFile:
     """The file at ``path``, open for reading until the last one who uses it is gone. Raises ``OSError``."""
 
+    descriptor = -1
+
     def __init__(self, path: str | Path) -> None:
-        self.descriptor = -1
         self.descriptor = descriptor_of(path)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of a program ``os`` may go first
@@ -300,7 +301,7 @@ def _unpacked(file: Path, packed: BinaryIO, advance: Advance | None, library: Mo
                         raise InputError(message("input.gzip_damaged", path=str(file), why=str(error))) from error
                     damaged = True
                     break
-                _check(file, taken, copy.size)
+                _refuse_endless(file, taken, copy.size)
                 whole = whole or inflate.eof
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if advance is not None:
@@ -400,6 +401,6 @@ def _readable(inflate: zlib._Decompress, data: bytes) -> bytes:
     return bytes(readable)
 
 
-def _check(file: Path, taken: int, written: int) -> None:
+def _refuse_endless(file: Path, taken: int, written: int) -> None:
     if written > _SUSPICIOUS_BYTES and written > taken * _SUSPICIOUS_RATIO:
         raise InputError(message("input.gzip_endless", path=str(file), ratio=_SUSPICIOUS_RATIO))

@@ -62,14 +62,14 @@ def resource(session: OpenProfiles, address: str) -> types.ReadResourceResult:
 def _found(session: OpenProfiles, kind: str, name: str) -> tuple[str, str] | None:
     """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
-    from npu_tui.output.statement import written
+    from npu_tui.output.statement import written_document
 
     if kind == "manual" and name in TOPICS:
         return page(name, ENGLISH), "text/markdown"
     if kind == "schema" and name in REPORTS:
         return orjson.dumps(report_schema(name, _SCHEMA)).decode(), "application/json"
     if kind == "finding" and (rule := kind_of(name)) is not None:
-        return written(explain_document(rule, session.thresholds), "markdown"), "text/markdown"
+        return written_document(explain_document(rule, session.thresholds), "markdown"), "text/markdown"
     if kind == "picture" and name in session.pictures:
         return session.pictures[name](), "image/svg+xml"
     return None

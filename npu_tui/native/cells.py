@@ -272,7 +272,9 @@ def slow_cells(levels: Levels, which: I64, edges: I64) -> Cells:
     other[pair] = item[np.where(leads, last, first)[pair]]
     touches = np.zeros(amount.shape, np.bool_)
     single = (amount == 1) & (hangs[:, :-1] | hangs[:, 1:])
-    touches[single] = _touches(start, end, position[single], np.broadcast_to(width // 4, amount.shape)[single])
+    touches[single] = _is_close_to_neighbour(
+        start, end, position[single], np.broadcast_to(width // 4, amount.shape)[single]
+    )
     some = amount > 0
     return Cells(
         count=amount,
@@ -290,7 +292,7 @@ def slow_cells(levels: Levels, which: I64, edges: I64) -> Cells:
     )
 
 
-def _touches(start: I64, end: I64, here: I64, near: I64) -> Bools:
+def _is_close_to_neighbour(start: I64, end: I64, here: I64, near: I64) -> Bools:
     """Whether the slice at ``here`` lies closer than ``near`` ns to the one before or after it."""
     before, behind = np.maximum(here - 1, 0), np.minimum(here + 1, len(start) - 1)
     # Neighbours in another row lie elsewhere in time; should they meet here, only a shade is at stake.

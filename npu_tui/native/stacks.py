@@ -95,11 +95,11 @@ def innermost(
                 break
             found.append(parts[:count])
         else:
-            return _parts(found, tree[: used[0]])
+            return _thread_parts(found, tree[: used[0]])
         nodes *= 4
 
 
-def _parts(found: list[I64], tree: I32) -> StackParts:
+def _thread_parts(found: list[I64], tree: I32) -> StackParts:
     """The parts of each thread, (m, 6), as columns."""
     none = np.zeros((0, 6), np.int64)
     columns = [np.concatenate([none[:, at], *(rows[:, at] for rows in found)]) for at in range(6)]
@@ -155,4 +155,4 @@ def slow_innermost(
                 rows.append((now, stop, item, node, piece, known))
                 now = stop
         found.append(np.array(rows, np.int64).reshape(-1, 6))
-    return _parts(found, np.array(tree, np.int32))
+    return _thread_parts(found, np.array(tree, np.int32))

@@ -46,20 +46,20 @@ _LEFT_OUT = 4
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:
     """What ``report`` says; with the ``pair`` of profiles as on the screen, a picture of both timelines too."""
     verdict, *rest = verdicts(report)
-    blocks: list[Block] = [Paragraph(tuple(rest)), _parts(report)]
+    blocks: list[Block] = [Paragraph(tuple(rest)), _parts_table(report)]
     if pair is not None:
         blocks += [scene_timeline(compared_scene(pair)), Paragraph((say("compare.picture.legend"),), "faint")]
-    blocks += [*_findings(report), _owners(report), _groups(report)]
+    blocks += [*_change_blocks(report), _owners_table(report), _kernel_groups(report)]
     if report.stream_overlap_us:
         saved = change_text(-report.stream_overlap_us * 1000)
         blocks.append(Items((f"{say('compare.stream_overlap')}: {saved}",)))
-    blocks += [_lines_table(report), _collectives(report), known_table(report.profile_findings), _config(report)]
+    blocks += [_lines_table(report), _collectives_table(report), known_table(report.profile_findings), _config(report)]
     not_judged = [row.reason for row in report.not_checked]
     sides = report.base.source.path, report.new.source.path
-    return comparison_document(verdict, list(_sides(report)), blocks, not_judged, sides)
+    return comparison_document(verdict, list(_compared_sides(report)), blocks, not_judged, sides)
 
 
-def _sides(report: schema.Compared) -> Iterator[str]:
+def _compared_sides(report: schema.Compared) -> Iterator[str]:
     """Who is compared, and which steps are left out."""
     for name, side in (("base", report.base), ("new", report.new)):
         rank = side.source.rank
@@ -114,7 +114,7 @@ def _is_by_operation(report: schema.Compared) -> bool:
 
 def judged_lines(step: schema.JudgedTime, computing: schema.JudgedTime | None) -> Iterator[str]:
     """The verdict on the step, what it rests on, and that on its computing time."""
-    yield _verdict("compare.verdict", step)
+    yield _verdict_text("compare.verdict", step)
     base = sum(step.base_us) / len(step.base_us)
     if step.ci_us is not None:
         low, high = step.ci_us
@@ -126,10 +126,10 @@ def judged_lines(step: schema.JudgedTime, computing: schema.JudgedTime | None) -
     if step.visible_us is not None and base:
         yield say("compare.visible", share=step.visible_us / base)
     if computing is not None:
-        yield _verdict("compare.computing", computing)
+        yield _verdict_text("compare.computing", computing)
 
 
-def _verdict(key: str, judged: schema.JudgedTime) -> str:
+def _verdict_text(key: str, judged: schema.JudgedTime) -> str:
     base, new = (sum(times) / len(times) for times in (judged.base_us, judged.new_us))
     return say(
         key,
@@ -146,7 +146,7 @@ def change_cell(us: float | None) -> Cell:
     return Cell(say("report.unknown")) if us is None else Cell(change_text(us * 1000), us)
 
 
-def _parts(report: schema.Compared) -> Table:
+def _parts_table(report: schema.Compared) -> Table:
     """Every known part of the step and their sum."""
     rows = [row for row in report.parts if row.base_us is not None]
     if rows:
@@ -155,7 +155,7 @@ def _parts(report: schema.Compared) -> Table:
     return replace(rendered(tables.PARTS, rows), sortable=False)
 
 
-def _findings(report: schema.Compared) -> Iterator[Block]:
+def _change_blocks(report: schema.Compared) -> Iterator[Block]:
     """The changes; one that is part of another comes below it and says so."""
     if not report.findings:
         yield from (Heading(say("compare.findings")), Paragraph((say("compare.nothing"),)))
@@ -170,7 +170,7 @@ def _findings(report: schema.Compared) -> Iterator[Block]:
         cells = [Cell(delta, row.delta_us), Cell(share, row.delta_us), Cell(row.id, name=True), Cell(title)]
         rows.append([*finding_cells(number, row.severity), *cells])
         gain = f"{delta} ({share})" if share else delta
-        proofs = tuple(map(_proof, row.evidence))
+        proofs = tuple(map(_change_proof, row.evidence))
         findings.append(Finding(number, row.id, row.severity, title, gain, "", proofs, tuple(row.advice)))
     title = say("compare.findings")
     table = made_table("findings", "number# severity delta# share# finding what_changed", rows, title)
@@ -188,13 +188,13 @@ def _order(findings: Sequence[Record]) -> list[Record]:
     return order + [row for row in findings if row not in order]
 
 
-def _proof(place: Record) -> Proof:
+def _change_proof(place: Record) -> Proof:
     side = say(f"column.{place.side}")
     length = (place.end_us - place.start_us) * 1000
     return Proof(say("compare.place.evidence", side=side, at=place.start_us * 1000, length=length, name=place.name))
 
 
-def _groups(report: schema.Compared) -> Table:
+def _kernel_groups(report: schema.Compared) -> Table:
     """The groups of kernels that changed: a call of each side and how likely chance made the difference.
 
     Where another chip runs them a call is not the same work: there are their time per step and the ratio.
@@ -226,7 +226,7 @@ def _groups(report: schema.Compared) -> Table:
     )
 
 
-def _owners(report: schema.Compared) -> Table:
+def _owners_table(report: schema.Compared) -> Table:
     """Whose the step is on both sides, the largest difference first; the rows sum to that of the step."""
     rows = first_owners(report.owners, sums := "base_us new_us delta_us", "where")
     rows += [sum_row(rows, say("table.total"), sums, "where")] if rows else []
@@ -259,7 +259,7 @@ def _line_place(row: Record) -> str:
     return say("compare.place.moved", file=row.file, line=row.line, base_line=row.base_line, function=function)
 
 
-def _collectives(report: schema.Compared) -> Table:
+def _collectives_table(report: schema.Compared) -> Table:
     return rendered(
         tables.COLLECTIVES,
         report.collectives,

@@ -136,18 +136,18 @@ def compared(comparison: ProfileComparison, single: bool = True, ignored: frozen
     circumstances, matched = comparison.comparability, comparison.time_matched
     found = [change for change in differences(comparison) if change.id not in ignored]
     return Compared(
-        base=_side(comparison.base),
-        new=_side(comparison.new),
+        base=_side_entry(comparison.base),
+        new=_side_entry(comparison.new),
         comparability=Comparable(
             circumstances.verdict,
-            [_note(note) for note in circumstances.notes],
-            _share(circumstances.operations),
-            _share(circumstances.kernels),
+            [_circumstance(note) for note in circumstances.notes],
+            _rounded_share(circumstances.operations),
+            _rounded_share(circumstances.kernels),
             {rung: round(share, _DIGITS) for rung, share in comparison.rungs.items()},
             None if matched is None else (round(matched[0], _DIGITS), round(matched[1], _DIGITS)),
         ),
-        step=judged(comparison.step),
-        computing=None if comparison.computing is None else judged(comparison.computing),
+        step=judged_time(comparison.step),
+        computing=None if comparison.computing is None else judged_time(comparison.computing),
         parts=tables.PARTS.records(comparison),
         groups=tables.GROUPS.records(comparison),
         stream_overlap_us=us(comparison.stream_overlap),
@@ -172,16 +172,16 @@ def _not_judged(comparison: ProfileComparison) -> list[Message]:
     ]
 
 
-def _share(value: float | None) -> float | None:
+def _rounded_share(value: float | None) -> float | None:
     return None if value is None else round(float(value), _DIGITS)
 
 
-def _note(note: Message) -> Note:
+def _circumstance(note: Message) -> Note:
     """A circumstance by the last word of its code: ``level`` of ``compare.note.level``."""
     return Note(note.code.rpartition(".")[2], words(note))
 
 
-def _side(side: MeasuredSide) -> SideEntry:
+def _side_entry(side: MeasuredSide) -> SideEntry:
     profile = side.profile
     return SideEntry(
         SourceEntry(
@@ -190,16 +190,16 @@ def _side(side: MeasuredSide) -> SideEntry:
             side.trace.rank,
             profile.profiler_level,
         ),
-        [_step(window) for window in side.windows],
-        [_step(window, reason) for window, reason in side.sample.left_out],
+        [_compared_step(window) for window in side.windows],
+        [_compared_step(window, reason) for window, reason in side.sample.left_out],
     )
 
 
-def _step(window: StepWindow, reason: str | None = None) -> ComparedStep:
+def _compared_step(window: StepWindow, reason: str | None = None) -> ComparedStep:
     return ComparedStep(window.number, us(window.wall), reason)
 
 
-def judged(judgement: Judgement) -> JudgedTime:
+def judged_time(judgement: Judgement) -> JudgedTime:
     """A judgement in µs."""
     shift = judgement.shift
     return JudgedTime(
@@ -208,7 +208,7 @@ def judged(judgement: Judgement) -> JudgedTime:
         us(judgement.delta),
         us(shift.estimate) if shift else None,
         (us(shift.low), us(shift.high)) if shift else None,
-        _share(shift.p) if shift else None,
+        _rounded_share(shift.p) if shift else None,
         us(judgement.visible),
         judgement.verdict,
     )

@@ -227,7 +227,7 @@ def layout(root: type[Root], schema: int = SCHEMA_VERSION) -> type[Struct]:
     else:
         inner = [
             (name, known[name].type, UNSET) if known[name].default is UNSET else (name, known[name].type)
-            for name in _ordered(root)
+            for name in _fields_in_order(root)
             if name not in _ENVELOPE
         ]
         about = {"__doc__": f"What the document of kind {known['kind'].default} says beside its envelope."}
@@ -251,12 +251,12 @@ _SAME = Old()
 
 def _old_names(root: type[Root]) -> Iterator[tuple[str, Old]]:
     """The fields that schema 1 has, by their names in Python, and how it has them."""
-    for name in _ordered(root):
+    for name in _fields_in_order(root):
         if (old := root.OLD.get(name, _SAME)) is not None:
             yield name, old
 
 
-def _ordered(root: type[Root]) -> list[str]:
+def _fields_in_order(root: type[Root]) -> list[str]:
     """The fields of ``root`` in its ``ORDER``, those that it does not name at the end."""
     order = {name: place for place, name in enumerate(root.ORDER.split())}
     return sorted(root.__struct_fields__, key=lambda name: order.get(name, len(order)))

@@ -55,7 +55,7 @@ def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsRep
     ]
     placements = PLACEMENTS.records(files.placements)
     return ExpertsReport(
-        verdict=[*(words(told) for one in known for told in swaps_told(one, work)), *map(_placed, placements)],
+        verdict=[*(words(told) for one in known for told in swaps_told(one, work)), *map(_placement_text, placements)],
         loads=LOADS.records(known, work=work),
         ranks=LOAD_RANKS.records(known),
         layers=LOAD_LAYERS.records(known),
@@ -64,7 +64,7 @@ def experts_report(files: ExpertFiles, work: Sequence[float] = ()) -> ExpertsRep
     )
 
 
-def _placed(row: Record) -> str:
+def _placement_text(row: Record) -> str:
     args = {name: getattr(row, name) for name in ("path", "layers", "devices", "slots", "experts")}
     copies = say("expert_files.differ") if row.redundant is None else say("expert_files.copies", count=row.redundant)
     twice = say("expert_files.twice", count=row.twice) if row.twice else ""

@@ -12,9 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.output.document import Block, Cell, Code, Document, Heading, Items, Paragraph, Table
 from npu_tui.output.envelope import Old, Root
-from npu_tui.rules.explanation import Explanation, explanation, first_sentence
+from npu_tui.rules.explanation import WORDS, Explanation, Word, explanation, first_sentence, plain, words_called
 from npu_tui.rules.find import RULES
-from npu_tui.rules.glossary import WORDS, Word, plain, words_called
 from npu_tui.rules.model import FindingClass, Kind
 from npu_tui.strings import Ours, say
 from npu_tui.subjects import subjects
@@ -55,11 +54,11 @@ def meant(wanted: str) -> Meant:
     words, text = words_called(wanted), plain(wanted)
     ids = {id for word in words for id in about(word)}
     if len(text) > _SHORTEST or (text and not text.isascii()):
-        ids |= {kind.id for kind in KINDS if any(text in plain(each) for each in _texts(kind))}
+        ids |= {kind.id for kind in KINDS if any(text in plain(each) for each in _searched_texts(kind))}
     return Meant(words, [kind for kind in KINDS if kind.id in ids])
 
 
-def _texts(kind: Kind) -> tuple[str, ...]:
+def _searched_texts(kind: Kind) -> tuple[str, ...]:
     """What is said about ``kind`` and may hold what somebody looks for."""
     about = explanation(kind)
     return about.id, about.meaning, *about.advice, *about.change
@@ -103,7 +102,7 @@ def findings_document() -> Document:
     ]
     groups.append((say("explain.compare"), [*_DIFFERENCES]))
     groups += [(say(f"explain.{name}"), [*kinds]) for name, kinds in _OF_OTHERS.items() if kinds]
-    blocks: list[Block] = [_kinds(title, kinds) for title, kinds in groups]
+    blocks: list[Block] = [_kinds_table(title, kinds) for title, kinds in groups]
     return Document(say("explain.list"), [*blocks, _glossary(WORDS)])
 
 
@@ -116,7 +115,9 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
     for word in found.words if len(found.words) <= _IN_FULL else ():
         blocks += [Paragraph((word.meaning,))] if single else [Heading(word.title), Paragraph((word.meaning,))]
         if keys := keys_of(word.commands):
-            blocks.append(_pairs(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys]))
+            blocks.append(
+                _meanings_table(say("explain.keys"), [[Cell(key, name=True), Cell(title)] for key, title in keys])
+            )
         if word.topics:
             told = tuple(f"npu-tui help {topic}" for topic in word.topics)
             blocks += [Heading(say("explain.manual")), Items(told)]
@@ -124,7 +125,7 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
             told = tuple(say("explain.page", title=title, address=address) for title, address in word.pages)
             blocks += [Heading(say("explain.pages")), Items(told)]
     if found.kinds:
-        blocks.append(_kinds(say("explain.findings"), found.kinds))
+        blocks.append(_kinds_table(say("explain.findings"), found.kinds))
     return Document(found.words[0].title if single else printable(wanted), blocks)
 
 
@@ -132,12 +133,14 @@ _IN_FULL = 2
 """So many words are told in full."""
 
 
-def _kinds(title: str, kinds: Sequence[Kind]) -> Table:
-    return _pairs(title, [[Cell(kind.id, name=True), Cell(explanation(kind).summary)] for kind in kinds])
+def _kinds_table(title: str, kinds: Sequence[Kind]) -> Table:
+    return _meanings_table(title, [[Cell(kind.id, name=True), Cell(explanation(kind).summary)] for kind in kinds])
 
 
 def _glossary(words: Sequence[Word]) -> Table:
-    return _pairs(say("explain.words"), [[Cell(word.title), Cell(first_sentence(word.meaning))] for word in words])
+    return _meanings_table(
+        say("explain.words"), [[Cell(word.title), Cell(first_sentence(word.meaning))] for word in words]
+    )
 
 
 def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Document:
@@ -148,7 +151,7 @@ def explain_document(kind: Kind, thresholds: Thresholds | None = None) -> Docume
         rows = [
             [Cell(name, name=True), Cell(f"= {value:g}", value), Cell(text)] for name, value, text in about.thresholds
         ]
-        blocks.append(_pairs(say("explain.thresholds"), rows))
+        blocks.append(_meanings_table(say("explain.thresholds"), rows))
     blocks += [Heading(say("explain.advice")), Items(about.advice)]
     if about.gpu:
         blocks += [Heading(say("explain.gpu")), Items(about.gpu)]
@@ -197,7 +200,7 @@ def explained(kinds: Sequence[Kind] | None, words: Sequence[Word], thresholds: T
     )
 
 
-def _pairs(title: str, rows: list[list[Cell]]) -> Table:
+def _meanings_table(title: str, rows: list[list[Cell]]) -> Table:
     """Names and what they mean: a table without a head."""
     columns = len(rows[0])
     return Table("meanings", title, ("",) * columns, (False,) * columns, rows)

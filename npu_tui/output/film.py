@@ -184,10 +184,10 @@ def align_film(scene: Scene, when: int) -> list[int]:
     """
     half = scene.played_from
     recorded, played = scene.offsets[:half], scene.offsets[half:]
-    steps = _steps(scene)
+    steps = _step_bounds(scene)
     if not steps:
         return [*recorded, *recorded]
-    (begin, _), (begin_played, _) = steps[_around(steps, when)]
+    (begin, _), (begin_played, _) = steps[_step_number_at(steps, when)]
     return [*recorded, *(offset + begin - begin_played for offset in played)]
 
 
@@ -196,14 +196,14 @@ def telling_step(scene: Scene, when: int) -> tuple[int, int] | None:
 
     A cause that is not in every step is nowhere to be seen in the others.
     """
-    steps = _steps(scene)
+    steps = _step_bounds(scene)
     gains = [1 - (after[1] - after[0]) / max(before[1] - before[0], 1) for before, after in steps]
-    if not steps or gains[_around(steps, when)] > EVEN or max(gains) <= EVEN:
+    if not steps or gains[_step_number_at(steps, when)] > EVEN or max(gains) <= EVEN:
         return None
     return steps[gains.index(max(gains))][0]
 
 
-def _steps(scene: Scene) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def _step_bounds(scene: Scene) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Begin and end of each step of the first run, as recorded and as replayed; none where they do not match."""
     recorded, played = (
         [(start, end) for start, end, _ in scene.steps(index)] for index in (RECORDED, scene.played_from)
@@ -211,6 +211,6 @@ def _steps(scene: Scene) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return list(zip(recorded, played, strict=True)) if len(recorded) == len(played) else []
 
 
-def _around(steps: Sequence[tuple[tuple[int, int], tuple[int, int]]], when: int) -> int:
+def _step_number_at(steps: Sequence[tuple[tuple[int, int], tuple[int, int]]], when: int) -> int:
     """The number of the recorded step around ``when``, else of the nearest one."""
     return min(range(len(steps)), key=lambda at: max(steps[at][0][0] - when, when - steps[at][0][1], 0))

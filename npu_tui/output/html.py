@@ -64,24 +64,28 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=_shown,
+        finalize=_shown_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"kind": lambda block: type(block).__name__, "picture": _picture, "proof": _proof}
+    environment.filters |= {
+        "kind": lambda block: type(block).__name__,
+        "picture": _picture_markup,
+        "proof": _proof_markup,
+    }
     return environment.get_template("page.html")
 
 
-def _shown(value: object) -> object:
+def _shown_value(value: object) -> object:
     """A text cut to a length, without what acts on a terminal or reorders a line; anything else as it is."""
     return brief(value, _LONGEST) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _picture(picture: Picture) -> Markup:
+def _picture_markup(picture: Picture) -> Markup:
     return Markup(page_picture(picture))
 
 
-def _proof(proof: Proof) -> str:
+def _proof_markup(proof: Proof) -> str:
     return ": ".join(filter(None, (proof.place, proof.name, proof.note)))

@@ -13,7 +13,7 @@ from npu_tui.jobs.changes import job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines
-from npu_tui.output.compare_report import JudgedTime, judged
+from npu_tui.output.compare_report import JudgedTime, judged_time
 from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
 from npu_tui.output.envelope import REASONS, ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.job_report import JobSource
@@ -82,14 +82,14 @@ def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()
         base, new = (str(job.path) for job in compared.jobs)
         raise InputError(message("against.no_steps", base=base, new=new))
     found = [change for change in job_changes(compared) if change.id not in ignored]
-    step = judged(compared.step)
+    step = judged_time(compared.step)
     verdict, *rest = judged_lines(step, None)
-    sides = [_side(job, times.steps, left) for job, times, left in
+    sides = [_job_side(job, times.steps, left) for job, times, left in
              zip(compared.jobs, compared.times, compared.left_out, strict=True)]  # fmt: skip
     return ComparedJobs(
         base=sides[0], new=sides[1], verdict=[verdict, *_led(compared, found), *rest],
-        paired_by=compared.pairing.way, step=step, computing=judged(compared.computing),
-        transfer=None if compared.transfers is None else judged(compared.transfers),
+        paired_by=compared.pairing.way, step=step, computing=judged_time(compared.computing),
+        transfer=None if compared.transfers is None else judged_time(compared.transfers),
         parts=PARTS.records(compared), stages=STAGES.records(compared), ranks=RANKS.records(compared),
         base_only_ranks=[*compared.pairing.base_only], new_only_ranks=[*compared.pairing.new_only],
         links=LINKS.records(compared), findings=CHANGES.records(compared, found=found),
@@ -97,7 +97,7 @@ def compared_jobs(compared: JobComparison, ignored: frozenset[str] = frozenset()
     )  # fmt: skip
 
 
-def _side(job: Job, steps: list[str], left_out: list[str]) -> JobSide:
+def _job_side(job: Job, steps: list[str], left_out: list[str]) -> JobSide:
     traces = sum(profile.has_trace for profile in job.ranks)
     kinds = sorted({profile.kind for profile in job.ranks})
     names = [[printable(step) for step in of_side] for of_side in (steps, left_out)]
@@ -137,7 +137,7 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
     lines = [rest[0], *[*judged_lines(found.step, found.computing)][1:]]
     blocks: list[Block] = [Paragraph(tuple(lines)), rendered(PARTS, found.parts)]
     if found.findings:
-        rows = tuple(_finding(number, row) for number, row in enumerate(found.findings, 1))
+        rows = tuple(_change_finding(number, row) for number, row in enumerate(found.findings, 1))
         blocks.append(Findings(say("compare.findings"), None, rows, frozenset(range(1, len(rows) + 1))))
     for part in () if compared is None else compared.jobs[1].parts:
         from npu_tui.output.job_pictures import heat_picture  # text and Markdown have none
@@ -149,7 +149,7 @@ def compared_jobs_document(found: ComparedJobs, compared: JobComparison | None =
     if moved:
         blocks += [rendered(RANKS, moved, "", True, base_rank=_base_rank), Paragraph((say("against.work"),), "faint")]
     blocks.append(rendered(LINKS, found.links))
-    sides = [_about(name, side) for name, side in (("base", found.base), ("new", found.new))]
+    sides = [_about_side(name, side) for name, side in (("base", found.base), ("new", found.new))]
     not_judged = [row.reason for row in found.not_checked]
     return comparison_document(verdict, sides, blocks, not_judged, (found.base.path, found.new.path))
 
@@ -158,7 +158,7 @@ def _base_rank(row: Record) -> Cell:
     return Cell("" if row.base_rank == row.rank else str(row.base_rank), row.base_rank)
 
 
-def _about(name: str, side: JobSide) -> str:
+def _about_side(name: str, side: JobSide) -> str:
     steps = say("compare.steps", count=len(side.steps))
     line = say(
         "against.side", side=say(f"column.{name}"), path=side.path, ranks=side.ranks, traces=side.traces, steps=steps
@@ -166,6 +166,6 @@ def _about(name: str, side: JobSide) -> str:
     return line + (say("against.left_out", steps=side.left_out[:8]) if side.left_out else "")
 
 
-def _finding(number: int, row: Record) -> Finding:
+def _change_finding(number: int, row: Record) -> Finding:
     delta = "" if row.delta_us is None else change_text(row.delta_us * 1000)
     return Finding(number, row.id, row.severity, row.title, delta, row.detail)

@@ -35,7 +35,7 @@ _TOLD = 1e-3
 
 def job_document(report: JobReport, job: Job | None = None, pictures: bool = True) -> Document:
     """What ``report`` says; with the ``job`` that it is about, late ranks without files too, and ``pictures``."""
-    blocks: list[Block] = [Paragraph((_about(report),), "faint"), Paragraph(tuple(report.verdict), "verdict")]
+    blocks: list[Block] = [Paragraph((_job_coverage(report),), "faint"), Paragraph(tuple(report.verdict), "verdict")]
     path = report.critical_path
     if path is not None and path.sentence is not None:
         blocks.append(Paragraph((path.sentence,), "verdict"))
@@ -52,17 +52,23 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     if report.pipelines:
         blocks += [Heading(say("pipeline.title")), Paragraph((_pipelines_told(report),))]
     if path is not None and path.owners:
-        blocks.append(_owners(path))
-    found = [*_pipelines(report), *_roles(report), _ranks(report, job), *_experts(report), _collectives(report)]
+        blocks.append(_path_owners(path))
+    found = [
+        *_pipelines(report),
+        *_role_tables(report),
+        _rank_table(report, job),
+        *_expert_tables(report),
+        _waited_collectives(report),
+    ]
     blocks += [table for table in found + _others(report) if table.rows]
     blocks += experts_part(report.expert_files)
     if report.links:
-        blocks += [Heading(say("job.links")), Items(tuple(_links(report)))]
+        blocks += [Heading(say("job.links")), Items(tuple(_link_lines(report)))]
     # Roles are put on one clock by their hosts, and the output of a cluster analysis has no times.
     bare = report.source.kinds == [CLUSTER]
     rows = [row for row in report.clock if not (bare or row.role) or row.method not in ("none", "reference")]
     if rows:
-        blocks.append(_clock(rows))
+        blocks.append(_clock_table(rows))
     reasons = [row.reason for row in report.not_checked]
     if path is not None and path.reason is not None:
         reasons.append(say("job.path.untold", reason=path.reason))
@@ -72,7 +78,7 @@ def job_document(report: JobReport, job: Job | None = None, pictures: bool = Tru
     return Document(f"npu-tui: {report.source.path}", blocks)
 
 
-def _about(report: JobReport) -> str:
+def _job_coverage(report: JobReport) -> str:
     """How much of the job was read."""
     steps = say("job.no_steps")
     if report.steps and report.steps != [""]:
@@ -119,9 +125,9 @@ def _pipelines(report: JobReport) -> Iterator[Table]:
     yield replace(table, weights=tuple(row.length_us for row in report.pipelines))
 
 
-def _roles(report: JobReport) -> Iterator[Table]:
+def _role_tables(report: JobReport) -> Iterator[Table]:
     """The roles, and every one in every step."""
-    yield rendered(ROLES, report.roles, waits_for=_waits_for, waited=_waited)
+    yield rendered(ROLES, report.roles, waits_for=_waits_for, waited=_waited_cell)
     yield rendered(ROLE_STEPS, report.role_steps)
 
 
@@ -130,18 +136,18 @@ def _waits_for(row: Record) -> Cell:
     return Cell(row.waits_for or ("" if row.waits_us is not None else say("report.unknown")), name=bool(row.waits_for))
 
 
-def _waited(row: Record) -> Cell:
+def _waited_cell(row: Record) -> Cell:
     return time_cell(row.waited_us) if row.waits_for or row.waits_us is None else Cell("")
 
 
-def _owners(path: JobPathPart) -> Table:
+def _path_owners(path: JobPathPart) -> Table:
     """Whose the path of the job is, by rank: those with most time, the others in one row, so that they add up."""
     rows = first_owners(path.owners, "on_path_us ratio", "rank gain_us")
-    table = rendered(JOB_OWNERS, rows, "job_owners", True, rank=_holder)
+    table = rendered(JOB_OWNERS, rows, "job_owners", True, rank=_holder_cell)
     return replace(table, sortable=False)
 
 
-def _holder(row: Record) -> Cell:
+def _holder_cell(row: Record) -> Cell:
     return Cell("") if row.rank is None else _rank_cell(row)
 
 
@@ -149,7 +155,7 @@ def _rank_cell(row: Record) -> Cell:
     return Cell(say("job.rank", rank=row.rank), row.rank)
 
 
-def _ranks(report: JobReport, job: Job | None) -> Table:
+def _rank_table(report: JobReport, job: Job | None) -> Table:
     """All ranks, and what the others tell of missing ones; those first whose repair saves most."""
     rows = [*report.rank_table, *([] if job is None else _absent(job))]
     rows.sort(key=lambda row: (-(row.gain_us or 0), -(row.own_excess_us or 0), row.rank))
@@ -193,7 +199,7 @@ def _came_last(row: Record) -> Cell:
     return Cell(f"{row.came_last}/{row.collectives} {share_text(share)}", share)
 
 
-def _experts(report: JobReport) -> tuple[Table, Table]:
+def _expert_tables(report: JobReport) -> tuple[Table, Table]:
     """The MoE layers that are waited for longest, and the ranks that spend most on theirs."""
     layers = rendered(EXPERT_LAYERS, report.expert_layers, slowest=lambda row: Cell(f"{row.slowest}", row.slowest))
     ranks = rendered(EXPERT_RANKS, report.expert_ranks)
@@ -203,7 +209,7 @@ def _experts(report: JobReport) -> tuple[Table, Table]:
     )
 
 
-def _collectives(report: JobReport) -> Table:
+def _waited_collectives(report: JobReport) -> Table:
     """The collectives that the ranks waited for, the longest first."""
     waited = sorted((row for row in report.collectives if row.second_us), key=lambda row: -row.second_us)
     return rendered(
@@ -230,7 +236,7 @@ def _others(report: JobReport) -> list[Table]:
     ]
 
 
-def _links(report: JobReport) -> Iterator[str]:
+def _link_lines(report: JobReport) -> Iterator[str]:
     """The links that stand out; the slowest one where none does."""
     slow = [link for link in report.links if link.verdict != "as_others"]
     slow = slow or sorted(report.links, key=lambda link: link.z)[:1]
@@ -246,7 +252,7 @@ def _links(report: JobReport) -> Iterator[str]:
         )
 
 
-def _clock(rows: list[Record]) -> Table:
+def _clock_table(rows: list[Record]) -> Table:
     """The clock of each rank; of many ranks those stay that are not tied, or are known the least."""
     table = rendered(tables.CLOCKS, rows, rank=_rank_cell, clock_offset=_offset, interval=_interval, known_by=_known_by)
     return replace(table, weights=tuple(np.inf if row.offset_us is None else row.error_us or 0 for row in rows))

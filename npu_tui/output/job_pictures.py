@@ -8,11 +8,11 @@ from itertools import cycle
 
 import numpy as np
 
-from npu_tui.analysis.schedules import KINDS
+from npu_tui.analysis.graph import KINDS
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.heat import SHADES, HeatRow, HeatSource, Metric, heat_rows
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.pipeline_cases import PipelineRun
+from npu_tui.jobs.passes import PipelineRun
 from npu_tui.jobs.roles import Roles, RoleSpan
 from npu_tui.jobs.timelines import Bar, Waterfall, waterfall
 from npu_tui.output.document import Block, Box, Paint, Paragraph, Picture, Shape, Tip
@@ -36,14 +36,14 @@ _BAR = 900
 def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:
     """The heat map of ``job`` in one ``metric``, and the collective that was waited for the longest."""
     if job.roles is not None:
-        yield _lanes(job.roles)
+        yield _role_lanes(job.roles)
     for part in job.parts:
         yield from map(_pass_rows, part.pipelines.longest)
         yield from heat_picture(part, metric)
         yield from _collective(part)
 
 
-def _lanes(roles: Roles) -> Picture:
+def _role_lanes(roles: Roles) -> Picture:
     """When every rank worked as which role, a line each, and what of it lies behind the median of its role."""
     inks = dict(zip(roles.by_role, cycle(_INKS), strict=False))
     late = {span: tail.median for tail in roles.tails for span in tail.last}
@@ -91,7 +91,7 @@ def _timed(
     shapes: list[Shape] = []
     for row, (name, (_, parts)) in enumerate(zip(names, lines, strict=True)):
         top = row * CELL_HEIGHT
-        shapes += _words(name, top)
+        shapes += _text_shapes(name, top)
         shapes += [Box(head, top, _BAR, CELL_HEIGHT, gap)] if gap is not None else []
         for low, high, paint, words in parts:
             place = head + (low - begun) * scale, top, (high - low) * scale, CELL_HEIGHT
@@ -128,7 +128,7 @@ def heat_picture(job: Job, metric: Metric, compared: JobComparison | None = None
                 left = (head + x * cell) * CELL_WIDTH
                 shapes.append(Box(left, top, cell * CELL_WIDTH, CELL_HEIGHT, f"heat{shade}"))
         words = padded(name, head) + "".join(f"{padded(text, cell - 1, right=True)} " for text in line)
-        shapes += _words(words, top)
+        shapes += _text_shapes(words, top)
     axis = say(f"ranks.axis.{heat.axis}")
     title = say("ranks.map.title", metric=say(f"ranks.metric.{metric}"), axis=axis)
     title = title if job.role is None else say("job.of_role", role=drawable(job.role), what=title)
@@ -142,7 +142,7 @@ def _heat_name(row: HeatRow) -> str:
     return say("ranks.alike", count=len(row.ranks)) if row.kind == "alike" else str(row.ranks[0])
 
 
-def _words(text: str, top: float) -> list[Shape]:
+def _text_shapes(text: str, top: float) -> list[Shape]:
     """``text`` in the ink of the page, a cell for each character."""
     return [shape for shape in row_shapes([(text, "ink", "none", 0)], top) if not isinstance(shape, Box)]
 
@@ -164,15 +164,15 @@ def _collective(job: Job) -> Iterator[Block]:
         elif bar.rank == blamed.last:
             note = say("ranks.fall.last", time=blamed.cost)
         top = number * 3 * CELL_HEIGHT
-        shapes += _words(drawable(f"{say('job.rank', rank=bar.rank)} · {note}"), top)
-        shapes += _bar(fall, bar, top + CELL_HEIGHT)
+        shapes += _text_shapes(drawable(f"{say('job.rank', rank=bar.rank)} · {note}"), top)
+        shapes += _rank_bar(fall, bar, top + CELL_HEIGHT)
     words = ("column.works", "ranks.metric.own", "ranks.metric.waits", "column.transfer")
     legend = tuple((paint, say(word)) for paint, word in zip(_PARTS, words, strict=True))
     yield Picture(title, _BAR, 3 * CELL_HEIGHT * min(len(fall.bars), _MOST_BARS), shapes, "waterfall", legend, 0)
     yield Paragraph((say("ranks.fall.aside", spread=blamed.spread, error=error),), "faint")
 
 
-def _bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
+def _rank_bar(fall: Waterfall, bar: Bar, top: float) -> Iterator[Shape]:
     """The ``_PARTS`` of one rank."""
     begin = bar.come if bar.begin is None else bar.begin
     more = max(bar.come - bar.own, begin)

@@ -151,7 +151,7 @@ def _report(job: Job, path: JobPathPart | None) -> JobReport:
     }
     return JobReport(
         source=JobSource(printable(str(job.path)), len(job.ranks), traces, kinds),
-        steps=[printable(step) for step in _steps(job)],
+        steps=[printable(step) for step in _step_names(job)],
         verdict=[words(verdict(job, findings))],
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
@@ -169,7 +169,7 @@ def _expert_files(job: Job) -> ExpertsReport | None:
     return experts_report(files, layer_works(job.parts[0])) if there else None
 
 
-def _steps(job: Job) -> list[str]:
+def _step_names(job: Job) -> list[str]:
     """The steps of ``job``; those of its roles where no file names any."""
     return job.roles.steps if job.steps in ([], [""]) and job.roles is not None else job.steps
 
@@ -180,7 +180,7 @@ def verdict(job: Job, findings: list[Finding]) -> Message:
         return findings[0].title
     if len(job.parts) > 1:
         return message("job.verdict.roles", roles=len(job.parts), ranks=len(job.ranks), steps=len(job.steps))
-    if (loss := _unexplained(job)) is not None:
+    if (loss := _unexplained_rank(job)) is not None:
         return loss
     if not job.has_profiles:
         return message("job.verdict.experts", ranks=len(job.ranks))
@@ -189,7 +189,7 @@ def verdict(job: Job, findings: list[Finding]) -> Message:
     return message("job.verdict.even", ranks=len(job.ranks), collectives=len(job.blamed))
 
 
-def _unexplained(job: Job) -> Message | None:
+def _unexplained_rank(job: Job) -> Message | None:
     """The rank that spends most of its steps in exposed communication, where that is much and has no cause yet."""
     losses: list[tuple[float, int, int, int, int]] = []
     for profile in job.ranks:
@@ -201,7 +201,7 @@ def _unexplained(job: Job) -> Message | None:
         return None
     share, rank, exposed, total, bubble = max(losses)
     args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
-    waited = _waited(job, rank)
+    waited = _waited_per_step(job, rank)
     if bubble:
         why = "bubble"
     elif all(profile.kind == CLUSTER for profile in job.ranks):
@@ -217,7 +217,7 @@ def _unexplained(job: Job) -> Message | None:
     return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
 
 
-def _waited(job: Job, rank: int) -> int | None:
+def _waited_per_step(job: Job, rank: int) -> int | None:
     """How long ``rank`` waits for others in each step, ns; None where that is not known of all its collectives."""
     place, blamed = [profile.rank for profile in job.ranks].index(rank), job.blamed
     own = np.flatnonzero(blamed.rank == place)

@@ -12,8 +12,8 @@ from msgspec import Struct
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.passes import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.pipeline import ranks_of_pairs
-from npu_tui.jobs.pipeline_cases import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.role_findings import role_findings, shortened
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
@@ -170,7 +170,7 @@ def is_replayed(job: Job) -> bool:
     return bool(job.roles is not None or job.pipelines.runs or len(job.blamed))
 
 
-def _replayed(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles | _Ranks:
+def _replayed_model(job: Job, texts: Sequence[str] = ()) -> _Pipelines | _Roles | _Ranks:
     """What of ``job`` is replayed. Raises ``InputError`` where nothing is."""
     words = [" ".join(text.split()) for text in texts]
     of_ranks = words and all(_RANK.fullmatch(text) for text in words)
@@ -215,7 +215,7 @@ def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:
 
     Raises what ``job_whatif`` does.
     """
-    replay = _replayed(job, texts)
+    replay = _replayed_model(job, texts)
     return replay.moments([replay.asked(" ".join(text.split())) for text in texts])
 
 
@@ -227,7 +227,7 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
     ``role ROLE x0.8``; of any ranks ``rank N as its peers``. Raises ``UnknownChangeError`` for a text that means
     nothing here, ``InputError`` where nothing can be replayed.
     """
-    replay = _replayed(job, texts)
+    replay = _replayed_model(job, texts)
     asked = [replay.asked(" ".join(text.split())) for text in texts]
     if nothing := [text for text, one in zip(texts, asked, strict=True) if not one.matches]:
         raise UnknownChangeError(message("whatif.nothing", text=nothing[0]))
@@ -252,6 +252,6 @@ def job_whatif(job: Job, texts: Sequence[str]) -> WhatIf:
 
 def job_remedies(job: Job) -> Remedies:
     """Changes that would shorten a step, the one that does most first. Raises ``InputError`` as ``job_whatif`` does."""
-    replay = _replayed(job)
+    replay = _replayed_model(job)
     rows = [row for text in replay.remedies for row in job_whatif(job, [text]).changes if row.alone_us > 0]
     return Remedies("step", replay.count, tuple(sorted(rows, key=lambda row: -row.alone_us)))

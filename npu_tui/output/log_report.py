@@ -138,7 +138,7 @@ def log_report(log: Log) -> LogReport:
         for kind in dict.fromkeys(kind for place in places for kind in log.runs[place].steps_of):
             known = [place for place in places if log.runs[place].time(kind)]
             if known:
-                series, changes = _judged(log.runs, known, kind)
+                series, changes = _judged_series(log.runs, known, kind)
                 report.series.append(series)
                 report.changes.extend(changes)
                 report.verdict.extend(
@@ -150,7 +150,9 @@ def log_report(log: Log) -> LogReport:
     return report
 
 
-def _judged(runs: Sequence[LoggedRun], every: list[int], kind: str | None) -> tuple[RunSeries, list[LoggedChange]]:
+def _judged_series(
+    runs: Sequence[LoggedRun], every: list[int], kind: str | None
+) -> tuple[RunSeries, list[LoggedChange]]:
     places = every[-MOST:]
     values = np.array([runs[place].time(kind) for place in places], np.float64)
     told = course(values)
@@ -172,13 +174,13 @@ def _judged(runs: Sequence[LoggedRun], every: list[int], kind: str | None) -> tu
         outliers=[places[run] for run in told.outliers],
     )  # fmt: skip
     changes = [
-        _change(runs, places, kind, change, (begin, end))
+        _logged_change(runs, places, kind, change, (begin, end))
         for change, begin, end in zip(told.changes, bounds, bounds[2:], strict=False)
     ]
     return series, changes
 
 
-def _change(
+def _logged_change(
     runs: Sequence[LoggedRun], places: list[int], kind: str | None, change: LevelChange, reach: tuple[int, int]
 ) -> LoggedChange:
     """``change`` of the runs at ``places``, of which the old and the new level fill ``reach``."""
@@ -275,16 +277,16 @@ def log_document(report: LogReport) -> Document:
         key, kind, how = key_of(series), series.kind or "", described(series)
         title = say(f"log.title.{key}", kind=kind, how=how, first=first, last=last)
         picture = say("log.course", what=say(f"log.what.{key}", kind=kind), how=how)
-        shapes = list(_shapes(report, series))
+        shapes = list(_run_shapes(report, series))
         blocks.append(Picture(picture, CHART_WIDTH, CHART_HEIGHT, shapes, f"course_{number}", head=CHART_MARGIN))
-        blocks.append(_runs(report, series, f"runs_{number}", title))
+        blocks.append(_runs_table(report, series, f"runs_{number}", title))
     if report.not_checked:
         blocks += [Heading(say("log.not_checked")), Items(tuple(row.reason for row in report.not_checked))]
     blocks.append(Code((f"npu-tui log --log {shlex.quote(report.source.path)} --format json",)))
     return Document(say("log.head", path=report.source.path, count=len(report.runs)), blocks)
 
 
-def _runs(report: LogReport, series: RunSeries, id: str, title: str) -> Table:
+def _runs_table(report: LogReport, series: RunSeries, id: str, title: str) -> Table:
     begun = {change.before_run: change.delta_ratio for change in report.changes if change.kind == series.kind}
     steps = [report.runs[place].time(series.kind) or 0.0 for place in series.runs]
     low, high = min(steps), max(steps)
@@ -312,7 +314,7 @@ def _day(when: str) -> str:
     return datetime.fromisoformat(when.replace("Z", "+00:00")).astimezone().strftime("%Y-%m-%d")
 
 
-def _shapes(report: LogReport, series: RunSeries) -> Iterator[Shape]:
+def _run_shapes(report: LogReport, series: RunSeries) -> Iterator[Shape]:
     """The step of each run as a dot, a line for each level, the place of each change with its interval."""
     places = series.runs[-_POINTS:]
     steps = [report.runs[place].time(series.kind) or 0.0 for place in places]

@@ -35,18 +35,18 @@ _BREAK = "<!-- -->"
 
 def markdown(document: Document, rows: int = ROWS) -> str:
     """The lines of ``document``: at most ``rows`` of a table."""
-    lines = [f"## {plain(document.title)}"]
+    lines = [f"## {as_markdown(document.title)}"]
     for block in document.blocks:
         if isinstance(block, Picture):
             continue
         if isinstance(block, (Heading, Table, Findings)) and block.title:
-            lines += ["", f"### {plain(block.title)}"]
+            lines += ["", f"### {as_markdown(block.title)}"]
         written = list(_block_lines(block, rows))
         lines += ["", *written] if written else []
     return "\n".join(lines) + "\n"
 
 
-def plain(text: str) -> str:
+def as_markdown(text: str) -> str:
     """``text`` as Markdown that reads as it stands, also where it begins a line."""
     return _LEADING.sub(r"\1\\", _inline(text), count=1)
 
@@ -74,18 +74,18 @@ def _block_lines(block: Block, rows: int) -> Iterator[str]:
     if isinstance(block, Paragraph):
         # Two blanks at its end break a line.
         quote = "> " if block.style == "verdict" else ""
-        yield from (f"{quote}{plain(line)}  " for line in block.lines[:-1])
-        yield from (f"{quote}{plain(line)}" for line in block.lines[-1:])
+        yield from (f"{quote}{as_markdown(line)}  " for line in block.lines[:-1])
+        yield from (f"{quote}{as_markdown(line)}" for line in block.lines[-1:])
     elif isinstance(block, Items):
         for number, line in enumerate(block.lines, 1):
-            words = plain(line) if isinstance(line, str) else f"{code(line[0])}: {plain(line[1])}"
+            words = as_markdown(line) if isinstance(line, str) else f"{code(line[0])}: {as_markdown(line[1])}"
             yield f"{number}. {words}" if block.ordered else f"- {words}"
     elif isinstance(block, Code):
         yield from map(code, block.lines) if len(block.lines) == 1 else _fenced(block)
     elif isinstance(block, Table):
-        yield from _table(block, rows)
+        yield from _table_lines(block, rows)
     elif isinstance(block, Findings):
-        yield from _findings(block, rows)
+        yield from _finding_lines(block, rows)
 
 
 def _fenced(block: Code) -> Iterator[str]:
@@ -95,48 +95,53 @@ def _fenced(block: Code) -> Iterator[str]:
     yield from (fence, *lines, fence)
 
 
-def _table(table: Table, rows: int) -> Iterator[str]:
+def _table_lines(table: Table, rows: int) -> Iterator[str]:
     rule = " | ".join("---:" if numeric else "---" for numeric in table.numeric)
     yield from (f"| {' | '.join(map(_inline, table.columns))} |", f"| {rule} |")
     for row in table.shown(rows):
-        yield f"| {' | '.join(map(_cell, row))} |"
+        yield f"| {' | '.join(map(_cell_markdown, row))} |"
     if hidden := table.hidden(rows):
-        yield from ("", plain(hidden))
+        yield from ("", as_markdown(hidden))
 
 
-def _cell(cell: Cell) -> str:
+def _cell_markdown(cell: Cell) -> str:
     return code(cell.text, table=True) if cell.name else _inline(cell.text)
 
 
-def _findings(block: Findings, rows: int) -> Iterator[str]:
+def _finding_lines(block: Findings, rows: int) -> Iterator[str]:
     if block.full is None:
-        yield from _table(block.table, rows) if block.table is not None else ()
+        yield from _table_lines(block.table, rows) if block.table is not None else ()
         return
     lines: list[str] = []
     for finding in block.findings:
         if finding.number in block.full:
-            lines += [f"**{finding.number}. {plain(finding.head)}**  ", plain(finding.detail), ""]
-            lines += _proof(finding)
+            lines += [f"**{finding.number}. {as_markdown(finding.head)}**  ", as_markdown(finding.detail), ""]
+            lines += _proof_lines(finding)
     rest = [finding for finding in block.findings if finding.number not in block.full]
     if rest:
-        lines += [plain(block.rest), "", *(f"- {code(finding.id)} {plain(finding.brief)}" for finding in rest), ""]
+        lines += [
+            as_markdown(block.rest),
+            "",
+            *(f"- {code(finding.id)} {as_markdown(finding.brief)}" for finding in rest),
+            "",
+        ]
     yield from lines[:-1]
 
 
-def _proof(finding: Finding) -> Iterator[str]:
+def _proof_lines(finding: Finding) -> Iterator[str]:
     """Where to see a finding, what to do, and who says so; an empty line after each."""
     places = () if finding.part else finding.evidence[:_EVIDENCE]
     for proof in places:
         name = f" {code(proof.name)}" if proof.name else ""
-        note = f": {plain(proof.note)}" if proof.note else ""
-        yield f"- {plain(proof.place)}{name}{note}"
+        note = f": {as_markdown(proof.note)}" if proof.note else ""
+        yield f"- {as_markdown(proof.place)}{name}{note}"
     if places:
         if hidden := len(finding.evidence) - len(places):
             yield f"- {say('report.more', count=hidden)}"
         yield ""
     if finding.advice:
         yield from (say("page.do"), "")
-        yield from (f"{number}. {plain(advice)}" for number, advice in enumerate(finding.advice, 1))
+        yield from (f"{number}. {as_markdown(advice)}" for number, advice in enumerate(finding.advice, 1))
         yield ""
     foot = " · ".join(filter(None, (finding.id, finding.gain, *finding.notes)))
-    yield from (f"<sub>{plain(foot)}</sub>", "")
+    yield from (f"<sub>{as_markdown(foot)}</sub>", "")

@@ -73,7 +73,7 @@ def compared_memory(base: MemorySnapshot, new: MemorySnapshot) -> ComparedMemory
     return ComparedMemory(
         base=reports[0].source,
         new=reports[1].source,
-        verdict=[line for pair in devices for line in _verdict(pair)] or [say("compare.memory.no_device")],
+        verdict=[line for pair in devices for line in _verdict_lines(pair)] or [say("compare.memory.no_device")],
         devices=devices,
         base_only_devices=sorted(set(sides[0]) - {before for before, _ in numbers}, key=str),
         new_only_devices=sorted(set(sides[1]) - {after for _, after in numbers}, key=str),
@@ -84,7 +84,7 @@ def _place_of(row: DeviceRow) -> int | str:
     return row.label if row.device is None or row.allocator is not None else row.device
 
 
-def _verdict(pair: DevicePairRow) -> list[str]:
+def _verdict_lines(pair: DevicePairRow) -> list[str]:
     """What the peak became, and the line that holds most more then, else at the end."""
     base, new = pair.base.peak_requested_bytes, pair.new.peak_requested_bytes
     word = "same" if base == new else "more" if new > base else "less"
@@ -93,12 +93,14 @@ def _verdict(pair: DevicePairRow) -> list[str]:
         lead = max(rows, key=lambda row: row.delta_bytes, default=None)
         # Without any stack there is nobody to name.
         if lead is not None and lead.delta_bytes > 0 and (lead.kind == "line" or len(rows) > 1):
-            told.append(say(key, place=_place(lead), delta=lead.delta_bytes, base=lead.base_bytes, new=lead.new_bytes))
+            told.append(
+                say(key, place=_place_text(lead), delta=lead.delta_bytes, base=lead.base_bytes, new=lead.new_bytes)
+            )
             return told
     return told
 
 
-def _place(row: Record) -> str:
+def _place_text(row: Record) -> str:
     if row.kind != "line":
         return say(f"compare.memory.{row.kind}")
     if row.new_where is None and row.base_where is None:
@@ -112,7 +114,7 @@ def compared_memory_document(found: ComparedMemory) -> Document:
     about = say("compare.memory.about", base=found.base.path, new=found.new.path)
     blocks: list[Block] = [Paragraph(tuple(found.verdict), "verdict")]
     for pair in found.devices:
-        blocks += [_figures(pair), _holders(pair, "at_peak", pair.at_peak), _holders(pair, "at_end", pair.at_end)]
+        blocks += [_figures_table(pair), _holders(pair, "at_peak", pair.at_peak), _holders(pair, "at_end", pair.at_end)]
     for side, path, devices in (
         ("base", found.base.path, found.base_only_devices), ("new", found.new.path, found.new_only_devices),
     ):  # fmt: skip
@@ -121,7 +123,7 @@ def compared_memory_document(found: ComparedMemory) -> Document:
     return comparison_document(f"npu-tui: {found.base.path}, {found.new.path}", (about,), blocks)
 
 
-def _size(value: int | None) -> Cell:
+def _size_cell(value: int | None) -> Cell:
     return Cell(say("report.unknown") if value is None else memory_text(value), value)
 
 
@@ -129,13 +131,13 @@ def _delta(value: int | None) -> Cell:
     return Cell("" if value is None else memory_change_text(value), value)
 
 
-def _figures(pair: DevicePairRow) -> Table:
+def _figures_table(pair: DevicePairRow) -> Table:
     base, new = pair.base.figures(), pair.new.figures()
     rows = []
     for name, (before, _) in base.items():
         after = new[name][0]
         delta = None if before is None or after is None else after - before
-        rows.append([Cell(say(f"snapshot.figure.{name}")), _size(before), _size(after), _delta(delta)])
+        rows.append([Cell(say(f"snapshot.figure.{name}")), _size_cell(before), _size_cell(after), _delta(delta)])
     title = say("snapshot.device", device=pair.new.label)
     return replace(made_table(f"memory_{pair.new.label}", "figure base# new# difference#", rows, title), sortable=False)
 

@@ -57,12 +57,12 @@ def memory_document(report: MemoryReport, form: str = "") -> Document:
     if found:
         blocks.append(Findings(say("snapshot.findings"), None, found, frozenset(range(1, len(found) + 1))))
     for device in report.devices:
-        blocks.append(_figures(device))
+        blocks.append(_device_figures(device))
         blocks += _curve(device, form) if device.curve else []
         tables = _holders_tables(device, "peak", device.stacks_at_peak, device.at_peak)
         if device.failure is not None and device.failure.event != device.peak_event:
             tables += _holders_tables(device, "failure", device.failure.stacks, device.failure.held)
-        blocks += [table for table in (*tables, _steps(device)) if table.rows]
+        blocks += [table for table in (*tables, _steps_table(device)) if table.rows]
     told = [row.reason for row in report.not_checked]
     told += [f"{row.reason}: {count_text(row.count)}" for row in report.health.skipped]
     if told:
@@ -76,13 +76,17 @@ def _id(device: DeviceRow) -> str:
     return device.label.replace(" ", "_")
 
 
-def _size(value: int) -> Cell:
+def _bytes_cell(value: int) -> Cell:
     return Cell(memory_text(value), value)
 
 
-def _figures(device: DeviceRow) -> Table:
+def _device_figures(device: DeviceRow) -> Table:
     cells = [
-        [Cell(say(f"snapshot.figure.{name}")), _size(size), Cell("" if event is None else count_text(event), event)]
+        [
+            Cell(say(f"snapshot.figure.{name}")),
+            _bytes_cell(size),
+            Cell("" if event is None else count_text(event), event),
+        ]
         for name, (size, event) in device.figures().items()
         if size is not None
     ]
@@ -107,7 +111,7 @@ def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderRow], hel
 
     def table(by: str, rows: Sequence[Any], heads: str, name: Callable[[Any], list[Cell]]) -> Table:
         def cells(row: Any) -> list[Cell]:
-            return [_size(row.bytes), Cell(count_text(row.blocks), row.blocks), *name(row)]
+            return [_bytes_cell(row.bytes), Cell(count_text(row.blocks), row.blocks), *name(row)]
 
         columns = ("size", "blocks", *heads.split())
         return Table(
@@ -144,13 +148,13 @@ def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderRow], hel
 _DEFAULT = "0, 0"
 
 
-def _steps(device: DeviceRow) -> Table:
+def _steps_table(device: DeviceRow) -> Table:
     def cells(row: MemoryStepRow) -> list[Cell]:
         more = row.growth_bytes
         return [
             Cell(count_text(row.event), row.event),
-            _size(row.live_bytes),
-            Cell("", None) if more is None else _size(more),
+            _bytes_cell(row.live_bytes),
+            Cell("", None) if more is None else _bytes_cell(more),
         ]
 
     return Table(
@@ -165,7 +169,7 @@ _ALLOCATED: Paint = bar(OpClass.CUBE)
 SHADE = "░"
 
 
-def _values(points: list[CurvePoint]) -> tuple[list[int], list[int], int]:
+def _curve_values(points: list[CurvePoint]) -> tuple[list[int], list[int], int]:
     """What was allocated and reserved (0 where unknown), and the most of both."""
     allocated = [point.requested_bytes for point in points]
     reserved = [point.reserved_bytes or 0 for point in points]
@@ -184,7 +188,7 @@ def shaded_bars(heights: npt.NDArray[np.int64], shades: npt.NDArray[np.int64], l
 
 def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
     """The curve in lines of letters: what is allocated as bars, what is reserved shaded behind them."""
-    allocated, reserved, top = _values(points)
+    allocated, reserved, top = _curve_values(points)
     columns = max(_COLUMNS // len(points) * len(points), min(len(points), _COLUMNS))
     starts = np.arange(columns) * len(points) // columns
     heights, shades = (
@@ -200,7 +204,7 @@ def lettered(points: list[CurvePoint], events: int) -> Iterator[str]:
 
 def pictured(points: list[CurvePoint], title: str, id: str) -> Picture:
     """The curve as a picture of a page."""
-    allocated, reserved, top = _values(points)
+    allocated, reserved, top = _curve_values(points)
     pitch = (CHART_WIDTH - CHART_MARGIN) / len(points)
     shapes: list[Shape] = [Words(0, 14, CHART_MARGIN - 9, memory_text(top).rjust(9), "ink")]
     for number, point in enumerate(points):

@@ -240,7 +240,7 @@ def memory_report(snapshot: MemorySnapshot) -> MemoryReport:
         source=MemorySource(path=printable(snapshot.path), kind=snapshot.kind, bytes=snapshot.size),
         verdict=[words(finding.title) for _, finding in findings[:3]] or [say("snapshot.nothing")],
         devices=[_device(held) for held in devices],
-        findings=[_finding(held.device, finding) for held, finding in findings],
+        findings=[_memory_finding(held.device, finding) for held, finding in findings],
         not_checked=[NotChecked(id=id_, reason=say(f"snapshot.without.{id_}")) for id_, holds in without if holds],
         health=MemoryHealth(
             events=sum(len(device.events) for device in snapshot.devices),
@@ -281,7 +281,7 @@ def _device(held: HeldMemory) -> DeviceRow:
         peak_reserved_event=_bytes_or_none(full),
         before_history_bytes=device.before,
         curve=curve_points(device),
-        stacks_at_peak=[_holder(owner) for owner in held.at_peak],
+        stacks_at_peak=[_holder_row(owner) for owner in held.at_peak],
         at_peak=_holders_after(held, peak),
         failure=_failure(held),
         steps=steps,
@@ -300,7 +300,7 @@ def _holders_after(held: HeldMemory, event: int) -> HeldRows:
     streams = sums_at(device, event, lives.stream) if device.has_segments else []
     pools = sums_at(device, event, pools_of(device)) if snapshot.pools else []
     return HeldRows(
-        modules=[_holder(owner) for owner in owners(snapshot, device, named_at(device, event), module_of)],
+        modules=[_holder_row(owner) for owner in owners(snapshot, device, named_at(device, event), module_of)],
         sizes=[
             SizeRow(above_bytes=(0, *SIZES)[number], up_to_bytes=(*SIZES, None)[number], bytes=size, blocks=count)
             for number, size, count in sums_at(device, event, np.searchsorted(SIZES, lives.size))
@@ -323,12 +323,12 @@ def _failure(held: HeldMemory) -> FailureRow | None:
     return FailureRow(
         event=first.event,
         request_bytes=first.request,
-        stacks=[_holder(owner) for owner in held.owners(first.event)],
+        stacks=[_holder_row(owner) for owner in held.owners(first.event)],
         held=_holders_after(held, first.event),
     )
 
 
-def _holder(owner: BlockOwner) -> HolderRow:
+def _holder_row(owner: BlockOwner) -> HolderRow:
     code, line = owner.code, placed(owner.code)
     return HolderRow(
         where=None if line is None else printable(line.file),
@@ -339,7 +339,7 @@ def _holder(owner: BlockOwner) -> HolderRow:
     )
 
 
-def _finding(device: DeviceMemory, finding: Finding) -> MemoryFinding:
+def _memory_finding(device: DeviceMemory, finding: Finding) -> MemoryFinding:
     return MemoryFinding(
         id=finding.id,
         severity=finding.severity,
@@ -349,7 +349,7 @@ def _finding(device: DeviceMemory, finding: Finding) -> MemoryFinding:
         detail=words(finding.detail),
         evidence=[EventProof(event=place.event) for place in finding.evidence if place.event is not None],
         advice=list(map(words, finding.advice)),
-        where=None if finding.owner is None else _holder(finding.owner),
+        where=None if finding.owner is None else _holder_row(finding.owner),
         gain_bytes=finding.gain_bytes,
     )
 

@@ -21,12 +21,12 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else round(part / whole, 6)
 
 
-def time_text(us: float | None) -> str:
+def report_time(us: float | None) -> str:
     """A time in µs in the unit that suits it; None is unknown."""
     return say("report.unknown") if us is None else units.time_text(us * units.ticks_per_us())
 
 
-def share_text(value: float | None) -> str:
+def report_share(value: float | None) -> str:
     """A share of 1 as a percentage; None is unknown."""
     return say("report.unknown") if value is None else units.share_text(value)
 
@@ -57,7 +57,7 @@ def rendered(
     in any row is left out. Where not all rows fit, those stay that are ``longest``. What is saved or lost is told of
     one of what ``base`` names.
     """
-    columns = [(field, cells.get(field.name) or _written(table, field, blank, base)) for field in table.page]
+    columns = [(field, cells.get(field.name) or _cell_writer(table, field, blank, base)) for field in table.page]
     columns = [(field, write) for field, write in columns if not rows or any(write(row).text for row in rows)]
     return Table(
         id or table.id,
@@ -70,7 +70,7 @@ def rendered(
     )
 
 
-def _written(table: DataTable, field: ViewField, blank: bool, base: Base | None) -> Write:
+def _cell_writer(table: DataTable, field: ViewField, blank: bool, base: Base | None) -> Write:
     """The cell of a column by its kind."""
     column, name = field.column, table.field(field.column.id).name
     scale = ticks_per_us() if column.unit == "ns" else 1  # JSON has microseconds
@@ -141,7 +141,7 @@ def name_cell(value: str | None, unknown: str = "report.unknown") -> Cell:
 
 def time_cell(us: float | None) -> Cell:
     """A time in µs in the unit that suits it."""
-    return Cell(time_text(us), us)
+    return Cell(report_time(us), us)
 
 
 def comparison_document(

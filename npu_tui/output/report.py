@@ -45,7 +45,7 @@ from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.rules.told_path import ToldPath
 from npu_tui.strings import say, words
 from npu_tui.subjects import subject_named
-from npu_tui.trace.kineto import left_out
+from npu_tui.trace.kineto import launched_before
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import printable
 
@@ -213,7 +213,7 @@ def not_checked(part: Profile, report: Report) -> list[NotChecked]:
     launches = [part.launches for part in parts if part.launches is not None]
     layers = {layer.kind for layer in trace.layers if layer.lanes}
     steps = report.steps if source.step_count else []
-    on_gpu, (before, every) = source.kind == "kineto", left_out(trace)
+    on_gpu, (before, every) = source.kind == "kineto", launched_before(trace)
     untimed = [row for row in report.communication if row.wait_us is None]
     applies = {
         "device": not parts,
@@ -267,14 +267,14 @@ _LISTS = {table.section: table for table in declared_tables("npu_tui.profile") i
 
 _PARTS: dict[str, Callable[[Profile, Report], Any]] = {
     "selection": lambda part, said: _selection(part.selection),
-    "source": lambda part, said: _source(part.whole),
+    "source": lambda part, said: _source_part(part.whole),
     "trace": lambda part, said: _trace(part.trace),
     "overlap": lambda part, said: overlap_part(part),
     "step_times": lambda part, said: step_times(
         _entire(part, said.steps), part.whole.unprofiled, len(part.whole.devices)
     ),
     "dispatch": lambda part, said: dispatch_part(part),
-    "memory": lambda part, said: _memory(part),
+    "memory": lambda part, said: _memory_part(part),
     "borrowed": lambda part, said: _borrowed(part),
     "expert_files": lambda part, said: _expert_files(part),
     "steps_from": lambda part, said: part.engine.basis,
@@ -360,7 +360,7 @@ def _selection(selection: Selection) -> SelectionPart | None:
     )
 
 
-def _source(profile: Profile) -> SourcePart:
+def _source_part(profile: Profile) -> SourcePart:
     without_trace = not len(profile.trace.slices) and profile.tables.steps
     return SourcePart(
         path=printable(profile.path),
@@ -435,7 +435,7 @@ def _expert_files(part: Profile) -> ExpertsReport | None:
     return experts_at(source.opened if source.is_directory else source.opened.parent, source.survey)
 
 
-def _memory(part: Profile) -> MemoryPart | None:
+def _memory_part(part: Profile) -> MemoryPart | None:
     """None without files that tell of it."""
     memory = part.memory
     if not memory.is_known:

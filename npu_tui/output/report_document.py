@@ -21,7 +21,7 @@ from npu_tui.output.document import (
     Tip,
 )
 from npu_tui.output.experts_report import experts_part
-from npu_tui.output.rendered import or_unknown, share_text, time_text
+from npu_tui.output.rendered import or_unknown, report_share, report_time
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
@@ -65,7 +65,7 @@ _BAR_WIDTH, _BAR_HEIGHT = 1200, 20
 
 def report_document(report: Report, part: Profile | None = None) -> Document:
     """What ``report`` says; with the ``part`` that it is about, a picture of its lanes too."""
-    blocks: list[Block] = [Paragraph(tuple(_about(report)), "faint")]
+    blocks: list[Block] = [Paragraph(tuple(_about_report(report)), "faint")]
     if sentences := verdict(report):
         blocks.append(Paragraph(tuple(sentences), "verdict"))
     device = overlap_table(report)
@@ -80,9 +80,9 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
 
             blocks += film_blocks(part)
     if report.findings:
-        blocks.append(_findings(report))
+        blocks.append(_findings_block(report))
     if report.overlap.total_us is not None:
-        blocks += _paths(report.critical_paths)
+        blocks += _path_blocks(report.critical_paths)
     blocks += _dispatches(report.dispatches, base_of(report))
     for table in data_tables(report):
         blocks += [table] if table.rows else []
@@ -93,9 +93,9 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
         elif table.id == "experts":
             blocks += experts_part(report.expert_files)
         elif table.id == "memory":
-            blocks += _memory(report.memory)
+            blocks += _memory_blocks(report.memory)
         elif table.id == "files" and not is_alone(report):
-            blocks += _missing(report.files)
+            blocks += _missing_files(report.files)
     again = tuple(profile_again(report))
     blocks += [Heading(say("table.again")), Items(again)] if again else []
     if report.not_checked:
@@ -113,14 +113,14 @@ def finding_block(number: int, finding: Record) -> Finding:
     title = f"{class_word(finding.cls)} · {finding.title}"
     gain = "" if finding.gain_us is None else say("page.gains_nothing")
     if finding.gain_us:
-        words = gain_words(time_text(finding.gain_us), finding.gain_after)
+        words = gain_words(report_time(finding.gain_us), finding.gain_after)
         gain = say("page.gain", gain=words, unit=say(f"finding.unit.{finding.per}"))
     part = [say("page.part", id=finding.part_of)] if finding.part_of is not None and not is_work(finding) else []
     notes = [say("page.confidence", confidence=say(f"confidence.{finding.confidence}"))]
     if finding.sources:
         notes.append(say("page.sources", sources="; ".join(finding.sources)))
     if finding.whatif and (finding.gain_us or finding.gain_alone_us):
-        alone = time_text(finding.gain_alone_us) if finding.gain_alone_us else say("page.no_gain")
+        alone = report_time(finding.gain_alone_us) if finding.gain_alone_us else say("page.no_gain")
         notes.append(say("page.whatif", change=finding.whatif, gain=alone))
     if finding.id in _WITH_CODE:
         notes.append(say("page.code", id=finding.id))
@@ -131,7 +131,7 @@ def finding_block(number: int, finding: Record) -> Finding:
         " ".join([title, *([say("page.hidden")] if finding.hidden else []), *part]),
         gain,
         finding.detail,
-        tuple(Proof(_place(place), place.name, place.note) for place in finding.evidence),
+        tuple(Proof(_place_text(place), place.name, place.note) for place in finding.evidence),
         tuple(finding.advice),
         tuple(notes),
         part=finding.part_of is not None,
@@ -151,7 +151,7 @@ def what_to_do(profile: Profile, finding: FoundByRule) -> str:
     return "\n".join(map(printable, (block.detail, *steps)))
 
 
-def _findings(report: Report) -> Findings:
+def _findings_block(report: Report) -> Findings:
     table = findings_table(report)
     numbered = list(enumerate(report.findings, 1))
     return Findings(
@@ -163,42 +163,42 @@ def _findings(report: Report) -> Findings:
     )
 
 
-def _place(place: Record) -> str:
+def _place_text(place: Record) -> str:
     start, end = (time * ticks_per_us() for time in (place.start_us, place.end_us))
     text = say("page.place", start=start, end=end)
     return text if place.lane is None else f"{text} {say('page.lane', lane=place.lane)}"
 
 
-def _kind(source: SourcePart) -> str:
+def _source_kind(source: SourcePart) -> str:
     """What was read, such as ``msprof JSON``; a folder by the profiler that has written it."""
     if source.kind == "profile_directory" and source.writer is not None:
         return say(f"source.writer.{source.writer}")
     return say(f"source.kind.{source.kind}")
 
 
-def _about(report: Report) -> Iterator[str]:
+def _about_report(report: Report) -> Iterator[str]:
     """What was read, the selection if there is one, and which version says so."""
     source, trace, selection = report.source, report.trace, report.selection
     if source.kind == "service":
         counts = {"requests": report.request_count, "batches": sum(row.count for row in report.batch_kinds)}
-        yield f"{_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
+        yield f"{_source_kind(source)}: {say('service.about', **counts, engines=len(report.service_engines))}"
         yield f"npu-tui {source.tool_version}"
         return
     size, lanes, slices = size_text(source.bytes), count_text(trace.lanes), count_text(trace.slices)
     if is_alone(report):
-        span = time_text(trace.span_us)
-        yield say("report.about.alone", kind=_kind(source), size=size, slices=slices, lanes=lanes, span=span)
+        span = report_time(trace.span_us)
+        yield say("report.about.alone", kind=_source_kind(source), size=size, slices=slices, lanes=lanes, span=span)
     else:
         yield say(
-            "report.about", kind=_kind(source), size=size, slices=slices, lanes=lanes,
+            "report.about", kind=_source_kind(source), size=size, slices=slices, lanes=lanes,
             rank=or_unknown(source.rank), device=or_unknown(source.device), level=or_unknown(source.profiler_level),
-            steps=source.step_count, links=count_text(trace.links), span=time_text(trace.span_us),
+            steps=source.step_count, links=count_text(trace.links), span=report_time(trace.span_us),
         )  # fmt: skip
     if selection is not None:
         key = "report.selection" if selection.step is None else "report.selection.step"
         words = {
-            "start": time_text(selection.start_us or 0.0),
-            "end": say("report.end") if selection.end_us is None else time_text(selection.end_us),
+            "start": report_time(selection.start_us or 0.0),
+            "end": say("report.end") if selection.end_us is None else report_time(selection.end_us),
             "step": selection.step,
         }
         yield say(key, **words)
@@ -216,12 +216,12 @@ def _shares(overlap: OverlapPart) -> Picture:
     ):
         if share:
             place = left, 0, share * _BAR_WIDTH, _BAR_HEIGHT
-            shapes += [Box(*place, paint), Tip(*place, f"{say(f'report.overlap.{name}')} {share_text(share)}")]
+            shapes += [Box(*place, paint), Tip(*place, f"{say(f'report.overlap.{name}')} {report_share(share)}")]
             left += share * _BAR_WIDTH
     return Picture(say("report.overlap"), _BAR_WIDTH, _BAR_HEIGHT, shapes, head=0)
 
 
-def _paths(paths: Sequence[CriticalPathPart]) -> Iterator[Block]:
+def _path_blocks(paths: Sequence[CriticalPathPart]) -> Iterator[Block]:
     """Where the step goes, by the critical path of each device; or why it is not told."""
     for path in paths:
         unit = message(f"finding.unit.{path.per or 'run'}")
@@ -267,11 +267,11 @@ def _dispatch(dispatch: DispatchPart, base: Base) -> Iterator[str]:
         near=dispatch.near_vertical,
         shallow=dispatch.shallow,
         queued=dispatch.queued,
-        floor=time_text(dispatch.clock_floor_us),
+        floor=report_time(dispatch.clock_floor_us),
     )
     idle = dispatch.dequeue_idle_ratio
     if dispatch.slow_stage is not None and isinstance(idle, float):
-        yield say(f"report.dispatch.stage.{dispatch.slow_stage}", idle=share_text(idle))
+        yield say(f"report.dispatch.stage.{dispatch.slow_stage}", idle=report_share(idle))
     if causes := dispatch.drain_causes:
         yield say(
             "report.dispatch.drains",
@@ -315,7 +315,7 @@ def _borrowed(found: BorrowedPart) -> Iterator[str]:
         yield say("borrow.missing", names=names, more=found.kernels - found.placed - len(names))
 
 
-def _memory(memory: MemoryPart | None) -> Iterator[Block]:
+def _memory_blocks(memory: MemoryPart | None) -> Iterator[Block]:
     if memory is None:
         return
     lines = []
@@ -327,7 +327,7 @@ def _memory(memory: MemoryPart | None) -> Iterator[Block]:
         yield Items(tuple(lines))
 
 
-def _missing(files: Sequence[Record]) -> Iterator[Block]:
+def _missing_files(files: Sequence[Record]) -> Iterator[Block]:
     """The files that are missing, by the setting that makes the profiler write them; one line where all are."""
     if all(file.state == "missing" for file in files):
         yield Heading(say("table.files"))

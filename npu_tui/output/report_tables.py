@@ -18,9 +18,9 @@ from npu_tui.output.rendered import (
     name_cell,
     ratio,
     rendered,
-    share_text,
+    report_share,
+    report_time,
     time_cell,
-    time_text,
 )
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
 from npu_tui.profile.kind import FOREIGN
@@ -71,7 +71,7 @@ def step_length(step: Record) -> float:
 
 def shorter_steps(steps: Sequence[Record], hidden: int) -> str:
     """How many of ``steps`` are not shown, and that none of these takes longer than those that are."""
-    return say("report.steps.more", count=hidden, length=time_text(median(map(step_length, steps))))
+    return say("report.steps.more", count=hidden, length=report_time(median(map(step_length, steps))))
 
 
 _NEEDS = (
@@ -175,7 +175,7 @@ def overlap_table(report: Report) -> Table | None:
     total = overlap.total_us
     rows.append((say("table.total"), total))
     cells = [
-        [Cell(name), Cell(time_text(time), time), Cell(share_text(ratio(time, total)), ratio(time, total))]
+        [Cell(name), Cell(report_time(time), time), Cell(report_share(ratio(time, total)), ratio(time, total))]
         for name, time in rows
     ]
     title, times = overlap_title(overlap), report.step_times
@@ -204,7 +204,7 @@ def _code_lines(table: DataTable, report: Report) -> Table:
     return rendered(table, lines, "lines", False, "", base_of(report), **cells)
 
 
-def _steps(table: DataTable, report: Report) -> Table:
+def _steps_table(table: DataTable, report: Report) -> Table:
     steps = [step for step in report.steps if step.computing_us is not None]
     return replace(
         rendered(table, steps, step=lambda step: name_cell(step.name, "report.steps.none")),
@@ -265,7 +265,7 @@ def _peak_words(peak: Record) -> str:
     return f"{peak.component} {peak.amount} {memory_text(peak.peak_bytes)}"
 
 
-def _files(table: DataTable, report: Report) -> Table:
+def _files_table(table: DataTable, report: Report) -> Table:
     files = [file for file in report.files if file.state != "missing"]
     # Where not all fit, damaged files stay.
     weights = tuple(0 if file.state == "read" else 1 for file in files)
@@ -274,14 +274,14 @@ def _files(table: DataTable, report: Report) -> Table:
 
 _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
     "code_lines": _code_lines,
-    "steps": _steps,
+    "steps": _steps_table,
     "latency_parts": _latency_parts,
     "engine_steps": _engine_steps,
     "kernel_groups": _kernel_groups,
     "modules": _modules,
     "borrowed_code": _borrowed_code,
     "memory_peaks": _memory_peaks,
-    "files": _files,
+    "files": _files_table,
     "link_matrix": lambda table, report: rendered(table, report.link_matrix, route=lambda row: Cell(_route(row))),
     "collectives": lambda table, report: rendered(
         table, sorted(report.communication, key=lambda row: -row.elapsed_us), "communication"
@@ -358,7 +358,7 @@ def findings_table(report: Report) -> Table:
         [
             *finding_cells(number, row.severity),
             Cell(class_word(row.cls)),
-            Cell(say("page.no_gain"), 0) if row.gain_us == 0 else Cell(time_text(row.gain_us), row.gain_us),
+            Cell(say("page.no_gain"), 0) if row.gain_us == 0 else Cell(report_time(row.gain_us), row.gain_us),
             Cell(row.title),
         ]
         for number, row in enumerate(report.findings, 1)

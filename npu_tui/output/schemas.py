@@ -47,16 +47,16 @@ def settings_schema(
         name: {"description": title, "anyOf": [key, {"type": "array", "items": key}]}
         for name, title in commands.items()
     }
-    return _DIALECT | _table(
+    return _DIALECT | _table_schema(
         {
-            "keys": _table(keys),
-            "screen": _table({name: {"enum": list(allowed)} for name, allowed in choices.items()}),
-            "thresholds": _table({name: _threshold(*row) for name, row in thresholds.items()}),
+            "keys": _table_schema(keys),
+            "screen": _table_schema({name: {"enum": list(allowed)} for name, allowed in choices.items()}),
+            "thresholds": _table_schema({name: _threshold(*row) for name, row in thresholds.items()}),
         }
     )
 
 
-def _table(properties: dict[str, Any]) -> dict[str, Any]:
+def _table_schema(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 

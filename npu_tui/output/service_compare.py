@@ -75,13 +75,13 @@ def compared_services(base: Profile, new: Profile) -> ComparedServices:
     unlike, forward = unlike_in(*loads), forward_change(one, other)
     figures, parts = LATENCIES.records((one, other)), LATENCY_PARTS.records((one, other))
     return ComparedServices(
-        verdict=_verdict(unlike, figures, parts, forward), base=loads[0], new=loads[1], unlike=unlike,
+        verdict=_service_verdict(unlike, figures, parts, forward), base=loads[0], new=loads[1], unlike=unlike,
         forward_change=forward, figures=figures, parts=parts,
         findings=[CauseRow(id=id_, base=old.get(id_), new=now.get(id_)) for id_ in {**now, **old}],
     )  # fmt: skip
 
 
-def _verdict(unlike: list[str], figures: list[Record], parts: list[Record], forward: float | None) -> list[str]:
+def _service_verdict(unlike: list[str], figures: list[Record], parts: list[Record], forward: float | None) -> list[str]:
     """What became slower most, else that nothing did; first of all whether the two can be compared."""
     told = []
     if unlike:
@@ -115,7 +115,7 @@ def compared_services_document(found: ComparedServices) -> Document:
     parts = [row for row in found.parts if abs(row.delta_us) >= _SHOWN_US]
     blocks: list[Block] = [
         Paragraph(tuple(found.verdict), "verdict"),
-        _loads(found),
+        _load_table(found),
         replace(rendered(LATENCIES, found.figures), sortable=False),
         rendered(LATENCY_PARTS, parts),
     ]
@@ -131,17 +131,17 @@ def compared_services_document(found: ComparedServices) -> Document:
 _SHOWN_US = 1.0
 
 
-def _loads(found: ComparedServices) -> Table:
+def _load_table(found: ComparedServices) -> Table:
     rows = []
     for name in ("requests", *LOAD.values(), "tokens_per_s"):
         values = [getattr(side, name) for side in (found.base, found.new)]
-        cells = [Cell(_number(value), value) for value in values]
+        cells = [Cell(_number_text(value), value) for value in values]
         rows.append([Cell(say(f"compare.service.load.{name}")), *cells])
     heads = ("", say("column.base"), say("column.new"))
     return Table("load", say("compare.service.load"), heads, (False, True, True), rows, sortable=False)
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     if value is None:
         return say("report.unknown")
     return count_text(value) if isinstance(value, int) else mean_count_text(value)

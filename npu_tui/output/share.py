@@ -79,8 +79,8 @@ def _page(scene: Scene, rows: Sequence[ScreenRow], state: ViewState, said: Seque
             texts,
             found[:, 4].tolist(),
         ],
-        "colours": [_hex(bar(op_class, PLAIN)) for op_class in range(max(OpClass) + 1)],
-        "ground": [_hex(ink) for ink in (Ink.LANE, Ink.BAND, Ink.TEXT, Ink.DIM)],
+        "colours": [_ink_hex(bar(op_class, PLAIN)) for op_class in range(max(OpClass) + 1)],
+        "ground": [_ink_hex(ink) for ink in (Ink.LANE, Ink.BAND, Ink.TEXT, Ink.DIM)],
         "view": [view.start - first, view.end - first],
         "whole": last - first,
     }
@@ -114,5 +114,5 @@ _SHELL = """<!DOCTYPE html>
 """
 
 
-def _hex(ink: int) -> str:
+def _ink_hex(ink: int) -> str:
     return "#{:02x}{:02x}{:02x}".format(*DARK.rgb[ink].tolist())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_tui.subjects.declaration import Subject
 
 
-def written(document: Document, form: str, rows: int | None = None) -> str:
+def written_document(document: Document, form: str, rows: int | None = None) -> str:
     """``document`` as ``text``, ``markdown`` or ``html``; at most ``rows`` of a table, by default what suits it.
 
     A page holds its own number of rows in any case: its reader sorts them.
@@ -58,7 +58,7 @@ class Statement:
         """All of it as ``text``, ``markdown``, ``html`` or ``json``, in the ``schema`` that an option asks for."""
         if form == "json":
             return json_bytes(self.data, self.verdict, schema)
-        return written(self.document(form), form, self.rows)
+        return written_document(self.document(form), form, self.rows)
 
     def laid_out(self, schema: str | None = None) -> Any:
         """What is written as JSON, as a struct."""

@@ -58,7 +58,7 @@ def screen_shapes(rows: list[list[Piece]]) -> list[Shape]:
 def picture_file(picture: Picture, palette: Palette = LIGHT) -> str:
     """``picture`` as a file of its own in the colours of ``palette``."""
     head = opened(f"{FILE} {sized(picture.width, picture.height)}", picture.title)
-    return "\n".join([head, *written(picture.shapes, palette), CLOSED])
+    return "\n".join([head, *written_shapes(picture.shapes, palette), CLOSED])
 
 
 def page_picture(picture: Picture) -> str:
@@ -66,15 +66,19 @@ def page_picture(picture: Picture) -> str:
     rules = _rules(picture)
     if (left := picture.head) is None:
         return "\n".join(
-            [opened(sized(picture.width, picture.height), picture.title, rules), *written(picture.shapes, None), CLOSED]
+            [
+                opened(sized(picture.width, picture.height), picture.title, rules),
+                *written_shapes(picture.shapes, None),
+                CLOSED,
+            ]
         )
     all_of_it = f'width="100%" height="{picture.height:g}"'
     box = f'viewBox="{left:g} 0 {picture.width - left:g} {picture.height:g}" preserveAspectRatio="none"'
     words = [shape for shape in picture.shapes if isinstance(shape, Words)]
     return "\n".join([
         opened(f'class="bars" style="padding-left:{left:g}px" {all_of_it}', picture.title, rules),
-        f'<g transform="translate(-{left:g})">', *written(words, None), f"</g><svg {all_of_it} {box}>",
-        *written((shape for shape in picture.shapes if not isinstance(shape, Words)), None), f"</svg>{CLOSED}",
+        f'<g transform="translate(-{left:g})">', *written_shapes(words, None), f"</g><svg {all_of_it} {box}>",
+        *written_shapes((shape for shape in picture.shapes if not isinstance(shape, Words)), None), f"</svg>{CLOSED}",
     ])  # fmt: skip
 
 
@@ -94,7 +98,7 @@ def _rules(picture: Picture) -> str:
     uses += [("f", "background", paint) for paint, _ in picture.legend]
     inks = sorted({(name, what, ink) for name, what, ink in uses if isinstance(ink, int)})
     light, dark = (
-        "".join(f".{name}{ink}{{{what}:{_hex(palette.rgb[ink].tolist())}}}" for name, what, ink in inks)
+        "".join(f".{name}{ink}{{{what}:{_colour_hex(palette.rgb[ink].tolist())}}}" for name, what, ink in inks)
         for palette in (LIGHT, DARK)
     )
     return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}" if inks else ""
@@ -115,7 +119,7 @@ CLOSED = "</g></svg>\n"
 """How a picture ends."""
 
 
-def written(shapes: Iterable[Shape], palette: Palette | None) -> Iterator[str]:
+def written_shapes(shapes: Iterable[Shape], palette: Palette | None) -> Iterator[str]:
     """``shapes`` as elements, inks in the colours of ``palette``, or as classes without one.
 
     Those that follow each other and look alike are one element, and boxes and lines that continue each other one part
@@ -123,12 +127,12 @@ def written(shapes: Iterable[Shape], palette: Palette | None) -> Iterator[str]:
     """
     for (kind, *_), alike in groupby(shapes, _look):
         if kind is Words:
-            yield from (_text(words, palette) for words in alike if isinstance(words, Words))
+            yield from (_text_element(words, palette) for words in alike if isinstance(words, Words))
         elif kind is Tip:
             tips = [tip for tip in alike if isinstance(tip, Tip)]
             yield f'<g class="tip" stroke-width="{tips[0].height:g}">{"".join(map(_tip, tips))}</g>'
         else:
-            yield _path(list(alike), palette)
+            yield _one_element(list(alike), palette)
 
 
 def _look(shape: Shape) -> tuple[object, ...]:
@@ -140,22 +144,22 @@ def _look(shape: Shape) -> tuple[object, ...]:
     return (Line, *shape[4:]) if isinstance(shape, Line) else (type(shape),)
 
 
-def _path(alike: Sequence[Shape], palette: Palette | None) -> str:
+def _one_element(alike: Sequence[Shape], palette: Palette | None) -> str:
     """Boxes, dots or lines that look alike as one element."""
     first = alike[0]
     if isinstance(first, Line):
-        lines = _joined([shape for shape in alike if isinstance(shape, Line)], _further)
-        drawn = _drawn([((line.x1, line.y1), (line.x2 - line.x1, line.y2 - line.y1)) for line in lines])
+        lines = _merged_parts([shape for shape in alike if isinstance(shape, Line)], _further)
+        drawn = _line_path([((line.x1, line.y1), (line.x2 - line.x1, line.y2 - line.y1)) for line in lines])
         how = f'{_painted("stroke", first.paint, palette)} stroke-width="{first.look.width:g}"'
         how += ' shape-rendering="auto"' if first.look.smooth else ""
         how += ' stroke-dasharray="2 2.5"' if first.look.dashed else ""
     elif isinstance(first, Box):
-        boxes = _joined([shape for shape in alike if isinstance(shape, Box)], _wider)
-        boxes = _joined(sorted(boxes, key=lambda box: (box.left, box.width, box.top)), _higher)
-        drawn, how = _filled(map(_sides, boxes)), _painted("fill", first.paint, palette)
+        boxes = _merged_parts([shape for shape in alike if isinstance(shape, Box)], _wider)
+        boxes = _merged_parts(sorted(boxes, key=lambda box: (box.left, box.width, box.top)), _higher)
+        drawn, how = _box_path(map(_box_sides, boxes)), _painted("fill", first.paint, palette)
     else:
         corners = [corner for shape in alike if isinstance(shape, Dots) for corner in shape.corners]
-        drawn = _filled((*corner, _DOT, _DOT) for corner in corners)
+        drawn = _box_path((*corner, _DOT, _DOT) for corner in corners)
         how = _painted("fill", getattr(first, "paint", ""), palette)
     faint = ' opacity="0.6"' if getattr(first, "faint", False) else ""
     return f'<path d="{drawn}" {how}{faint}/>'
@@ -164,7 +168,7 @@ def _path(alike: Sequence[Shape], palette: Palette | None) -> str:
 _Part = TypeVar("_Part", Box, Line)
 
 
-def _joined(parts: Iterable[_Part], join: Callable[[_Part, _Part], _Part | None]) -> list[_Part]:
+def _merged_parts(parts: Iterable[_Part], join: Callable[[_Part, _Part], _Part | None]) -> list[_Part]:
     """``parts``, those in one that ``join`` makes one of."""
     joined: list[_Part] = []
     for part in parts:
@@ -201,26 +205,26 @@ def _further(line: Line, other: Line) -> Line | None:
     return line._replace(x2=other.x2, y2=other.y2) if ahead and across * then_down == down * then_across else None
 
 
-def _drawn(lines: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> str:
+def _line_path(lines: Iterable[tuple[tuple[float, float], tuple[float, float]]]) -> str:
     """Lines by their begin and what they go across and down; each begins from the end of the one before."""
     parts, (x, y) = [], (0, 0)
     for (left, top), (across, down) in lines:
-        begin, end = (_steps(left), _steps(top)), (_steps(left + across), _steps(top + down))
-        wide, high = (_number(after - before) for before, after in zip(begin, end, strict=True))
+        begin, end = (_whole_steps(left), _whole_steps(top)), (_whole_steps(left + across), _whole_steps(top + down))
+        wide, high = (_pixels(after - before) for before, after in zip(begin, end, strict=True))
         goes = f"v{high}" if not across else f"h{wide}" if not down else f"l{wide} {high}"
-        parts.append(f"m{_number(begin[0] - x)} {_number(begin[1] - y)}{goes}")
+        parts.append(f"m{_pixels(begin[0] - x)} {_pixels(begin[1] - y)}{goes}")
         x, y = end
     return "".join(parts)
 
 
-def _filled(boxes: Iterable[tuple[float, float, float, float]]) -> str:
+def _box_path(boxes: Iterable[tuple[float, float, float, float]]) -> str:
     """Boxes by left, top, width and height; each begins from the corner of the one before."""
     parts, (x, y) = [], (0, 0)
     for left, top, width, height in boxes:
-        begin = _steps(left), _steps(top)
-        wide, high = _steps(left + width) - begin[0], _steps(top + height) - begin[1]
-        move = f"m{_number(begin[0] - x)} {_number(begin[1] - y)}"
-        parts.append(f"{move}h{_number(wide)}v{_number(high)}h{_number(-wide)}z")
+        begin = _whole_steps(left), _whole_steps(top)
+        wide, high = _whole_steps(left + width) - begin[0], _whole_steps(top + height) - begin[1]
+        move = f"m{_pixels(begin[0] - x)} {_pixels(begin[1] - y)}"
+        parts.append(f"{move}h{_pixels(wide)}v{_pixels(high)}h{_pixels(-wide)}z")
         x, y = begin
     return "".join(parts)
 
@@ -232,16 +236,16 @@ Places are rounded to steps, and moves lie between rounded places: however many 
 """
 
 
-def _steps(place: float) -> int:
+def _whole_steps(place: float) -> int:
     return round(place * _STEPS)
 
 
-def _number(steps: int) -> str:
+def _pixels(steps: int) -> str:
     """So many steps in pixels."""
     return f"{steps / _STEPS:.3f}".rstrip("0").rstrip(".")
 
 
-def _sides(box: Box) -> tuple[float, float, float, float]:
+def _box_sides(box: Box) -> tuple[float, float, float, float]:
     return box.left, box.top, box.width, box.height
 
 
@@ -252,7 +256,7 @@ def _tip(tip: Tip) -> str:
     return f'<a href="#{escape(tip.link)}">{over}</a>' if tip.link else over
 
 
-def _text(words: Words, palette: Palette | None) -> str:
+def _text_element(words: Words, palette: Palette | None) -> str:
     look = _painted("fill", words.paint, palette) + (' font-weight="bold"' if words.bold else "")
     look += ' opacity="0.6"' if words.faint else ""
     place = f'x="{words.left:g}" y="{words.baseline:g}" textLength="{words.width:g}"'
@@ -263,17 +267,17 @@ def _painted(what: str, paint: Paint, palette: Palette | None) -> str:
     if isinstance(paint, str):
         return f'class="{escape(paint)}"'
     if isinstance(paint, tuple):
-        return f'{what}="{_hex(paint)}"'
+        return f'{what}="{_colour_hex(paint)}"'
     if palette is None:
         return f'class="{what[0]}{paint}"'
-    return f'{what}="{_hex(palette.rgb[paint].tolist())}"'
+    return f'{what}="{_colour_hex(palette.rgb[paint].tolist())}"'
 
 
 def _said(text: str) -> str:
     return escape(printable(text))
 
 
-def _hex(colour: Iterable[int]) -> str:
+def _colour_hex(colour: Iterable[int]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
@@ -295,19 +299,19 @@ def _glyphs(text: str, left: int, top: float, paint: Paint, attr: int) -> Iterat
     word, begin, behind = "", left, left
     for char in text:
         x, behind = behind, behind + char_cells(char) * CELL_WIDTH
-        shapes = _shapes(char, x, top, paint, bool(attr & Attr.DIM))
+        shapes = _glyph_shapes(char, x, top, paint, bool(attr & Attr.DIM))
         if shapes is None:
             if not word:
                 begin = x
             word += char
             continue
-        yield from _words(word, begin, top, paint, attr)
+        yield from _placed_words(word, begin, top, paint, attr)
         word = ""
         yield from shapes
-    yield from _words(word, begin, top, paint, attr)
+    yield from _placed_words(word, begin, top, paint, attr)
 
 
-def _words(word: str, left: int, top: float, paint: Paint, attr: int) -> Iterator[Words]:
+def _placed_words(word: str, left: int, top: float, paint: Paint, attr: int) -> Iterator[Words]:
     stripped = word.lstrip(" ")
     left += (len(word) - len(stripped)) * CELL_WIDTH
     stripped = stripped.rstrip(" ")
@@ -317,7 +321,7 @@ def _words(word: str, left: int, top: float, paint: Paint, attr: int) -> Iterato
         yield Words(left, top + _BASELINE, width, stripped, paint, bold, faint)
 
 
-def _shapes(char: str, x: float, y: float, paint: Paint, faint: bool) -> list[Shape] | None:
+def _glyph_shapes(char: str, x: float, y: float, paint: Paint, faint: bool) -> list[Shape] | None:
     """The shape of a drawing glyph, nothing for a blank braille cell, None for what the font draws."""
     code = ord(char)
     eighths = _EIGHTHS.get(char)

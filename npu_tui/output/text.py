@@ -60,7 +60,7 @@ def _block_lines(block: Block, rows: int, width: int) -> Iterator[str]:
     elif isinstance(block, Table):
         yield from table_lines(block, rows)
     elif isinstance(block, Findings):
-        yield from _findings(block, width)
+        yield from _finding_texts(block, width)
 
 
 def table_lines(table: Table, rows: int = ROWS) -> list[str]:
@@ -82,7 +82,7 @@ def table_lines(table: Table, rows: int = ROWS) -> list[str]:
     return [*lines, hidden] if hidden else lines
 
 
-def _findings(block: Findings, width: int) -> Iterator[str]:
+def _finding_texts(block: Findings, width: int) -> Iterator[str]:
     if block.full is None:
         # The other tables are cut; what changed is not.
         yield from table_lines(block.table, ALL) if block.table is not None else ()

@@ -37,13 +37,13 @@ def timeline(part: Profile) -> Picture:
     Findings that shorten the step are numbered above the lanes, over what proves them. Slices tell their names where
     the mouse rests on them, and the numbers lead to the findings.
     """
-    return _picture(_explorer(part))
+    return _explorer_picture(_explorer(part))
 
 
 def timeline_files(part: Profile) -> tuple[str, str]:
     """``timeline`` as two SVG files, light and dark."""
     explorer = _explorer(part)
-    picture = _drawn(explorer, _frame(explorer), [])
+    picture = _frame_picture(explorer, _frame(explorer), [])
     return picture_file(picture, LIGHT), picture_file(picture, DARK)
 
 
@@ -52,7 +52,7 @@ def scene_timeline(scene: Scene, title: str = "", silent: int = -1) -> Picture:
 
     Slices of trace number ``silent`` do not tell their names: another picture of the page does.
     """
-    picture = _picture(_explorer_of(scene), silent)
+    picture = _explorer_picture(_explorer_of(scene), silent)
     return replace(picture, id="", title=title) if title else picture
 
 
@@ -82,9 +82,9 @@ def _frame(explorer: Explorer) -> Frame:
     return Painter(explorer.scene).compose(explorer.rows, explorer.state, _COLUMNS, rows + lanes_top(rows))
 
 
-def _picture(explorer: Explorer, silent: int = -1) -> Picture:
+def _explorer_picture(explorer: Explorer, silent: int = -1) -> Picture:
     frame = _frame(explorer)
-    return _drawn(explorer, frame, [*_tips(explorer, frame, silent), *_finding_links(explorer, frame)])
+    return _frame_picture(explorer, frame, [*_tips(explorer, frame, silent), *_finding_links(explorer, frame)])
 
 
 def class_word(op_class: OpClass, by_category: bool) -> str:
@@ -101,7 +101,7 @@ def classes_of(trace: Trace) -> list[tuple[OpClass, str]]:
     return [(op_class, class_word(op_class, trace.nature.by_category)) for op_class in found]
 
 
-def _drawn(explorer: Explorer, frame: Frame, over: list[Shape]) -> Picture:
+def _frame_picture(explorer: Explorer, frame: Frame, over: list[Shape]) -> Picture:
     """The cells of ``frame`` in inks, with shapes ``over`` them and what the colours of the bars mean."""
     grid = frame.grid
     classes = {op_class: word for trace in explorer.scene.traces for op_class, word in classes_of(trace)}

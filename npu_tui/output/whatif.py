@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.lateness import UNKNOWN, place_of
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.what_if import UnknownChangeError, parse_question
@@ -135,14 +135,14 @@ class AskedRun(Struct, frozen=True):
             gain = asked.limited(self.replay.gain(change) - total)
             total += gain
             after = self.facts.step_ns - total / count
-            rows.append(_row(asked, asked.alone(self.replay) / count, gain / count, after))
+            rows.append(_whatif_row(asked, asked.alone(self.replay) / count, gain / count, after))
         return tuple(rows), total
 
 
 def ask(profile: Profile, texts: Sequence[str]) -> AskedRun:
     """The run of that device with ``texts`` changed; raises what ``whatif`` does."""
     device, replay = replay_of(profile)
-    facts = _facts(profile, device)
+    facts = _device_facts(profile, device)
     return AskedRun(device, replay, facts, tuple(_asked_change(profile, facts, replay, text) for text in texts))
 
 
@@ -182,10 +182,10 @@ def _asked_change(profile: Profile, facts: Facts, replay: Replay, text: str) -> 
     if name not in remedies:
         raise UnknownChangeError(message("whatif.no_fix", id=match["id"], ids=list(remedies)))
     change = remedies[name].change
-    return Asked(f"fix {name}", change, _matches(change), remedies[name])
+    return Asked(f"fix {name}", change, _matched_count(change), remedies[name])
 
 
-def _matches(change: Change) -> int:
+def _matched_count(change: Change) -> int:
     """How many slices, stretches of the host or ranks ``change`` concerns."""
     spans = sum(len(cut.span[0]) for cut in change.host)
     return spans + sum(len(cut.items) for cut in change.tasks) + len(change.waits) + len(change.in_time)
@@ -213,14 +213,14 @@ def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> Aske
     if not changes:
         raise UnknownChangeError(message("whatif.owner_needed", name=owner_text(profile.trace, owners[0])))
     change = reduce(or_, changes)
-    return Asked(text, change, _matches(change))
+    return Asked(text, change, _matched_count(change))
 
 
 _NAMED = 8
 """Owners that are named where another one is asked for."""
 
 
-def _row(asked: Asked, alone: float, gain: float, after: float) -> WhatIfRow:
+def _whatif_row(asked: Asked, alone: float, gain: float, after: float) -> WhatIfRow:
     return WhatIfRow(text=asked.text, matches=asked.matches, alone_us=us(alone), gain_us=us(gain), step_us=us(after))
 
 
@@ -263,7 +263,7 @@ def _timeline(replay: Replay, run: Run, change: Change, cells: int) -> tuple[Gho
     return tuple(ghost for _, ghost in sorted(streams, key=lambda row: row[0]))
 
 
-def _facts(profile: Profile, device: int | None) -> Facts:
+def _device_facts(profile: Profile, device: int | None) -> Facts:
     """What the findings on ``device`` read: they say which steps are judged."""
     return next(facts for facts in profile.facts if facts.part.device == device)
 
@@ -286,10 +286,10 @@ def remedies(profile: Profile) -> Remedies:
     long, and the remedies of findings. Raises ``NoReplayError``, and ``InputError`` if the file has changed.
     """
     device, replay = replay_of(profile)
-    facts = _facts(profile, device)
+    facts = _device_facts(profile, device)
     count = facts.count
     rows: dict[int, WhatIfRow] = {}
-    for text in _texts(profile, facts, replay):
+    for text in _change_texts(profile, facts, replay):
         try:
             asked = _asked_change(profile, facts, replay, text)
         except UnknownChangeError:
@@ -297,19 +297,19 @@ def remedies(profile: Profile) -> Remedies:
         gain = asked.alone(replay) / count
         if gain > 0:
             # Of several words for one change the first are the plainest.
-            rows.setdefault(round(gain * count), _row(asked, gain, gain, facts.step_ns - gain))
+            rows.setdefault(round(gain * count), _whatif_row(asked, gain, gain, facts.step_ns - gain))
     return Remedies(facts.unit_name, count, tuple(sorted(rows.values(), key=lambda row: -row.alone_us)))
 
 
-def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
-    yield from _owners(profile, facts)
+def _change_texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
+    yield from _owner_texts(profile, facts)
     lines = [loss.code for loss in facts.lines[:_LINES]]
     for code in dict.fromkeys(code for code in lines if code is not None):
         yield f"line {place_in(code)} x0"
     yield "no .item()"
     yield "no sync"
     late = sorted(peer for peer in replay.late if peer != UNKNOWN)
-    yield from (f"rank {_number(replay, peer)} in time" for peer in late[:_RANKS])
+    yield from (f"rank {_peer_name(replay, peer)} in time" for peer in late[:_RANKS])
     if len(late) != 1:
         yield "ranks in time"
     yield from (f"kernel {name} x0.5" for name in list(facts.time_by_type)[:_KERNELS])
@@ -317,7 +317,7 @@ def _texts(profile: Profile, facts: Facts, replay: Replay) -> Iterator[str]:
     yield from [finding.whatif for finding in known if finding.whatif is not None][:_FIXES]
 
 
-def _owners(profile: Profile, facts: Facts) -> Iterator[str]:
+def _owner_texts(profile: Profile, facts: Facts) -> Iterator[str]:
     """The owners of the critical path whose gain is largest; late ranks have words of their own."""
     told = _critical_path_of(profile, facts)
     owners = () if told.owners is None else told.owners.owners
@@ -334,7 +334,7 @@ def owner_question(trace: Trace, owner: Owner) -> str:
     return f"owner {name}{line}"
 
 
-def _number(replay: Replay, peer: int) -> str:
+def _peer_name(replay: Replay, peer: int) -> str:
     """What ``peer`` is called in a question: ``5``, or ``3 of Group 1``."""
     lane, place = place_of(peer)
     group = replay.model.trace.lanes[lane].name.removesuffix(" Communication") if lane >= 0 else ""
@@ -360,14 +360,14 @@ def whatif_document(answer: WhatIf) -> Document:
     scale = say("whatif.scale", length=1000 * max(answer.recorded_us, predicted_us))
     changes = _changes("changes", answer.changes, answer.per, ordered=True)
     if answer.replays in ("roles", "ranks"):  # which only begin later or sooner
-        return Document(_head(answer), [Paragraph((say(f"whatif.{answer.replays}"),)), changes])
+        return Document(_answer_head(answer), [Paragraph((say(f"whatif.{answer.replays}"),)), changes])
     blocks: list[Block] = [Paragraph((replayed,)), changes]
     if answer.micro_batches and answer.micro_batches_after:
         before, after = answer.step_us / answer.micro_batches, answer.step_after_us / answer.micro_batches_after
         blocks.append(Paragraph((say("whatif.micro", before=1000 * before, after=1000 * after),)))
     if answer.timeline:
         blocks += [Paragraph((scale,)), *map(_stream, answer.timeline)]
-    return Document(_head(answer), blocks)
+    return Document(_answer_head(answer), blocks)
 
 
 def remedies_document(answer: Remedies) -> Document:
@@ -384,7 +384,7 @@ def _unit(name: str) -> Message:
     return message(f"finding.unit.{name}")
 
 
-def _head(answer: WhatIf) -> str:
+def _answer_head(answer: WhatIf) -> str:
     """The step before and after in one line."""
     before, after = 1000 * answer.step_us, 1000 * answer.step_after_us
     gain, unit = before - after, _unit(answer.per)
@@ -402,8 +402,8 @@ def _changes(id: str, changes: tuple[WhatIfRow, ...], unit: str, ordered: bool) 
         [
             Cell(brief(row.text, _LONGEST), name=True),
             Cell(str(row.matches), row.matches),
-            _gain(row.alone_us),
-            *([_gain(row.gain_us)] if ordered else []),
+            _gain_cell(row.alone_us),
+            *([_gain_cell(row.gain_us)] if ordered else []),
             Cell(duration_text(1000 * row.step_us), row.step_us),
         ]
         for row in changes
@@ -413,19 +413,19 @@ def _changes(id: str, changes: tuple[WhatIfRow, ...], unit: str, ordered: bool) 
     return Table(id, "", columns, numeric, rows, sortable=False)
 
 
-def _gain(us: float) -> Cell:
+def _gain_cell(us: float) -> Cell:
     return Cell(duration_text(1000 * us) if us else say("whatif.no_gain"), us)
 
 
 def _stream(ghost: Ghost) -> Table:
     """How busy a stream is over the run: a row as recorded, and one as predicted below it."""
     rows = [
-        [Cell(say(f"whatif.{name}")), Cell(_bar(shares))]
+        [Cell(say(f"whatif.{name}")), Cell(_busy_bar(shares))]
         for name, shares in (("recorded", ghost.recorded), ("predicted", ghost.predicted))
     ]
     return Table("stream", ghost.stream, ("", ""), (False, False), rows, sortable=False)
 
 
-def _bar(shares: Sequence[float]) -> str:
+def _busy_bar(shares: Sequence[float]) -> str:
     """How busy, a character per part; a part that is busy at all is never blank."""
     return "".join(HEIGHTS[0 if not share else max(1, round(share * (len(HEIGHTS) - 1)))] for share in shares)

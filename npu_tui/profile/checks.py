@@ -33,22 +33,22 @@ def checks_of(profile: Profile) -> list[JoinCheck]:
 
 
 def _checks(profile: Profile, tables: CompanionTables) -> list[JoinCheck]:
-    makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _memory}
+    makers = {OPERATOR_TYPES.stem: _operators, ALLOCATIONS.stem: _check_memory}
     if len(profile.trace.slices):
-        makers |= {API_CALLS.stem: _apis, STEPS.stem: _steps, KERNELS.stem: _kernels}
+        makers |= {API_CALLS.stem: _apis, STEPS.stem: _check_steps, KERNELS.stem: _check_kernels}
     checks = [check(profile, tables) for stem, check in makers.items() if tables.has(stem)]
     if len(profile.trace.slices) and not tables.lacks_communication:
-        checks.append(_collectives(profile, tables))
+        checks.append(_check_collectives(profile, tables))
     return [check for check in checks if check is not None and check.rows]
 
 
-def _figures(source: Any, names: str) -> Figures:
+def _named_figures(source: Any, names: str) -> Figures:
     """Figures by name: ``least=shortest`` is the attribute ``shortest`` of ``source``, called ``least``."""
     pairs = (word.partition("=") for word in names.split())
     return {name: getattr(source, attribute or name) for name, _, attribute in pairs}
 
 
-def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[Key, Figures]:
+def _figures_by_key(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[Key, Figures]:
     """The rows of ``frame`` by key; those of one key are added up."""
     rows: dict[Key, dict[str, int | None]] = {}
     for row in frame.select(*keys, *figures).iter_rows():
@@ -62,37 +62,37 @@ def _rows(frame: Any, keys: tuple[str, ...], figures: tuple[str, ...]) -> dict[K
 
 def _operators(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     table = profile.kernel_table
-    theirs = _rows(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
+    theirs = _figures_by_key(tables.table(OPERATOR_TYPES.stem).frame, ("type", "core"), ("count", "total"))
     theirs = {key: row for key, row in theirs.items() if key[1] not in COLLECTIVE_CORES}
     if not len(table):
         return None
     ours: dict[Key, Figures] = {
-        (group.type, group.core or ""): _figures(group, "count total") for group in kernel_groups(table, "type")
+        (group.type, group.core or ""): _named_figures(group, "count total") for group in kernel_groups(table, "type")
     }
     most = max((row.get("count") or 0 for row in theirs.values()), default=0)
     return cross_check("op_statistic.csv", ours, theirs, {"total": 10 + _PER_CALL * most})
 
 
 def _apis(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
-    theirs = _rows(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
+    theirs = _figures_by_key(tables.table(API_CALLS.stem).frame, ("level", "name"), ("count", "total", "least", "most"))
     ours: dict[Key, Figures] = {
-        (api.level, api.name): _figures(api, "count total least=shortest most=longest") for api in profile.apis
+        (api.level, api.name): _named_figures(api, "count total least=shortest most=longest") for api in profile.apis
     }
     levels = {level for level, _ in ours}
     theirs = {key: row for key, row in theirs.items() if key[0] in levels}  # the trace may leave a level out
     return cross_check("api_statistic.csv", ours, theirs, {"total": 10, "least": 1, "most": 1})
 
 
-def _steps(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
+def _check_steps(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     names = ("computing", "exposed", "overlapped", "communication", "free", "bubble", "stage", "preparing")
-    theirs = _rows(tables.table(STEPS.stem).frame, ("step",), names)
+    theirs = _figures_by_key(tables.table(STEPS.stem).frame, ("step",), names)
     ours: dict[Key, Figures] = {}
     for step, sums in profile.step_sums:
         if len(sums) == 1:
             overlap = sums[0].overlap
             ours["" if step.number is None else str(step.number),] = {
-                **_figures(overlap, "computing exposed=not_overlapped communication free"),
-                **_figures(sums[0], "bubble stage preparing"),
+                **_named_figures(overlap, "computing exposed=not_overlapped communication free"),
+                **_named_figures(sums[0], "bubble stage preparing"),
                 "overlapped": overlap.communication - overlap.not_overlapped,
             }
     if not ours:
@@ -101,7 +101,7 @@ def _steps(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     return cross_check("step_trace_time.csv", ours, theirs, limits)
 
 
-def _kernels(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
+def _check_kernels(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     """Every row with the slice that it is joined to."""
     length = tables.durations
     ours: dict[Key, Figures] = {}
@@ -119,7 +119,7 @@ def _kernels(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     return cross_check("kernel_details.csv", ours, theirs, {"duration": 2 * _PER_CALL}) if busy else None
 
 
-def _memory(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
+def _check_memory(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     """Every allocation with the totals that its row names, in the record of its time; the components share a file."""
     curves = [curve for curve in profile.memory.curves if curve.component != APP]
     columns = [amount for amount in ("allocated", "reserved", "active") if any(c.amount == amount for c in curves)]
@@ -135,12 +135,13 @@ def _memory(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
         }
         theirs[key] = recorded
         ours[key] = {
-            amount: _nearest(curves, amount, start - tables.start_ns, value) for amount, value in recorded.items()
+            amount: _nearest_amount(curves, amount, start - tables.start_ns, value)
+            for amount, value in recorded.items()
         }
     return cross_check("memory_record.csv", ours, theirs, dict.fromkeys(columns, 1))
 
 
-def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) -> int | None:
+def _nearest_amount(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) -> int | None:
     """What the component has at ``time`` that comes nearest to ``value``."""
     held = [curve.at(time) for curve in curves if curve.amount == amount]
     return min(
@@ -150,16 +151,16 @@ def _nearest(curves: Sequence[MemoryCurve], amount: str, time: int, value: int) 
     )
 
 
-def _collectives(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
+def _check_collectives(profile: Profile, tables: CompanionTables) -> JoinCheck | None:
     names = ("elapsed", "wait", "transit", "synchronization", "idle")
     frame = tables.communication.frame
-    theirs = _rows(frame, ("name",), names)
+    theirs = _figures_by_key(frame, ("name",), names)
     try:
         collectives = profile.collectives
     except InputError:
         return None
     ours: dict[Key, Figures] = {}
     for collective in collectives:
-        timing = _figures(collective.timing, "wait transit synchronization idle") if collective.timing else {}
+        timing = _named_figures(collective.timing, "wait transit synchronization idle") if collective.timing else {}
         ours[profile.trace.name_of(collective.item),] = {"elapsed": collective.elapsed, **timing}
     return cross_check("communication.json", ours, theirs, dict.fromkeys(names, 20)) if ours else None

@@ -96,7 +96,7 @@ def collectives(profile: Profile, running: Window | None = None) -> TableSheet:
             "group_name": lanes_of(profile, lane),
             **times(profile, start, known.elapsed),
             "without_wait": where(known.elapsed - known.waited, known.waited >= 0),
-            "exposed": Numbers(lambda first, end: _exposed(profile, item[first:end])),
+            "exposed": Numbers(lambda first, end: _exposed_times(profile, item[first:end])),
             "wait": where(timings.wait, timings.known),
             "transit": where(timings.transit, timings.known),
             "synchronization": where(timings.synchronization, timings.known),
@@ -109,14 +109,14 @@ def collectives(profile: Profile, running: Window | None = None) -> TableSheet:
             "last_rank": where(last, last >= 0),
             "last_after": where(after, last >= 0),
             "algorithm": labels(known.algorithms[code] or None for code in known.algorithm.tolist()),
-            "arrivals": NestedRows(lambda: by_owner(_arrivals(known), known.arrivals.owner, len(known))),
+            "arrivals": NestedRows(lambda: by_owner(_arrival_rows(known), known.arrivals.owner, len(known))),
             "traffic": NestedRows(lambda: by_owner(_traffic(known), moved.owner, len(known))),
         },
         place,
     )
 
 
-def _arrivals(collectives: Collectives) -> list[Any]:
+def _arrival_rows(collectives: Collectives) -> list[Any]:
     return list(map(ArrivalRow, collectives.arrivals.rank.tolist(), map(us, collectives.arrivals.after.tolist())))
 
 
@@ -135,7 +135,7 @@ def _last(collectives: Collectives) -> tuple[Array, Array]:
     return rank, after
 
 
-def _exposed(profile: Profile, items: Array) -> Array:
+def _exposed_times(profile: Profile, items: Array) -> Array:
     """How long (ns) nothing was computed on the device while each of the collectives ran."""
     slices, lengths = profile.trace.slices, np.zeros(len(items), np.int64)
     for members, computing in _by_device(profile, items):

@@ -532,8 +532,8 @@ def _allocations(frame: pl.DataFrame, origin: int) -> Allocations:
     return Allocations(
         Coded.of(frame["name"].to_list()),
         np.rint(size * _KILOBYTE).astype(np.int64),
-        _times(frame["allocated_at"], origin, BEFORE),
-        _times(frame["released_at"], origin, NEVER),
+        _times_since(frame["allocated_at"], origin, BEFORE),
+        _times_since(frame["released_at"], origin, NEVER),
     )
 
 
@@ -541,7 +541,7 @@ def _floats(column: pl.Series) -> npt.NDArray[np.float64]:
     return np.asarray(column.cast(float).to_numpy(), np.float64)
 
 
-def _times(column: Any, origin: int, missing: int) -> I64:
+def _times_since(column: Any, origin: int, missing: int) -> I64:
     known = column.is_not_null().to_numpy()
     times = column.fill_null(0).to_numpy().astype(np.int64) - origin
     return np.where(known, times, missing)

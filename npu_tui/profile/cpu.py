@@ -83,10 +83,10 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
         number, share = min(elsewhere.items(), key=lambda row: row[1])
         reasons.append(message("cpu.not_running", thread=number, share=share, path=scheduling.path))
     if ambiguous:
-        reasons.append(message("cpu.ambiguous", threads=_listed(ambiguous)))
+        reasons.append(message("cpu.ambiguous", threads=_thread_list(ambiguous)))
     if missing:
         key = "cpu.missing" if recording.threads else "cpu.missing_map"
-        reasons.append(message(key, threads=_listed(missing), path=scheduling.path))
+        reasons.append(message(key, threads=_thread_list(missing), path=scheduling.path))
     if not (scheduling.states.kind == State.woken).any():
         reasons.append(message("cpu.no_wakeups", path=scheduling.path))
     if scheduling.first > _EDGE * trace.end or scheduling.last < (1 - _EDGE) * trace.end:
@@ -94,5 +94,5 @@ def _matched(placed: CpuTime, recording: Recording) -> CpuTime:
     return replace(placed, threads=threads, processes=processes, unknown=tuple(reasons))
 
 
-def _listed(threads: list[int]) -> list[str]:
+def _thread_list(threads: list[int]) -> list[str]:
     return [str(thread) for thread in threads[:5]]

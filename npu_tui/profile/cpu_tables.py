@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.cpu_time import PARTS, CpuTime, Culprit
 from npu_tui.profile.columns import base_of, names_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, Array, Column, Span, TableSheet, columns, listed, numbers, table
+from npu_tui.profile.table import MISSING, Array, Column, Span, TableSheet, attribute_rows, columns, numbers, table
 from npu_tui.trace.text import runs
 
 _OWN = {
@@ -46,7 +46,7 @@ def cpu_time(profile: Profile) -> TableSheet:
         spans = zip(start.tolist(), end.tolist(), items.tolist(), strict=True)
         return [Span(low, high, slice=item, words=rows[row].name) for low, high, item in spans]
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "state=part by task process lost_time=total late=waits",
         _OWN,

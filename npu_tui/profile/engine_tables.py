@@ -11,7 +11,7 @@ from npu_tui.analysis.engine_steps import EngineKind, EngineStep
 from npu_tui.analysis.engine_steps import engine_kinds as kinds_of
 from npu_tui.profile.columns import base_of
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import NestedRows, Span, TableSheet, attributes, columns, listed, numbers, table, us
+from npu_tui.profile.table import NestedRows, Span, TableSheet, attribute_rows, attributes, columns, numbers, table, us
 from npu_tui.strings import say
 from npu_tui.trace.engine_names import PHASES
 
@@ -34,7 +34,7 @@ _OWN = {
 
 def engine_kinds(profile: Profile) -> TableSheet:
     """The steps of an engine that touch the part by kind and number of tokens, most time first."""
-    rows = kinds_of([step for step in profile.engine.steps if _touches(profile, step)])
+    rows = kinds_of([step for step in profile.engine.steps if _touches_part(profile, step)])
 
     def percentile(rank: int) -> Callable[[EngineKind], int]:
         return lambda row: round(float(np.percentile(row.spans, rank)))
@@ -46,7 +46,7 @@ def engine_kinds(profile: Profile) -> TableSheet:
         step = max(rows[row].steps, key=lambda step: step.span or 0)
         return [Span(step.start, step.start + (step.host or step.span or 0), words=step.name or "")]
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "kind bucket tokens lost_time=lost",
         _OWN,
@@ -90,7 +90,7 @@ ENGINE_KINDS = table(
 
 def engine_steps(profile: Profile) -> TableSheet:
     """The steps of an engine that touch the part, by start."""
-    rows = [step for step in profile.engine.steps if _touches(profile, step)]
+    rows = [step for step in profile.engine.steps if _touches_part(profile, step)]
     trace = profile.trace
 
     def place(row: int) -> list[Span]:
@@ -125,7 +125,7 @@ def engine_steps(profile: Profile) -> TableSheet:
     )
 
 
-def _touches(profile: Profile, step: EngineStep) -> bool:
+def _touches_part(profile: Profile, step: EngineStep) -> bool:
     if profile.step is not None and profile.step != step.number:
         return False
     window = step.window

@@ -14,15 +14,17 @@ from npu_tui.analysis.experts import (
     OTHER,
     Exchanges,
     ExpertPass,
+    Swap,
+    best_swap,
+    copies_in,
     exchanging,
     expert_passes,
     has_experts,
     layer_sums,
 )
 from npu_tui.analysis.kernels import KernelTable
-from npu_tui.analysis.placement import Swap, best_swap, copies_in
 from npu_tui.load.formats.experts import ExpertDump, ExpertFiles, ExpertSlots
-from npu_tui.profile.table import Column, Span, TableSheet, columns, from_tuples, listed, table
+from npu_tui.profile.table import Column, Span, TableSheet, attribute_rows, columns, from_tuples, table
 from npu_tui.strings import say
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.once import once
@@ -94,7 +96,7 @@ def experts(profile: Profile) -> TableSheet:
         words = say("experts.layer", layer=rows[row].layer)
         return [Span(each.start, each.end, words=words) for each in longest]
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "layer tokens work backward dispatch combine fused",
         _OWN,

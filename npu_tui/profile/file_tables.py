@@ -11,7 +11,7 @@ from npu_tui.analysis.collectives import PairSum
 from npu_tui.load.companion_schema import NIC, ROCE
 from npu_tui.profile.columns import absolute
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import MISSING, TableSheet, coded, columns, from_tuples, listed, numbers, table
+from npu_tui.profile.table import MISSING, TableSheet, attribute_rows, coded, columns, from_tuples, numbers, table
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import printable
@@ -36,7 +36,7 @@ def has_ports(profile: Profile) -> bool:
     return any(profile.tables.has(schema.stem) for schema in (NIC, ROCE))
 
 
-def _frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
+def _sample_frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
     """The samples of each kind of card that have a time, by time."""
     tables = profile.tables
     return [
@@ -48,7 +48,7 @@ def _frames(profile: Profile) -> list[tuple[str, pl.DataFrame]]:
 
 def network(profile: Profile) -> TableSheet:
     """Every sample of the network cards."""
-    frames = _frames(profile)
+    frames = _sample_frames(profile)
     if not frames:
         return from_tuples((), "transport device port start start_ns bandwidth " + " ".join(_RATES), _OF_CARDS)
     which = np.repeat(np.arange(len(frames)), [len(frame) for _, frame in frames])
@@ -75,7 +75,7 @@ def network(profile: Profile) -> TableSheet:
 
 def port_samples(profile: Profile) -> Iterator[tuple[str, int | None, int | None, I64, I64]]:
     """Of each port its card, device and number, when it was sampled, ns since the trace's start, and bytes/s then."""
-    for name, frame in _frames(profile):
+    for name, frame in _sample_frames(profile):
         for (device, port), samples in frame.drop_nulls(["bandwidth"]).group_by(
             ["device", "function"], maintain_order=True
         ):
@@ -95,7 +95,7 @@ NETWORK = table(
 def ports(profile: Profile) -> TableSheet:
     """What each port of the network cards carried, the shares of the bandwidth that came and went, the worst rates."""
     rows = []
-    for name, frame in _frames(profile):
+    for name, frame in _sample_frames(profile):
         for (device, port), samples in frame.group_by(["device", "function"], maintain_order=True):
             bandwidth = samples["bandwidth"].drop_nulls()
             if not len(bandwidth):
@@ -133,7 +133,7 @@ def checks(profile: Profile) -> TableSheet:
     from npu_tui.profile.checks import checks_of  # not needed for the first picture
 
     rows = checks_of(profile)
-    return listed(
+    return attribute_rows(
         rows,
         "file rows matched figures=compared differing ours_only",
         ratio=lambda row: (row.rows - row.differing) / max(row.rows, 1),
@@ -184,7 +184,7 @@ def setting_of(profile: Profile, file: str) -> str:
 def files(profile: Profile) -> TableSheet:
     """What became of every file that may lie beside the trace."""
     states = profile.tables.files
-    return listed(
+    return attribute_rows(
         states,
         "file=name state rows",
         problems=lambda row: [printable(words(problem)) for problem in row.problems],
@@ -242,7 +242,7 @@ def link_matrix(profile: Profile) -> TableSheet:
 
 def pair_sheet(pairs: Sequence[PairSum]) -> TableSheet:
     """A row for each of ``pairs``."""
-    return listed(
+    return attribute_rows(
         pairs,
         "group_name=group source target transport transit=time gb_s=speed",
         size=lambda pair: round(pair.size),

@@ -88,7 +88,7 @@ def findings(profile: Profile, known: Sequence[Finding] | None = None) -> TableS
                 ]
             ),
             "sources": NestedRows(lambda: [list(finding.sources) for finding in known]),
-            **_places(profile, [next(iter(finding.evidence), None) for finding in known]),
+            **_evidence_columns(profile, [next(iter(finding.evidence), None) for finding in known]),
         },
         lambda row: [
             Span(
@@ -153,7 +153,7 @@ def evidence(profile: Profile) -> TableSheet:
             "name": labels([words(place.name) for place in places]),
             "note": labels([words(place.note) for place in places]),
             "lane": labels([None if place.lane is None else lanes[place.lane].name for place in places]),
-            **_places(profile, places),
+            **_evidence_columns(profile, places),
         },
     )
 
@@ -161,7 +161,7 @@ def evidence(profile: Profile) -> TableSheet:
 EVIDENCE = table("evidence", evidence, sql="rank number id slice name note lane start end duration start_ns")
 
 
-def _places(profile: Profile, places: list[Evidence] | list[Evidence | None]) -> dict[str, Data]:
+def _evidence_columns(profile: Profile, places: list[Evidence] | list[Evidence | None]) -> dict[str, Data]:
     origin = profile.tables.start_ns
     columns = ("slice", "start", "end", "duration", "start_ns")
     cells: list[tuple[int | None, ...]] = [

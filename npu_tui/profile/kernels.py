@@ -25,7 +25,7 @@ def kernels_of(trace: Trace, items: I64, devices: list[DeviceSlices], tables: Co
     """All kernels of ``devices``, the ascending ``items``, by start; those of kernel_details where there are none."""
     if not len(items):
         return _from_rows(_Cells(tables), tables)
-    table = from_trace(trace, items, kernel_types(trace, items), _waits(trace, devices, items))
+    table = from_trace(trace, items, kernel_types(trace, items), _wait_before_each(trace, devices, items))
     place = count_until(items, table.item) - 1
     if tables.has(KERNELS.stem):
         cells = _Cells(tables)
@@ -59,7 +59,7 @@ def _hits(tables: CompanionTables) -> F64:
     return np.append(rate, np.nan)[row]
 
 
-def _waits(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
+def _wait_before_each(trace: Trace, devices: list[DeviceSlices], items: I64) -> I64:
     """What each of the ascending ``items``, all compute slices, waited on its device, ns; (n,)."""
     slices = trace.slices
     waited = np.zeros(len(items), np.int64)

@@ -57,12 +57,12 @@ def lanes(profile: Profile) -> TableSheet:
 
     def place(row: int) -> RankedSlices:
         lane = trace.lanes[rows[row][1]]
-        return RankedSlices(lane.last - lane.first, lambda: _longest(profile, np.arange(lane.first, lane.last)))
+        return RankedSlices(lane.last - lane.first, lambda: _longest_slices(profile, np.arange(lane.first, lane.last)))
 
     return TableSheet(sheet.rows, sheet.data, place)
 
 
-def _longest(profile: Profile, items: I64) -> I64:
+def _longest_slices(profile: Profile, items: I64) -> I64:
     slices = profile.trace.slices
     return items[np.argsort(slices.start[items] - slices.end[items], kind="stable")]
 
@@ -156,7 +156,7 @@ def names(profile: Profile) -> TableSheet:
     sheet = from_tuples(rows, "name slices total longest")
 
     def place(row: int) -> RankedSlices:
-        return RankedSlices(rows[row][1], lambda: _longest(profile, np.flatnonzero(code == order[row])))
+        return RankedSlices(rows[row][1], lambda: _longest_slices(profile, np.flatnonzero(code == order[row])))
 
     return TableSheet(sheet.rows, sheet.data, place)
 

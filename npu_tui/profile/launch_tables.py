@@ -21,10 +21,10 @@ from npu_tui.profile.table import (
     RankedSlices,
     Span,
     TableSheet,
+    attribute_rows,
     attributes,
     coded,
     columns,
-    listed,
     numbers,
     optional,
     table,
@@ -227,7 +227,7 @@ CODE_LINES = table(
 def ranges(profile: Profile, facts: Facts) -> TableSheet:
     """The clusters of near-vertical launches of one device by start."""
     clusters = facts.ranges
-    return listed(clusters, "start end links near_vertical ratio=idle_ratio lost")
+    return attribute_rows(clusters, "start end links near_vertical ratio=idle_ratio lost")
 
 
 RANGES = table(
@@ -324,7 +324,7 @@ def syncs(profile: Profile) -> TableSheet:
         items = sums[row].items
         return trace.slices.end[items] - trace.slices.start[items]
 
-    sheet = listed(
+    sheet = attribute_rows(
         sums,
         "total longest",
         device_idle=lambda wait: wait.idle + wait.after,

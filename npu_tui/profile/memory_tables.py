@@ -16,10 +16,10 @@ from npu_tui.profile.table import (
     RankedSlices,
     Span,
     TableSheet,
+    attribute_rows,
     attributes,
     coded,
     columns,
-    listed,
     numbers,
     table,
 )
@@ -117,7 +117,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
             return RankedSlices(len(items), lambda: items)
         spans = zip(allocations.start[members].tolist(), allocations.end[members].tolist(), items.tolist(), strict=True)
         return [
-            _span(profile, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
+            _life_span(profile, item) if item >= 0 else Span(start, end if end < NEVER else start + 1)
             for start, end, item in spans
             if item >= 0 or start > BEFORE
         ]
@@ -141,7 +141,7 @@ def memory_holders(profile: Profile, chosen: I64, time: int | None, memory: Memo
     )
 
 
-def _span(profile: Profile, item: int) -> Span:
+def _life_span(profile: Profile, item: int) -> Span:
     slices = profile.trace.slices
     return Span(int(slices.start[item]), int(slices.end[item]), int(slices.lane[item]), item, marked=False)
 
@@ -166,7 +166,7 @@ def module_peaks(profile: Profile) -> TableSheet:
 
 
 def _peaks(curves: list[MemoryCurve]) -> TableSheet:
-    sheet = listed(
+    sheet = attribute_rows(
         curves,
         "component amount",
         peak=lambda curve: curve.peak[1],

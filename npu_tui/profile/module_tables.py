@@ -17,7 +17,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.profile.columns import base_of, slowest
 from npu_tui.profile.kernels import shapes_in
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.table import Array, RankedSlices, TableSheet, columns, listed, table
+from npu_tui.profile.table import Array, RankedSlices, TableSheet, attribute_rows, columns, table
 from npu_tui.trace.arrays import I64, in_groups
 
 _OWN = {
@@ -43,7 +43,7 @@ def modules(profile: Profile) -> TableSheet:
     def calls(row: int) -> Array:
         return rows[row].items
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "calls operations kernels device_self total lost flops borrowed",
         _OWN,
@@ -85,13 +85,13 @@ def borrow(profile: Profile, eager: Profile) -> Borrowed:
     Raises ``InputError`` where there is none.
     """
     try:
-        profile.whole.borrowed = found = borrowed(_side(profile.whole), _side(eager.whole))
+        profile.whole.borrowed = found = borrowed(_kernel_side(profile.whole), _kernel_side(eager.whole))
     except BorrowError as error:
         raise InputError(error.message) from error
     return found
 
 
-def _side(profile: Profile) -> KernelSide:
+def _kernel_side(profile: Profile) -> KernelSide:
     starts = [step.window.start for step in profile.steps if step.window is not None and step.number is not None]
     if not starts and profile.facts:  # what repeats in a run without steps
         starts = profile.facts[0].repetitions.tolist()
@@ -135,7 +135,7 @@ class _Replayed(Struct, frozen=True):
     inside: I64
 
 
-def _replayed(profile: Profile) -> _Replayed | None:
+def _replayed_modules(profile: Profile) -> _Replayed | None:
     found = profile.whole.borrowed
     if found is None:
         return None
@@ -164,7 +164,7 @@ class _BorrowedRow:
 
 def borrowed_modules(profile: Profile) -> list[Module]:
     """The modules of the replayed kernels of the part, each before those in it, most time first."""
-    replayed = _replayed(profile)
+    replayed = _replayed_modules(profile)
     if replayed is None:
         return []
     found, inside = replayed.found, replayed.inside
@@ -205,7 +205,7 @@ def borrowed_lines(profile: Profile, code: CodeLine | None, items: I64) -> list[
 
 def rows_of(profile: Profile) -> list[_BorrowedRow]:
     """The replayed kernels of the part by operation, class of module and line, most time first; unknown ones last."""
-    replayed = _replayed(profile)
+    replayed = _replayed_modules(profile)
     if replayed is None:
         return []
     found, inside = replayed.found, replayed.inside
@@ -224,7 +224,7 @@ def borrowed_code(profile: Profile) -> TableSheet:
         items = rows[row].items
         return profile.trace.slices.end[items] - profile.trace.slices.start[items]
 
-    sheet = listed(
+    sheet = attribute_rows(
         rows,
         "operation module unique total wait lost",
         _OF_BORROWED,

@@ -9,9 +9,20 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
-from npu_tui.analysis.path import COMPUTE, COPY, HOST, LATENCY, NO_PEER, TRANSFER, UNEXPLAINED, Path, critical_path
+from npu_tui.analysis.path import (
+    COMPUTE,
+    COPY,
+    HOST,
+    LATENCY,
+    NO_PEER,
+    TRANSFER,
+    UNEXPLAINED,
+    Owner,
+    Owners,
+    Path,
+    critical_path,
+)
 from npu_tui.analysis.replay import Change, Replay
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
@@ -68,7 +79,7 @@ def shown_paths(profile: Profile) -> list[ShownPath]:
     """The paths of all devices of ``profile``; raises ``InputError`` as ``critical_paths`` does."""
     paths = profile.critical_paths
     tids = {part.device: replay.model.tids for part, replay in profile.replays if replay is not None} if paths else {}
-    return [_shown(profile.trace, told, tids.get(told.device, np.zeros(0, np.int64))) for told in paths]
+    return [_shown_path(profile.trace, told, tids.get(told.device, np.zeros(0, np.int64))) for told in paths]
 
 
 def path_charts(trace: Trace, shown: Sequence[ShownPath]) -> list[Chart]:
@@ -98,20 +109,24 @@ def played_path(profile: Profile, facts: Facts, replay: Replay, change: Change, 
     found = owners(replay, profile.types_of, path, partial(within, facts), change)
     path = replace(found.path, item=place[found.path.item])
     told = ToldPath(facts.part.device, facts.unit_name, facts.count, replay.model.floor, replace(found, path=path))
-    return _shown(played, told, replay.model.tids)
+    return _shown_path(played, told, replay.model.tids)
 
 
-def _shown(trace: Trace, told: ToldPath, tids: I64) -> ShownPath:
+def _shown_path(trace: Trace, told: ToldPath, tids: I64) -> ShownPath:
     found = told.owners
     if found is None or not len(found.path):
         return ShownPath(told)
     path = found.path
     longest = np.argsort(path.start - path.end, kind="stable")
     names = ["\n".join(_forms(trace, owner)) for owner in found.owners]
-    marks, item = _marks(trace, path, tids, told.floor)
+    marks, item = _path_marks(trace, path, tids, told.floor)
     rows = make_rows(np.array([0, len(path)], np.int64), item, path.start, path.end)
     owner = found.owner.astype(np.int32)
-    return ShownPath(told, PathLane(rows, _classes(trace, found), owner, names, marks, _links(trace, path)), longest)
+    return ShownPath(
+        told,
+        PathLane(rows, _stretch_classes(trace, found), owner, names, marks, _launching_links(trace, path)),
+        longest,
+    )
 
 
 def _forms(trace: Trace, owner: Owner) -> list[str]:
@@ -127,7 +142,7 @@ def _forms(trace: Trace, owner: Owner) -> list[str]:
     return [drawable(text) for text in dict.fromkeys((whole, short, last or short))]
 
 
-def _classes(trace: Trace, found: Owners) -> I8:
+def _stretch_classes(trace: Trace, found: Owners) -> I8:
     """How each stretch is drawn: work as such, launching as what fills queues, all waiting as waits."""
     path = found.path
     launches = np.array([owner.doing == "launch" for owner in found.owners])[found.owner]
@@ -144,7 +159,7 @@ def _classes(trace: Trace, found: Owners) -> I8:
     return classes.astype(np.int8)
 
 
-def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> tuple[PathMarks, I32]:
+def _path_marks(trace: Trace, path: Path, tids: I64, floor: int) -> tuple[PathMarks, I32]:
     """Where ``path`` runs through slices: those it is about, on the host the innermost ones of each thread.
 
     Then the slice of every stretch, on the host the one that it spends most time in; -1 without one.
@@ -184,7 +199,7 @@ def _marks(trace: Trace, path: Path, tids: I64, floor: int) -> tuple[PathMarks, 
     return PathMarks.sorted(of_lane, row, start, end, stretch.astype(np.int32)), about_most.astype(np.int32)
 
 
-def _links(trace: Trace, path: Path) -> Bools:
+def _launching_links(trace: Trace, path: Path) -> Bools:
     """Which links launch what the path comes to from the host."""
     taken = np.zeros(len(trace.links), np.bool_)
     links = launch_links(trace)

@@ -11,8 +11,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN as NOBODY
 from npu_tui.analysis.lateness import place_of
-from npu_tui.analysis.owner import Owner
-from npu_tui.analysis.path import KINDS, PathKind
+from npu_tui.analysis.path import KINDS, Owner, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.finding_tables import PlaceRow
@@ -67,9 +66,9 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
         gathered(*(getattr(path, name) for path in rows)) for name in ("start", "end", "item", "kind", "thread")
     )
     owner = gathered(*(path.owners.owner for path in told if path.owners is not None))
-    device = gathered(*(np.full(len(path), _number(one.device)) for one, path in zip(told, rows, strict=True)))
+    device = gathered(*(np.full(len(path), _device_number(one.device)) for one, path in zip(told, rows, strict=True)))
     lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
-    text, code = _names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
+    text, code = _stretch_names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
 
     return TableSheet(
         count,
@@ -86,7 +85,7 @@ def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> 
     )
 
 
-def _number(device: int | None) -> int:
+def _device_number(device: int | None) -> int:
     return UNKNOWN if device is None else device
 
 
@@ -99,7 +98,9 @@ def _lane_of_threads(profile: Profile) -> I64:
     return lane
 
 
-def _names(profile: Profile, told: Sequence[ToldPath], item: I64, owner: I64, path: I64) -> tuple[list[str], I64]:
+def _stretch_names(
+    profile: Profile, told: Sequence[ToldPath], item: I64, owner: I64, path: I64
+) -> tuple[list[str], I64]:
     """What each stretch is called: its slice, else its owner."""
     name = np.where(item >= 0, np.append(profile.trace.slices.name, UNKNOWN)[item], UNKNOWN)
     codes, code = np.unique(name[item >= 0], return_inverse=True)
@@ -153,7 +154,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Ta
     return TableSheet(
         len(rows),
         {
-            "device": numbers(np.array([_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
+            "device": numbers(np.array([_device_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
             "number": numbers(np.array([number for _, number, *_ in rows], np.int64)),
             "ratio": numbers(np.array([owner.on_path / max(length, 1) for *_, owner, length in rows], np.float64)),
             **owner_columns([(owner, owner_text(trace, owner), owner_name(trace, owner)) for owner in owners]),
@@ -161,7 +162,7 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Ta
                 [(path, owner) for path, _, owner, _ in rows],
                 "",
                 _OWN,
-                peer_rank=lambda row: _rank_of(row[1]),
+                peer_rank=lambda row: _late_rank(row[1]),
                 on_path=lambda row: row[1].on_path,
                 each=lambda row: row[1].on_path / row[0].count,
                 gain=lambda row: None if (gain := row[0].gain_of(row[1])) is None else round(gain),
@@ -170,13 +171,13 @@ def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> Ta
             ),
             "finding": CodedLabels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
         },
-        lambda row: _longest(rows[row][0], rows[row][1] - 1),
+        lambda row: _longest_stretches(rows[row][0], rows[row][1] - 1),
         code=lambda row: owners[row].where,
         base=Base(told[0].unit, told[0].count) if told else None,
     )
 
 
-def _longest(told: ToldPath, number: int) -> list[Span]:
+def _longest_stretches(told: ToldPath, number: int) -> list[Span]:
     """The longest stretches of an owner, each on the clock of the lane that it is on."""
     assert told.owners is not None
     path = told.owners.path
@@ -217,7 +218,7 @@ def place_row(line: CodeLine | None) -> Any:
     return None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
 
 
-def _rank_of(owner: Owner) -> int | None:
+def _late_rank(owner: Owner) -> int | None:
     """The rank of the job that comes late; None where it has a place in a group only, or nobody knows it."""
     if owner.kind != "late_rank":
         return None

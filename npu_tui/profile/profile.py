@@ -32,7 +32,7 @@ from npu_tui.analysis.replay_device import DeviceTasks, device_tasks, event_pair
 from npu_tui.analysis.replay_model import build as replay_model
 from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
-from npu_tui.load.find import Source, Writer, left_out, writer_of
+from npu_tui.load.find import Source, Writer, left_out_messages, writer_of
 from npu_tui.native.library import kept_heap
 from npu_tui.profile.kind import kind_of
 from npu_tui.profile.parts import Parted, Selection, shared
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from npu_tui.analysis.bubbles import Idles
     from npu_tui.analysis.cpu_time import CpuTime
     from npu_tui.analysis.engine_steps import EngineSteps
-    from npu_tui.analysis.health import TraceHealth
+    from npu_tui.analysis.evidence import TraceHealth
     from npu_tui.analysis.modules import Module
     from npu_tui.analysis.search import Searchable
     from npu_tui.analysis.steps import Step, StepSums
@@ -538,12 +538,12 @@ class Profile(Parted):
     @shared
     def left_out(self) -> list[Message]:
         """What lies at the directory it was opened as, and is no part of it."""
-        return left_out(self.source) if self.source is not None else []
+        return left_out_messages(self.source) if self.source is not None else []
 
     @shared
     def health(self) -> TraceHealth:
         """What could not be placed as recorded."""
-        from npu_tui.analysis.health import trace_health
+        from npu_tui.analysis.evidence import trace_health
 
         health, cpu = trace_health(self.trace), self.cpu
         odd = [*self.left_out, *filter(None, [self.clock_jump])]

@@ -45,12 +45,12 @@ _NO_LANES = Layer(0, -1, "Ascend Hardware", "hardware", None, None, ())
 
 def make_scene(profiles: Sequence[Profile]) -> Scene:
     """The scene of ``profiles``, with the launches of every device of each; findings come later."""
-    traces = [_drawn(profile.trace) for profile in profiles]
-    marks, charts = [_marks(profile) for profile in profiles], [_charts(profile) for profile in profiles]
+    traces = [_with_memory_layer(profile.trace) for profile in profiles]
+    marks, charts = [_link_classes(profile) for profile in profiles], [_charts(profile) for profile in profiles]
     return Scene(traces, marks, charts, [_losses(profile.dispatch) for profile in profiles])
 
 
-def _drawn(trace: Trace) -> Trace:
+def _with_memory_layer(trace: Trace) -> Trace:
     """``trace``; where only the tables of a profile are there, with a layer for the curves of memory."""
     return trace if trace.layers else replace(trace, layers=[_NO_LANES])
 
@@ -68,18 +68,18 @@ def finding_marks(findings: Iterable[Finding]) -> list[FindingMark]:
     return [
         FindingMark(start, end, str(number), finding.severity)
         for number, finding in reversed(ladder)
-        for start, end in _stretches([(place.start, place.end) for place in finding.evidence])
+        for start, end in _covered_times([(place.start, place.end) for place in finding.evidence])
     ]
 
 
-def _stretches(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _covered_times(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Start and end of the times that ``places`` cover together, ns."""
     times = np.array(places, np.int64).reshape(-1, 2)
     start, end = union(times[:, 0], times[:, 1])
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
-def _marks(profile: Profile) -> LinkClasses:
+def _link_classes(profile: Profile) -> LinkClasses:
     marks = LinkClasses.plain(len(profile.trace.links))
     for device in profile.dispatch:
         shape = np.select(
@@ -100,7 +100,7 @@ def _charts(profile: Profile) -> list[Chart]:
             memory, of_device = memory_of_device(trace.snapshot, held, trace.start_ns), layer_of[number]
             if (curve := memory.curve("allocated")) is not None:
                 area = cache(partial(_held, trace, memory, curve))
-                total = partial(_together, area)
+                total = partial(_sum_of_holders, area)
                 charts.append(Chart("stack", of_device.index, say("chart.stack"), total, area=area))
             charts += _memory_charts(trace, memory, of_device)
         return charts
@@ -241,7 +241,9 @@ def _held(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
     line = np.full(len(held), -1, np.int64) if held.line is None else held.line
     pairs, of_pair = np.unique(np.stack((held.name.code, line)), axis=1, return_inverse=True)
     holders: dict[CodeLine | str, int] = {}
-    of = np.array([holders.setdefault(_holder(memory, *pair), len(holders)) for pair in pairs.T.tolist()], np.int64)
+    of = np.array(
+        [holders.setdefault(_holder_of_allocation(memory, *pair), len(holders)) for pair in pairs.T.tolist()], np.int64
+    )
     of = of[of_pair.reshape(-1)]
     alive = held.alive(curve.peak[0])
     largest = np.argsort(-np.bincount(of[alive], held.size[alive], len(holders)), kind="stable")[:_NAMED]
@@ -267,7 +269,7 @@ def _holder_text(holder: CodeLine | str, file: bool = False) -> str:
     return f"{PurePath(holder.file).name if file else holder.function}:{holder.line}"
 
 
-def _holder(memory: MemoryUse, name: int, line: int) -> CodeLine | str:
+def _holder_of_allocation(memory: MemoryUse, name: int, line: int) -> CodeLine | str:
     """Whose an allocation is: the line of the user's code, else the name that it has."""
     held = memory.allocations
     place = held.lines[line] if 0 <= line < len(held.lines) else None
@@ -276,7 +278,7 @@ def _holder(memory: MemoryUse, name: int, line: int) -> CodeLine | str:
     return held.name.values[name] if name >= 0 else say("memory.unknown")
 
 
-def _together(area: Callable[[], StackedArea]) -> StepFunction:
+def _sum_of_holders(area: Callable[[], StackedArea]) -> StepFunction:
     """What all holders have together."""
     found = area()
     return StepFunction(found.time, found.value.sum(axis=0), found.end)

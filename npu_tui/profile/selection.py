@@ -28,13 +28,13 @@ def part_of(profile: Profile, span: str | None = None, step: int | str | None = 
     if selection.window.start > profile.trace.end or selection.window.end < 0:
         raise NoPartError(message("cli.outside", end=exact_text(profile.trace.end)))
     if step is not None:
-        selection = _of_kind(profile, step) if isinstance(step, str) else _numbered(profile, step)
+        selection = _median_step_of_kind(profile, step) if isinstance(step, str) else _step_with_number(profile, step)
         if selection is None:
             raise NoPartError(message("cli.no_step", step=step))
     return profile.part(selection)
 
 
-def _numbered(profile: Profile, number: int) -> Selection | None:
+def _step_with_number(profile: Profile, number: int) -> Selection | None:
     """The step of the profiler or of an engine with that number; None where it has none on the device."""
     if (selection := select_step(profile.steps, number)) is not None:
         return selection
@@ -42,7 +42,7 @@ def _numbered(profile: Profile, number: int) -> Selection | None:
     return None if of_engine is None else _selected(of_engine)
 
 
-def _of_kind(profile: Profile, kind: str) -> Selection | None:
+def _median_step_of_kind(profile: Profile, kind: str) -> Selection | None:
     """The step of median length among those of ``kind``; None without any on the device."""
     steps = [step for step in profile.engine.steps if step.kind == kind and step.window is not None]
     steps.sort(key=lambda step: step.span or 0)

@@ -200,7 +200,7 @@ _OWN |= columns("whole", "", "id", "batch phase") | columns("whole", "", "count"
 _OWN |= columns("whole", "ns", "time", "p50 p90 p99")
 
 
-def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Array], Data]) -> TableSheet:
+def _rows_of_part(service: Service, profile: Profile, title: str, **more: Callable[[Array], Data]) -> TableSheet:
     """The rows of the table ``title`` that touch the part, by time; times are those of the trace."""
     rows, origin = getattr(service, title), np.int64(profile.trace.start_ns)
     moments = {name: minus(getattr(rows, name), origin) for name in rows.__struct_fields__ if name in MOMENTS}
@@ -229,7 +229,7 @@ def _sheet(service: Service, profile: Profile, title: str, **more: Callable[[Arr
     return TableSheet(len(chosen), data, place=place)
 
 
-def _declared(name: str, make: Callable[[Service, Profile], TableSheet], **views: Any) -> Table:
+def _declared_table(name: str, make: Callable[[Service, Profile], TableSheet], **views: Any) -> Table:
     """The table ``name`` of a service; others have no row of it."""
 
     def sheet(profile: Profile) -> TableSheet:
@@ -238,7 +238,7 @@ def _declared(name: str, make: Callable[[Service, Profile], TableSheet], **views
     return table(name, sheet, own=_OWN, **views)
 
 
-def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
+def _service_table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
     """The table ``name`` of the rows of ``Service.<title>``."""
     title = title or name
     columns = [_NAMES.get(column, column) for column in TABLES[title].__struct_fields__]
@@ -248,7 +248,9 @@ def _table(name: str, title: str = "", first: str = "", **views: Any) -> Table:
         columns.insert(columns.index("start") + 1, "end")
     more = {first: numbers} if first else {}
     sql = " ".join([*more, *columns])
-    return _declared(name, lambda service, profile: _sheet(service, profile, title, **more), sql=sql, **views)
+    return _declared_table(
+        name, lambda service, profile: _rows_of_part(service, profile, title, **more), sql=sql, **views
+    )
 
 
 def batch_kinds(service: Service, profile: Profile) -> TableSheet:
@@ -276,7 +278,7 @@ def batch_kinds(service: Service, profile: Profile) -> TableSheet:
     return replace(sheet, lengths=lambda row: length[groups[row]])
 
 
-BATCH_KINDS = _declared(
+BATCH_KINDS = _declared_table(
     "batch_kinds",
     batch_kinds,
     sql="dp_rank pass kind calls total requests tokens p50 p90 p99",
@@ -291,7 +293,7 @@ BATCH_KINDS = _declared(
     """,
 )
 
-REQUESTS = _table(
+REQUESTS = _service_table(
     "requests",
     json="rid? start? execution? queue? first_token? prompt_tokens? output_tokens? hit_rate?",
     page="rid start execution queue_wait=queue first_token prompt_tokens output_tokens hit_rate",
@@ -304,18 +306,18 @@ REQUESTS = _table(
     ``queue_us`` is what the tool calls queue wait: a request that is preempted waits in it again. Null is unknown.
     """,
 )
-BATCHES = _table(
+BATCHES = _service_table(
     "batches",
     first="batch",
     panel="start pass kind length=duration batch_size=size prefill_size decode_size tokens dp_rank process "
     "used_blocks free_blocks name",
 )
-FORWARDS, SPEC_DECODES, HANDOFFS = map(_table, ("forwards", "spec_decodes", "handoffs"))
-KV_BLOCKS = _table(
+FORWARDS, SPEC_DECODES, HANDOFFS = map(_service_table, ("forwards", "spec_decodes", "handoffs"))
+KV_BLOCKS = _service_table(
     "kv_blocks",
     panel="time used_blocks free_blocks total_blocks allocated_blocks freed_blocks rid name",
 )
-TRANSFERS = _table(
+TRANSFERS = _service_table(
     "transfers",
     json="rid? rank? start? duration? tokens?",
     page="rid rank start length=duration tokens",
@@ -325,7 +327,7 @@ TRANSFERS = _table(
     row="TransferRow",
     about="A pull of KV blocks from the prefill to the decode side; bytes are not recorded.",
 )
-STATUSES = _table("request_status", "statuses")
+STATUSES = _service_table("request_status", "statuses")
 
 
 def batch_requests(service: Service, profile: Profile) -> TableSheet:
@@ -337,4 +339,4 @@ def batch_requests(service: Service, profile: Profile) -> TableSheet:
     return TableSheet(len(members), whole | {"rid": coded(service.rids, members.rid)})
 
 
-BATCH_REQUESTS = _declared("batch_requests", batch_requests, sql="batch rid iter phase tokens")
+BATCH_REQUESTS = _declared_table("batch_requests", batch_requests, sql="batch rid iter phase tokens")

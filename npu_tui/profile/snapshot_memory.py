@@ -119,7 +119,7 @@ def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) 
         device = main_device(trace.snapshot, number)
         return None if device is None else SnapshotBeside(trace.snapshot, device, trace)
     fallback = None
-    files = [] if source is None else _beside(source, trace)
+    files = [] if source is None else _snapshots_beside(source, trace)
     for file in files:
         with suppress(InputError, OSError):  # another pickle
             snapshot = load_snapshot(file)
@@ -138,7 +138,7 @@ _WRITTEN = re.compile(r"(?<!\d)(1\d{18})(?!\d)")
 """When ``snapshot_1768383987920985470.pkl`` was written, ns since 1970."""
 
 
-def _beside(source: Source, trace: Trace) -> list[Path]:
+def _snapshots_beside(source: Source, trace: Trace) -> list[Path]:
     """The snapshots in the folder of a profile, else those beside that folder that name its process, likeliest first.
 
     That is the one which names the process or the rank, then the first one that was written after the ``trace`` ended:

@@ -25,7 +25,7 @@ _OWN = {
 }
 
 
-def _sheet(
+def _device_sheet(
     profile: Profile, texts: Mapping[str, Sequence[str]], of: Callable[[DeviceMemory], dict[str, Array]]
 ) -> TableSheet:
     """The columns ``of`` each device, one device after the other, and whose rows they are.
@@ -44,13 +44,15 @@ def _sheet(
     return TableSheet(
         len(whose),
         {
-            name: coded(known[name], np.where(values >= 0, values, -1)) if name in known else _known(name, values)
+            name: coded(known[name], np.where(values >= 0, values, -1))
+            if name in known
+            else _column_with_nulls(name, values)
             for name, values in joined.items()
         },
     )
 
 
-def _known(name: str, values: Array) -> Data:
+def _column_with_nulls(name: str, values: Array) -> Data:
     """A column with null for unknown and never, such as the device of memory of the host."""
     if values.dtype == np.bool_ or name in _ANY:
         return numbers(values)
@@ -85,7 +87,7 @@ def blocks(profile: Profile) -> TableSheet:
             "freed_at": np.append(lives.end, nothing),
         }
 
-    return _sheet(profile, {"state": (*State.__members__, "freed")}, of)
+    return _device_sheet(profile, {"state": (*State.__members__, "freed")}, of)
 
 
 BLOCKS = table("blocks", blocks, sql=f"{_WHOSE} state address size taken stream stack allocated_at freed_at",
@@ -104,7 +106,7 @@ def events(profile: Profile) -> TableSheet:
             "requested": device.requested, "active": device.active, "reserved": device.reserved,
         }  # fmt: skip
 
-    sheet, snapshot = _sheet(profile, {"action": [*Action.__members__]}, of), profile.trace.snapshot
+    sheet, snapshot = _device_sheet(profile, {"action": [*Action.__members__]}, of), profile.trace.snapshot
     if snapshot is None or not sheet.rows:
         return sheet
     stacks = np.concatenate([device.events.stack for device in snapshot.devices])
@@ -139,7 +141,7 @@ def segments(profile: Profile) -> TableSheet:
             "stream": held.stream, "pool": held.pool, "expandable": held.expandable,
         }  # fmt: skip
 
-    return _sheet(profile, {"type": ("large", "small")}, of)
+    return _device_sheet(profile, {"type": ("large", "small")}, of)
 
 
 SEGMENTS = table("segments", segments, sql="device address size unused type stream pool expandable", own=_OWN)
@@ -171,7 +173,7 @@ def stacks(profile: Profile) -> TableSheet:
             held[f"{moment}bytes" if moment else "size"] = summed(where[members], lives.size[members], len(stack))
         return held
 
-    return _sheet(profile, {"file": files, "function": functions, "frames": texts}, of)
+    return _device_sheet(profile, {"file": files, "function": functions, "frames": texts}, of)
 
 
 STACKS = table("stacks", stacks,

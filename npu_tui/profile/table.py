@@ -257,7 +257,7 @@ def table(
     )
     in_json = tuple(_field(word, known, suffixed=True) for word in json.split())
     of_page, of_panel = (tuple(_field(word, known) for word in view.split()) for view in (page, panel))
-    row_of_json = _row(row, about, in_json, types or {})
+    row_of_json = _row_type(row, about, in_json, types or {})
     return Table(
         name, make, in_sql, in_json, of_page, of_panel, row_of_json,
         extended, subject, section, options or {}, longest, tab,
@@ -342,7 +342,7 @@ def _field(word: str, known: dict[str, Column], suffixed: bool = False) -> ViewF
 _TYPES: dict[Kind, Any] = {"whole": int, "real": float, "flag": bool, "label": str}
 
 
-def _row(name: str, about: str, fields: Sequence[ViewField], types: dict[str, Any]) -> type[Struct]:
+def _row_type(name: str, about: str, fields: Sequence[ViewField], types: dict[str, Any]) -> type[Struct]:
     """The type of a row of JSON."""
     typed = {}
     for field in fields:
@@ -534,7 +534,7 @@ def attributes(
     return {column: column_of(known[column], cells) for column, cells in values.items()}
 
 
-def listed(
+def attribute_rows(
     objects: Sequence[Any], names: str, own: Mapping[str, Column] | None = None, /, **computed: Callable[[Any], Any]
 ) -> TableSheet:
     """A row for each of a few ``objects``, of their ``attributes``."""

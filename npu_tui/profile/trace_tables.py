@@ -13,12 +13,12 @@ from npu_tui.profile.table import (
     CodedLabels,
     Numbers,
     TableSheet,
+    attribute_rows,
     coded,
     columns,
     constant,
     from_tuples,
     labels,
-    listed,
     numbers,
     row_type,
     table,
@@ -112,7 +112,7 @@ LINKS = table(
 def layers(profile: Profile) -> TableSheet:
     """The processes of the trace."""
     trace = profile.trace
-    return listed(
+    return attribute_rows(
         trace.layers,
         "name kind rank device",
         lanes=lambda layer: len(layer.lanes),

@@ -23,10 +23,10 @@ from npu_tui.profile.table import (
     RankedSlices,
     Span,
     TableSheet,
+    attribute_rows,
     attributes,
     coded,
     from_tuples,
-    listed,
     numbers,
     optional,
     table,
@@ -51,15 +51,15 @@ def kernels(profile: Profile) -> TableSheet:
         "step": steps_at(profile, table.start),
         "slice": numbers(item, UNKNOWN),
         "stream": _from_slices(stream, item) if known else _details(table.details.get("stream"), rows),
-        "name": _texts(table.name),
-        "type": _texts(table.type),
-        "core": _texts(table.core),
+        "name": _coded_labels(table.name),
+        "type": _coded_labels(table.type),
+        "core": _coded_labels(table.core),
         **times(profile, table.start, table.duration),
         "wait": numbers(table.wait),
-        "input_shapes": _texts(table.shapes),
-        "input_types": _texts(table.dtypes),
-        "input_formats": _texts(table.formats),
-        "output_shapes": _texts(table.outputs),
+        "input_shapes": _coded_labels(table.shapes),
+        "input_types": _coded_labels(table.dtypes),
+        "input_formats": _coded_labels(table.formats),
+        "output_shapes": _coded_labels(table.outputs),
         "block_dim": numbers(table.block_dim),
         "bytes": numbers(table.bytes),
         "gb_s": Numbers(lambda first, last: table.speed[first:last]),
@@ -68,15 +68,15 @@ def kernels(profile: Profile) -> TableSheet:
         "outlier": Numbers(lambda first, last: table.outliers()[first:last]),
     }
     if profile.whole.borrowed is not None:
-        data |= {name: _texts(column) for name, column in borrowed_of(profile.whole.borrowed, item).items()}
+        data |= {name: _coded_labels(column) for name, column in borrowed_of(profile.whole.borrowed, item).items()}
     for name, column in table.details.items():
         if name not in data:
             values = table.measured(name)
-            data[name] = numbers(values) if np.isfinite(values).any() or not column.is_known else _texts(column)
+            data[name] = numbers(values) if np.isfinite(values).any() or not column.is_known else _coded_labels(column)
     return TableSheet(rows, data)
 
 
-def _texts(column: Coded) -> CodedLabels:
+def _coded_labels(column: Coded) -> CodedLabels:
     return coded(column.values, column.code)
 
 
@@ -204,7 +204,7 @@ def apis(profile: Profile) -> TableSheet:
         return _apis_of_file(profile)
     calls = profile.apis
     total = max(sum(call.total for call in calls), 1)
-    sheet = listed(
+    sheet = attribute_rows(
         calls,
         "level name calls=count total shortest longest variance",
         mean=lambda call: call.total / call.count,

@@ -143,7 +143,7 @@ def analysed(
         begun, most = clock.now(), size
         for command in commands_of(raw.writer, [raw.folder], python, jobs):
             followed = Followed(Output(raw.folder), clock.now())
-            for progress in _run(raw, command, clock, followed):
+            for progress in _run_command(raw, command, clock, followed):
                 most = max(most, followed.seen.bytes)
                 yield progress
         most = max(most, Output(raw.folder).look().bytes)
@@ -212,7 +212,7 @@ def _last_line(said: IO[bytes]) -> str:
     return on_one_line(lines[-1])[:_SAID] if lines else ""
 
 
-def _run(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: Followed) -> Iterator[Progress]:
+def _run_command(raw: RawProfile, command: Sequence[str], clock: RecordClock, followed: Followed) -> Iterator[Progress]:
     """Run ``command`` to its end."""
     begun, told, before = clock.now(), None, _results(raw.folder)
     with tempfile.TemporaryFile() as said:
@@ -269,7 +269,7 @@ class AnalysisRun(Struct, frozen=True):
 
 def estimated(writer: Writer, bytes: int) -> Estimate:
     """What the analysis of ``bytes`` of raw data of ``writer`` needs: by proportion to the last one of like size."""
-    last = _known().get(writer)
+    last = _known_runs().get(writer)
     if last is not None and last.bytes > 0 and 1 / _LIKE <= bytes / last.bytes <= _LIKE:
         times = bytes / last.bytes
         room = round(last.room * times)
@@ -283,13 +283,13 @@ def estimated(writer: Writer, bytes: int) -> Estimate:
 
 def remember(writer: Writer, bytes: int, seconds: float, room: int) -> None:
     """Keep how the last analysis of ``writer`` went; without a cache the next one is not estimated by it."""
-    known = _known() | {writer: AnalysisRun(bytes, seconds, room)}
+    known = _known_runs() | {writer: AnalysisRun(bytes, seconds, room)}
     with suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         write_file(_file(), msgspec.json.encode(known))
 
 
-def _known() -> dict[str, AnalysisRun]:
+def _known_runs() -> dict[str, AnalysisRun]:
     with suppress(OSError, msgspec.MsgspecError, UnicodeError):
         known = msgspec.json.decode(read_regular(_file(), _MOST_BYTES), type=dict[str, AnalysisRun])
         return {writer: run for writer, run in known.items() if run.bytes > 0 and run.seconds >= 0 and run.room >= 0}

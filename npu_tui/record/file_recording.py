@@ -140,7 +140,7 @@ def _follow_logs(job: TorchJob, steps: _Steps, ranks: set[int], clock: RecordClo
                 raise RecordError(message("record.too_old"))
             if each.event == "read" and not read:
                 read = True
-                yield Progress("waiting", _waits(wanted))
+                yield Progress("waiting", _waiting_message(wanted))
             if each.event == "started" and each.step is not None:
                 late.renew()
                 started[each.rank] = each.step
@@ -159,7 +159,7 @@ def _follow_logs(job: TorchJob, steps: _Steps, ranks: set[int], clock: RecordClo
         yield Progress("recording", message("record.some_missing", ranks=missing))
 
 
-def _waits(wanted: RecordRequest) -> Message:
+def _waiting_message(wanted: RecordRequest) -> Message:
     return message("record.waits_next") if wanted.at is None else message("record.waits_at", step=wanted.at)
 
 
@@ -176,7 +176,7 @@ def _follow_folders(steps: _Steps, clock: RecordClock) -> Iterator[Progress]:
     """From the switch until the profiles that were begun are recorded: MindSpore writes no log."""
     wanted = steps.wanted
     deadline, begun = Deadline(clock, wanted.patience), False
-    yield Progress("waiting", _waits(wanted))
+    yield Progress("waiting", _waiting_message(wanted))
     while True:
         clock.wait(POLL)
         profiles = steps.profiles
@@ -231,14 +231,14 @@ def followed(wanted: RecordRequest, known: set[Path], count: int, clock: RecordC
             if profiles:
                 break
             raise RecordError(message("record.nothing_written", folder=str(wanted.out), waited=deadline.seconds * 1e9))
-        if profiles and (line := _line(profiles, states)) != told:
+        if profiles and (line := _progress_line(profiles, states)) != told:
             told = line
             yield line
         clock.wait(POLL)
-    yield _ended(profiles, states)
+    yield _recording_end(profiles, states)
 
 
-def _line(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
+def _progress_line(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
     size = sum(profile.seen.bytes for profile in profiles.values())
     reached, done = set(states.values()), sum(state == "complete" for state in states.values())
     if "recording" in reached:
@@ -248,7 +248,7 @@ def _line(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress
     return Progress("analysing", message("record.analysing", done=done, count=len(states), size=size))
 
 
-def _ended(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
+def _recording_end(profiles: dict[Path, Followed], states: dict[Path, State]) -> Progress:
     """What has become of ``profiles``. Raises ``RecordError`` where one is lost."""
     by_state: dict[State, list[Path]] = {}
     for path, state in states.items():

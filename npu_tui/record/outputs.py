@@ -76,7 +76,7 @@ class Output:
     @property
     def info(self) -> Path | None:
         """The file that is written when all of it is recorded."""
-        return next((path for path in _inside(self.folder) if _INFO.fullmatch(path.name)), None)
+        return next((path for path in _outputs_inside(self.folder) if _INFO.fullmatch(path.name)), None)
 
     @property
     def rank(self) -> int | None:
@@ -101,7 +101,7 @@ class Output:
     @property
     def is_begun(self) -> bool:
         """Whether an analysis has begun."""
-        exported = any((path / MSPROF_OUTPUT).is_dir() for path in _inside(self.folder))
+        exported = any((path / MSPROF_OUTPUT).is_dir() for path in _outputs_inside(self.folder))
         return exported or (self.folder / OUTPUT).is_dir()
 
     def state(self, unchanged: float) -> State:
@@ -119,7 +119,7 @@ class Output:
     @property
     def is_analysed(self) -> bool:
         """Whether a trace or a database has come out of its analysis, whole as far as the ends of its files tell."""
-        files = _inside(self.folder / OUTPUT)
+        files = _outputs_inside(self.folder / OUTPUT)
         whole = self.is_done or all(is_whole(file) for file in files if file.suffix in (".json", ".db"))
         return self.has_trace and whole
 
@@ -148,7 +148,7 @@ class Output:
             return None
 
 
-def _inside(folder: Path) -> list[Path]:
+def _outputs_inside(folder: Path) -> list[Path]:
     try:
         return paths_in(folder)
     except OSError:
@@ -157,7 +157,7 @@ def _inside(folder: Path) -> list[Path]:
 
 def outputs_below(folder: Path, depth: int = _DEPTH) -> Iterator[Output]:
     """The profiles in ``folder``, or one or two folders deeper, by name."""
-    for path in _inside(folder):
+    for path in _outputs_inside(folder):
         if not path.is_dir():
             continue
         if _PROFILE.fullmatch(path.name):

@@ -323,9 +323,9 @@ def record_service(file: Path, wanted: RecordRequest, clock: RecordClock) -> Ite
         surely(switch.off)
     found = [folder for folder in _recordings(switch.place) if folder not in known]
     while True:
-        sizes = _sizes(found)
+        sizes = _folder_sizes(found)
         clock.wait(_QUIET)
-        if sizes == _sizes(found):
+        if sizes == _folder_sizes(found):
             break
         yield Progress("recording", message("record.writing", count=len(found), size=sum(sizes)))
     yield Progress("raw", message("record.raw", count=len(found), size=sum(sizes)), tuple(found))
@@ -339,5 +339,5 @@ def _recordings(place: Path) -> list[Path]:
         return []
 
 
-def _sizes(folders: list[Path]) -> list[int]:
+def _folder_sizes(folders: list[Path]) -> list[int]:
     return [path.stat().st_size for folder in folders for path in paths_in(folder) if ".db" in path.name]

@@ -262,10 +262,10 @@ class JobLog(Struct):
 
 def has_ended(host: str, pid: int) -> bool:
     """Whether process ``pid`` of ``host`` has ended for certain: only those of this host can be seen."""
-    return host == socket.gethostname() and not _runs(pid)
+    return host == socket.gethostname() and not _is_running(pid)
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Whether process ``pid`` of this host runs; one that nobody has asked for its exit code yet does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -6,29 +6,33 @@ checklist).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
 
-from npu_tui.analysis.kernels import KernelTable
+from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
+from npu_tui.analysis.kernels import KernelTable, is_half
+from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ENOUGH
-from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.compute import CUBE
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.inputs import length_of
 from npu_tui.rules.kernels import (
     KERNEL_SHARE,
     MTE2_CUBE,
     MTE2_VECTOR,
     VECTOR_KINDS,
+    at_less,
     kernels_of_a_kind,
     longest_kernels,
     most_time,
     reading,
     title_of,
 )
-from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, ranked, severity_of
+from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -69,14 +73,23 @@ def cache(facts: Facts) -> Draft | None:
 
 
 _CONVERSIONS = ("transdata", "transpose", "asstrided", "viewcopy")
+_MOVES = re.compile(r"concat|pack|slice|split|tensormove|memset|zeroslike", re.IGNORECASE)
+"""Kernels that only move data, as parts of what a model computes need to."""
 _BEST_PERCENTILE = 90.0
 """Percentile of the speeds of large vector kernels that the device is known to reach."""
 
 
 def formats(facts: Facts) -> Draft | None:
-    """Conversions of formats, by what they convert and the operators on both sides."""
+    """Conversions of formats, layouts and types, and copies of functions that do nothing else.
+
+    By what they convert and the operators on both sides.
+    """
     table = facts.kernel_table
     converting = table.type.where(lambda kind: any(word in kind.lower() for word in _CONVERSIONS))
+    casts = _casts_of_operands(facts)
+    moves = _only_moved(facts, converting | casts) & ~converting & ~casts
+    kinds = {"formats_cast": casts, "formats_copy": moves, "formats": converting, "formats_group": converting}
+    converting = converting | casts | moves
     into = table.details.get("output_formats")
     rows = np.flatnonzero(converting)
     total, time = int(table.duration.sum()), int(table.duration[rows].sum())
@@ -99,22 +112,54 @@ def formats(facts: Facts) -> Draft | None:
         )
         for key, spent in ranked(times)
     ]  # fmt: skip
-    items = table.item[rows]
-    items = items[items >= 0]
-    removes = facts.span_of(items)  # at best none of them is needed
 
     def place(row: int) -> Message:
         source, target = converted(row)
         return message("finding.formats.place", source=source, target=target)
 
-    return Draft(
-        severity_of(facts.limits, facts.share(length_of(removes))),
-        *about("formats", each=facts.per_unit(time), share=time / total, groups=groups),
-        longest_kernels(facts, rows, place),
-        removes=removes if len(items) else None,
-        confidence="medium",
-        change=Change(tasks=(TaskCut(items),)) if len(items) else None,
+    keys = [key for key, chosen in kinds.items() if chosen.any()]
+    # At best none of them is needed.
+    return at_less(
+        facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", groups=groups, part=time / total
     )
+
+
+def _casts_of_operands(facts: Facts) -> Bools:
+    """The casts in passes forward from 32 bits that operands of products in 16 bits have the sides of; (n,)."""
+    table = facts.kernel_table
+    casts = table.type.where("Cast".__eq__) & ~table.dtypes.where(is_half) & (table.item >= 0)
+    if not casts.any():
+        return casts
+    half = table.type.where(lambda kind: CUBE.search(kind) is not None) & table.dtypes.where(is_half)
+    told = {
+        table.shapes.at(row) or ""
+        for row in np.flatnonzero(half)[np.unique(table.shapes.code[half], return_index=True)[1]].tolist()
+    }
+    operands = {sides for text in told for shape in text.split(";") if (sides := _sides(shape))}
+    casts &= table.shapes.where(lambda text: _sides(text) in operands)
+    rows = np.flatnonzero(casts)
+    casts[rows] = phases(facts.trace, table.item[rows]) == PHASES.index("forward")
+    return casts
+
+
+def _sides(shape: str) -> tuple[str, ...]:
+    return tuple(sorted(shape.strip('" ').split(",")))
+
+
+def _only_moved(facts: Facts, converting: Bools) -> Bools:
+    """The kernels of functions of the user that launch nothing but such as move or convert data; (n,)."""
+    table = facts.kernel_table
+    there = np.flatnonzero(table.item >= 0)
+    code = np.full(len(table), -1, np.int64)
+    code[there], lines = lines_of_stacks(
+        facts.trace, stack_of(facts.trace, operation_of(facts.trace, table.item[there]))
+    )
+    functions = {function: number for number, function in enumerate({(line.file, line.function) for line in lines})}
+    function = np.array([functions[line.file, line.function] for line in lines] + [-1], np.int64)[code]
+    moving = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)
+    others = np.unique(function[~moving])
+    moves: Bools = moving & (function >= 0) & ~np.isin(function, others)
+    return moves
 
 
 def _neighbours(table: KernelTable, converting: Bools) -> tuple[I64, I64]:
@@ -189,7 +234,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("kernel_details",),
         check=formats,
         thresholds=GRADES,
-        advice=("formats", "formats_group"),
+        advice=("formats", "formats_group", "formats_cast", "formats_copy"),
         pages=(pages.AFFINITY_CASE, pages.ADVISOR),
         change="""\
 -out = f(x.permute(0, 2, 1)) + g(x.permute(0, 2, 1))  # each one copies it

@@ -16,7 +16,6 @@ from npu_tui.analysis.limits import A_PART, NAMED, NOTABLE
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.compute import lines_by
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import Span, common, largest, length_of, without
@@ -37,11 +36,9 @@ from npu_tui.rules.parallelism import (
     beside_product,
     is_for,
     purposes,
-    reduced_again,
     unsplit,
 )
 from npu_tui.rules.rule import (
-    GRADES,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
@@ -115,7 +112,7 @@ def exposed(facts: Facts) -> Draft | None:
         severity,
         message("finding.exposed.title", each=facts.per_unit(sums.not_overlapped), share=share, mostly=mostly),
         sentences(*parts),
-        facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item)))
+        facts.longest(items, lambda item: message("finding.exposed.place", time=exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),
         advise(*(["slow_then"] if all_long else []), _first_of_all(facts, lateness))
         if mostly_late
@@ -145,43 +142,6 @@ def _mostly(facts: Facts) -> Said:
     if len(times) < 2 or not told:
         return ""
     return message("finding.exposed.mostly", types=[timed(name, time) for name, time in ranked(told, NAMED)])
-
-
-def needless(facts: Facts) -> tuple[Draft, ...]:
-    """Collectives that could be left out: sums of gradients that a later pass makes again, broadcasts in every step."""
-    every = facts.collectives
-    sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
-    repeated = len(np.unique(np.searchsorted(facts.repetitions, facts.trace.slices.start[every.item[sent]], "right")))
-    found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
-    drafts = (_left_out(facts, subject, items) for subject, items in found.items() if len(items))
-    return tuple(draft for draft in drafts if draft is not None)
-
-
-def _left_out(facts: Facts, subject: str, items: I64) -> Draft | None:
-    """The draft about the collectives ``items``, without which nothing launches them and their stream does not wait."""
-    calls = operation_of(facts.trace, items)
-    calls = calls[calls >= 0]
-    change = Change(tasks=(TaskCut(items), TaskCut(items, gap=True))) | facts.without_operations(calls)
-    removes = common(facts.exposed, facts.span_of(items))
-    cost = cost_of(facts, change, removes)
-    if facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
-        return None
-    words = {"count": round(len(items) / facts.count), "unit": facts.unit, "time": cost / facts.count}
-    lines = ranked(lines_by(facts, calls, np.ones(len(calls))), NAMED)
-    return Draft(
-        severity_of(facts.limits, facts.share(cost)),
-        *about(f"needless.{subject}", **words),
-        facts.longest(items, lambda item: message("finding.exposed.place", time=_exposed_of(facts, item))),
-        advise({"again": "no_sync", "sent": "broadcast_buffers"}[subject]),
-        removes=removes,
-        verdict=message(
-            "finding.verdict.line",
-            what=message("finding.class.communication"),
-            title=message(f"finding.needless.{subject}.title", **words),
-        ),
-        change=change,
-        code_lines=tuple(line for line, _ in lines),
-    )
 
 
 _BOUND: tuple[Purpose, ...] = ("tensor", "experts", "pipeline")
@@ -335,7 +295,8 @@ def _fitting(needed: I64, room: I64) -> I64:
     return fitting
 
 
-def _exposed_of(facts: Facts, item: int) -> int:
+def exposed_of(facts: Facts, item: int) -> int:
+    """How much of the collective ``item`` no computing hides, ns."""
     return length_of(common(facts.exposed, facts.span_of(np.array([item]))))
 
 
@@ -466,25 +427,6 @@ RULES: tuple[Rule, ...] = (
         sources=("MindStudio Insight walk-through 1-36, 1-58",),
         replayed=True,
         words=("exposed", "overlap"),
-    ),
-    Rule(
-        "COMM.NEEDLESS",
-        cls="communication",
-        inputs=("device", "overlap"),
-        check=needless,
-        thresholds=GRADES,
-        advice=("no_sync", "broadcast_buffers"),
-        gpu=("no_sync", "broadcast_buffers"),
-        pages=(pages.DDP,),
-        change="""\
--model = DistributedDataParallel(model)
-+model = DistributedDataParallel(model, broadcast_buffers=False)
-+with model.no_sync():  # all passes of an accumulation but the last
-+    model(batch).backward()
-""",
-        sources=("PyTorch: DistributedDataParallel",),
-        reach="cause",
-        replayed=True,
     ),
     Rule(
         "COMM.SMALL",

@@ -28,7 +28,7 @@ from npu_tui.analysis.what_if import host_without
 from npu_tui.rules.inputs import NOTHING, Input, Inputs, Span, TraceSlices, common, inside, length_of, together, without
 from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
-from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, left_out
+from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, launched_before
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
@@ -353,7 +353,7 @@ class Facts(TraceSlices):
     @once
     def earlier(self) -> Span:
         """When the device does what was launched before the trace began, where that is left out."""
-        return self.span_of(left_out(self.trace)[0])
+        return self.span_of(launched_before(self.trace)[0])
 
     @once
     def busy(self) -> Span:

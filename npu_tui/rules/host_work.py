@@ -18,7 +18,7 @@ from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import launch_delays
 from npu_tui.analysis.limits import A_PART, AWAKE_NS, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import waits_of
 from npu_tui.analysis.thresholds import Threshold

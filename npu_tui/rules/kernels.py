@@ -24,7 +24,7 @@ from npu_tui.rules.compute import CUBE, lines_by
 from npu_tui.rules.facts import PEAK_TFLOPS, Facts
 from npu_tui.rules.inputs import MOST_PLACES, Span, first_of_largest, length_of, without
 from npu_tui.rules.launching import SMALL_KERNEL_US
-from npu_tui.rules.model import Evidence, Severity
+from npu_tui.rules.model import Confidence, Evidence, Severity
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -52,6 +52,7 @@ _LONG_US = 5.0
 """Shorter kernels take part of their time to start, so their cycles do not tell the clock."""
 _CLOCK_PERCENTILE = 90.0
 """Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less."""
+_NAMED_KINDS = 2  # types of kernels in a title
 _MOST_CORES = 64
 """No device has more cores of one kind (Ascend 910B2: 48 vector cores), so more blocks run in rounds."""
 
@@ -238,7 +239,9 @@ def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
         return None
     expected = _in_16_bits(table, half, plain)
     plain, expected = plain[expected < table.duration[plain]], expected[expected < table.duration[plain]]
-    return _at_less(facts, plain, expected, "dtype.{}_mixed", "dtype", "autocast_all")
+    return at_less(
+        facts, plain, expected, "dtype.{}_mixed", lambda row: message("finding.dtype.place"), advise("autocast_all")
+    )
 
 
 _BLOCK = 16
@@ -254,7 +257,8 @@ def unaligned(facts: Facts) -> Draft | None:
     rows = np.flatnonzero(odd)
     expected = _at_pace(table, rows, kin)
     slower = expected < (1 - EVEN) * table.duration[rows]
-    return _at_less(facts, rows[slower], expected[slower], "shape.{}", "shape", "align_sides")
+    note = message("finding.shape.place")
+    return at_less(facts, rows[slower], expected[slower], "shape.{}", lambda row: note, advise("align_sides"))
 
 
 def _is_odd(shapes: str) -> bool:
@@ -262,12 +266,20 @@ def _is_odd(shapes: str) -> bool:
     return any(int(side) % _BLOCK for side in sides if int(side) > _BLOCK)
 
 
-def _at_less(facts: Facts, rows: I64, expected: F64, text: str, place: str, advice: str) -> Draft | None:
-    """The draft about kernels at ``rows`` that would take no more than ``expected``, ns; (n,)."""
+def at_less(
+    facts: Facts, rows: I64, expected: F64, text: str, note: Callable[[int], Said], advice: tuple[Message, ...],
+    confidence: Confidence = "high", **more: object,
+) -> Draft | None:  # fmt: skip
+    """The draft about kernels at ``rows`` that would take no more than ``expected``, ns; (n,).
+
+    This is device time with a cheaper form: 0 where the kernels are not needed at all. ``text`` is the key of its title
+    and detail, which may have ``more`` words; ``note`` says what is notable of a row.
+    """
     table = facts.kernel_table
     items, took = table.item[rows], int(table.duration[rows].sum())
     saved = took - int(expected.sum())
-    if facts.share(saved) < facts.limits[SEVERITY_MEDIUM]:
+    share = facts.share(saved) if (items >= 0).any() else saved / int(table.duration.sum())
+    if share < facts.limits[SEVERITY_MEDIUM]:
         return None
     items = items[items >= 0]
     start, end = facts.span_of(items)
@@ -275,24 +287,29 @@ def _at_less(facts: Facts, rows: I64, expected: F64, text: str, place: str, advi
     lines = ranked(lines_by(facts, operation_of(facts.trace, items), facts.length(items)), LISTED)
     named = [line_of(line) for line, _ in lines]
     at: Said = message("finding.dtype.at", line=named[0]) if lines else ""
-    names = most_common(Counter(table.type.at(row) or "" for row in rows.tolist()))
-    words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit}
-    words |= {"count": len(rows), "share": facts.share(took), "names": names, "at": at}
-    words |= {"shapes": most_time(table, rows, table.duration)}
+    counts = most_common(Counter(table.type.at(row) or "" for row in rows.tolist()))
+    spent = Counter[str]()
+    for row in rows.tolist():
+        spent[table.type.at(row) or table.name.at(row) or ""] += int(table.duration[row])
+    kinds = [brief(name, 40) for name, _ in ranked(spent, _NAMED_KINDS)]
+    words = {"time": took / facts.count, "less": (took - saved) / facts.count, "unit": facts.unit, "kinds": kinds}
+    words |= {"count": len(rows), "share": facts.share(took), "names": counts, "at": at, "each": facts.per_unit(took)}
+    words |= {"shapes": most_time(table, rows, table.duration), **more}
     title = message(f"finding.{text.format('title')}", **words)
     return Draft(
-        severity_of(facts.limits, facts.share(saved)),
+        severity_of(facts.limits, share),
         title,
         sentences(
             message(f"finding.{text.format('detail')}", **words),
             message("finding.share.lines", lines=named) if lines else "",
         ),
-        longest_kernels(facts, rows, lambda row: message(f"finding.{place}.place"), 5),
-        advise(advice),
-        (start + ((end - start) * keep).astype(np.int64), end),
+        longest_kernels(facts, rows, note, 5),
+        advice,
+        (start + ((end - start) * keep).astype(np.int64), end) if len(items) else None,
         code_lines=tuple(line for line, _ in lines),
         verdict=title,
-        change=Change(tasks=(TaskCut(items, keep),)),
+        change=Change(tasks=(TaskCut(items, keep),)) if len(items) else None,
+        confidence=confidence,
         reach="cause",
     )
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine, common_lines, stack_of
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import HALF, NAMED
-from npu_tui.analysis.odd_steps import OddStep, odd_steps
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.replay_host import waits_of
+from npu_tui.analysis.steps import OddStep, odd_steps
 from npu_tui.native.spans import count_until
 from npu_tui.rules import pages
 from npu_tui.rules.affinity import in_optimizer

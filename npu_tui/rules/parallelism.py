@@ -14,7 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import AWAKE_NS, MORE_THAN_ONE, NOTABLE
+from npu_tui.analysis.limits import AWAKE_NS, HALF, MORE_THAN_ONE, NOTABLE
+from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.native.spans import count_until
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, inside
@@ -171,6 +172,29 @@ def reduced_again(facts: Facts) -> I64:
     ]
     found: I64 = every.item[chosen[np.concatenate(again)]] if again else chosen[:0]
     return found
+
+
+@once_per_device
+def gathered_again(facts: Facts) -> I64:
+    """The gathers of weights beyond one for each pass, where a pass backward gathers a layer's weights twice.
+
+    Then more than one gather of as many bytes lies between its reductions of two layers. One is enough for the pass
+    forward of a layer, and one for its pass backward, which ends with the reduction.
+    """
+    every, starts = facts.collectives, facts.trace.slices.start
+    begin, lane, size = starts[every.item], facts.trace.slices.lane[every.item], every.size
+    gathers, shards = is_for(facts, "weights") & (size > 0), is_for(facts, "shards") & (size > 0)
+    forward = facts.kernels[phases(facts.trace, facts.kernels) == PHASES.index("forward")]
+    again = [np.zeros(0, np.int64)]
+    for group, bytes_of_layer in np.unique(np.stack((lane, size), axis=1)[gathers], axis=0).tolist():
+        equal = (lane == group) & (size == bytes_of_layer)
+        rows, ends = np.flatnonzero(gathers & equal), np.sort(begin[shards & equal])
+        rows = rows[np.argsort(begin[rows], kind="stable")]
+        between = np.diff(np.searchsorted(begin[rows], ends))[np.diff(np.searchsorted(starts[forward], ends)) == 0]
+        kept = 2 * len(ends) / len(rows)
+        if kept < 1 and np.count_nonzero(between > 1) >= HALF * len(between) > 0:
+            again.append(every.item[rows[np.diff(np.floor(kept * np.arange(len(rows) + 1))) == 0]])
+    return np.concatenate(again)
 
 
 class Unsplit(Struct, frozen=True):

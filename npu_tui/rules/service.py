@@ -381,7 +381,9 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.OUTPUT", "model_pre_post_processing_latency",
-        part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0), TTFT.output), SHARE,
+        # A healthy service has none of it.
+        part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0),
+             TTFT.output, TPOT.output, least=NOTABLE), SHARE,
     ),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(

@@ -115,10 +115,11 @@ class ServiceFacts:
         """Whether a part is more than what a healthy service has."""
         return shares[0] >= self.limits[SHARE] or shares[1] >= self.limits[TAIL_SHARE]
 
-    def worth(self, shares: tuple[float, float], remedy: Remedy) -> bool:
-        """Whether a part is a notable one of all requests, or half as large and ``remedy`` gains a notable share."""
-        least: float = self.limits[SHARE]
-        return shares[0] >= least or (max(shares) >= HALF * least and self.gains(remedy))
+    def worth(self, shares: tuple[float, float], remedy: Remedy, least: float | None = None) -> bool:
+        """Whether a part is a notable one of all requests, or half as large and ``remedy`` gains ``least``."""
+        share: float = self.limits[SHARE]
+        part = shares[0] >= LITTLE and max(shares) >= HALF * share
+        return shares[0] >= share or (part and self.gains(remedy, least))
 
     @once
     def slower(self) -> Slower | None:
@@ -171,10 +172,9 @@ class ServiceFacts:
         """The best share by which a figure of ``then`` is better than ``now``, whatever becomes of the others."""
         return max((1 - then[name] / now[name] for name in known(now, then)), default=0.0) if then else 0.0
 
-    def gains(self, remedy: Remedy) -> bool:
-        """Whether ``remedy`` makes a figure better by a notable share."""
-        least: float = self.limits[SHARE]
-        return self.most(self.figures, self.after(remedy)) >= least
+    def gains(self, remedy: Remedy, least: float | None = None) -> bool:
+        """Whether ``remedy`` makes a figure better by a notable share, or by ``least``."""
+        return self.most(self.figures, self.after(remedy)) >= (self.limits[SHARE] if least is None else least)
 
     def gives(self, remedy: Remedy) -> float:
         """The share of a mean that ``remedy`` gives in the replay, be that as recorded or not: kinds differ by it."""

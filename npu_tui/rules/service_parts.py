@@ -24,14 +24,18 @@ FEWEST_REQUESTS = 10
 
 
 def part(
-    name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None
-) -> Callable[[ServiceFacts], Cause | None]:
-    """A check that a part of TTFT, or one of TPOT, is notable; ``shown`` is the column of cycles that tells steps."""
+    name: str, remedy: Remedy, first: TTFT | None, tokens: TPOT | None = None, shown: Cycle | None = None,
+    least: float | None = None,
+) -> Callable[[ServiceFacts], Cause | None]:  # fmt: skip
+    """A check that a part of TTFT, or one of TPOT, is notable; ``shown`` is the column of cycles that tells steps.
+
+    A small part is notable where its remedy gains ``least`` (that of all parts).
+    """
     firsts, others = (() if part is None else (part,) for part in (first, tokens))
 
     def check(facts: ServiceFacts) -> Cause | None:
         shares = facts.ttft.share(*firsts), facts.tpot.share(*others)
-        if not any(facts.worth(one, remedy) for one in shares):
+        if not any(facts.worth(one, remedy, least) for one in shares):
             return None
         (of_first, _), (of_tokens, _) = shares
         share = max(of_first, of_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -11,9 +12,18 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.free_blocks import free_blocks, request_of
 from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
-from npu_tui.analysis.snapshot import BlockOwner, HeldMemory, failures, held_in, owner_of, placed
+from npu_tui.analysis.snapshot import (
+    BlockOwner,
+    Failure,
+    HeldMemory,
+    failures,
+    free_blocks,
+    held_in,
+    owner_of,
+    placed,
+    request_of,
+)
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import pages
 from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, Severity, SubjectVerdict
@@ -30,6 +40,9 @@ _WORTH = 16 << 20
 _RETURNED = 0.5  # of the most that was reserved: so much must go back and be taken again to be told
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
+_DOUBLES = 1_000, 10_000
+"""Steps in which a leak takes as much again as the peak: up to the first it is high, up to the second medium. Runs have
+thousands of steps, and the memory of a device is seldom many times a peak that is worth a snapshot."""
 _LISTED = 5  # places of a finding; the tables have all
 _SMALLER = advise("smaller_batch", "checkpointing")
 _GAIN = 0.05
@@ -72,8 +85,11 @@ def judged(trace: Trace, limits: Thresholds) -> SubjectVerdict:
 
 
 def _places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[Evidence, ...]:
-    """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events."""
-    if finding.owner is None:
+    """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events.
+
+    Of what failed it is the moment.
+    """
+    if finding.owner is None or finding.id == "SNAPSHOT.OOM":
         return tuple(
             replace(place, start=place.start - trace.start_ns, end=place.end - trace.start_ns)
             for place in finding.evidence[:_LISTED]
@@ -147,6 +163,10 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
     finding = _finding(
         "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
     )
+    cause, owner = _cause(held, first, why, words)
+    title = finding.title if cause is None else message("finding.snapshot.because", title=finding.title, cause=cause)
+    code = None if owner is None else placed(owner.code)
+    finding = replace(finding, title=title, owner=owner, code_lines=() if code is None else (code,))
     if advice is not _SMALLER and (was := recorded(device)) is not None:
         now = replay(device, replace(was.settings, expandable=True), first).peak
         room = first.reserved + max(first.device_free, 0)
@@ -154,17 +174,45 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
     yield finding
 
 
+def _cause(
+    held: HeldMemory, failed: Failure, why: str, words: Mapping[str, Any]
+) -> tuple[Message | None, BlockOwner | None]:
+    """Why an allocation failed, and whose it is: what leaks as much, the request itself, else who holds most."""
+    stack = int(held.device.events.stack[failed.event])
+    code = owner_of(held.snapshot.stacks[stack]) if stack >= 0 else None
+    asks = None if code is None else BlockOwner(code, failed.request, np.zeros(0, np.int64))
+    for owner, more in [] if held.growth is None else held.growth.leaks[:1]:
+        if owner.code is not None and int(more.sum()) >= max(failed.request, words["here"]):
+            size = int(more.sum()) // int((more > 0).sum())
+            return message("finding.snapshot.leak", place=line_text(owner.code), size=size), owner
+    if why == "pieces":
+        return message("finding.snapshot.oom_by_pieces", **words), asks
+    if why not in ("full", "limit"):
+        return None, asks
+    most = next((owner for owner in held.owners(failed.event) if owner.code is not None), None)
+    if asks is not None and (most is None or asks.size >= most.size):
+        return message("finding.snapshot.oom_by_request", place=line_text(code)), asks
+    if most is None:
+        return None, None
+    share = most.size / max(failed.allocated, 1)
+    return message("finding.snapshot.most", place=line_text(most.code), held=most.size, share=share), most
+
+
 def _leaks(held: HeldMemory) -> Iterator[Finding]:
-    device, grown = held.device, held.growth
-    for owner, more in [] if grown is None else grown.leaks[:_LISTED]:
-        size, steps = int(more.sum()), len(more)
-        if size >= max(1 << 20, device.peak[1] // 1000):
-            words = {
-                "place": line_text(owner.code), "size": size // steps, "steps": steps, "blocks": len(owner.members),
-                "sum": owner.size,
-            }  # fmt: skip
-            starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
-            yield _finding("SNAPSHOT.LEAK", "high", "leak", "leak_detail", words, device, *starts, owner=owner)
+    device = held.device
+    for owner, more in [] if held.growth is None else held.growth.leaks[:_LISTED]:
+        size, steps, grown = int(more.sum()), len(more), int((more > 0).sum())
+        if size < max(1 << 20, device.peak[1] // 1000):
+            continue
+        doubles = -(-device.peak[1] * steps // size)
+        words = {
+            "place": line_text(owner.code), "size": size // grown, "steps": steps, "blocks": len(owner.members),
+            "sum": owner.size, "grown": grown, "of": steps, "doubles": doubles, "peak": device.peak[1],
+        }  # fmt: skip
+        severity = SEVERITIES[bisect_left(_DOUBLES, doubles)]
+        title = "leak" if grown == steps else "leak_sometimes"
+        starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
+        yield _finding("SNAPSHOT.LEAK", severity, title, f"{title}_detail", words, device, *starts, owner=owner)
 
 
 def _pieces(held: HeldMemory) -> Iterator[Finding]:
@@ -189,8 +237,9 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     if not enough and 2 * free.here >= unused:
         why = "short"
     most, peak, saved, gain = device.fullest[1], device.peak[1], 0, dict[str, int]()
-    could_save = most - int(device.active.max()) >= max(_GAIN * most, _WORTH)
-    was = recorded(device) if could_save and not device.is_expandable else None
+    if most - int(device.active.max()) < max(_GAIN * most, _WORTH):  # the peak takes all of it
+        return
+    was = recorded(device) if not device.is_expandable else None
     if was is not None:
         now, split = replay(device, replace(was.settings, expandable=True)), best_split(device, was.settings)
         gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": split.settings.max_split >> 20}
@@ -212,15 +261,21 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     if was is not None:
         helps, splits = (was.peak - gain[name] >= _GAIN * was.peak for name in ("now", "split"))
         finding = _replayed(finding, "split" if splits else "expandable" if helps else "none", **gain)
-    yield _of_streams(device, finding)
+    yield _of_streams(device, finding, saved, words)
 
 
-def _of_streams(device: DeviceMemory, finding: Finding) -> Finding:
-    """``finding``, with what streams hold at other times: what one of them gives back no other can use."""
+def _of_streams(device: DeviceMemory, finding: Finding, saved: int, words: Mapping[str, Any]) -> Finding:
+    """``finding``, with what streams hold at other times: what one of them gives back no other can use.
+
+    It is the title where it is more than what another setting has ``saved``, bytes.
+    """
     alone, most = int(device.stream_peaks.sum()), int(device.active.max())
     if alone - most < max(_PIECES * device.fullest[1], _WORTH):
         return finding
-    said = message("finding.snapshot.streams", count=len(device.stream_peaks), alone=alone, more=alone - most)
+    of_streams = {"count": len(device.stream_peaks), "alone": alone, "more": alone - most}
+    said = message("finding.snapshot.streams", **of_streams)
+    if alone - most > saved:
+        finding = replace(finding, title=message("finding.snapshot.pieces_streams", **words, **of_streams))
     return replace(finding, detail=sentences(finding.detail, said), advice=(*finding.advice, *advise("one_stream")))
 
 

@@ -18,9 +18,8 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.lateness import UNKNOWN, place_of
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
-from npu_tui.analysis.owner import Owner, Owners
 from npu_tui.analysis.owners import owners
-from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, critical_path
+from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, Owner, Owners, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, length_of

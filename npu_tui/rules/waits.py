@@ -10,11 +10,11 @@ from contextlib import suppress
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, own_lines
+from npu_tui.analysis.drains import idle_work
 from npu_tui.analysis.host_owners import WORK_NS
-from npu_tui.analysis.host_work import idle_work
 from npu_tui.analysis.launches import enqueue_slices, operation_of
 from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, NOTABLE
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.load.errors import InputError

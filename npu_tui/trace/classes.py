@@ -129,7 +129,7 @@ def lane_roles(trace: Trace) -> list[RoleKind]:
     if trace.roles:
         return trace.roles
     # CANN lanes get the role of the Python thread with the same tid.
-    hosts = _threads(trace)
+    hosts = _thread_roles(trace)
     launching = _ends(trace, HOST_TO_DEVICE, "source")
     launched = _ends(trace, HOST_TO_DEVICE, "target")
     roles: list[RoleKind] = []
@@ -155,7 +155,7 @@ def _ends(trace: Trace, category: str, end: Literal["source", "target"]) -> np.n
     return np.bincount(lanes[lanes >= 0], minlength=len(trace.lanes))
 
 
-def _threads(trace: Trace) -> dict[int, RoleKind]:
+def _thread_roles(trace: Trace) -> dict[int, RoleKind]:
     """The roles of the threads of the process that runs Python."""
     python = [lane for lane in trace.lanes if trace.layers[lane.layer].kind == "python" and not lane.derived]
     if not python:
@@ -169,35 +169,35 @@ def _threads(trace: Trace) -> dict[int, RoleKind]:
     unnamed = [lane for lane in python if lane.tid not in roles]
     # The step slices, then the number of slices: a data loader thread may have more slices than the main thread.
     if unnamed:
-        roles[max(unnamed, key=lambda lane: (_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid] = (
-            "main"
-        )
+        roles[
+            max(unnamed, key=lambda lane: (_class_share(trace, lane, OpClass.STEP) > 0, lane.last - lane.first)).tid
+        ] = "main"
     return roles
 
 
-def _sample(lane: Lane) -> slice:
+def _sampled_slices(lane: Lane) -> slice:
     return slice(lane.first, lane.last, max((lane.last - lane.first) // _LOOKED_AT, 1))
 
 
-def _share(trace: Trace, lane: Lane, op_class: OpClass) -> float:
+def _class_share(trace: Trace, lane: Lane, op_class: OpClass) -> float:
     classes = trace.slices.op_class[lane.first : lane.last]
     return float(np.count_nonzero(classes == op_class)) / max(len(classes), 1)
 
 
-def _names(trace: Trace, lane: Lane) -> list[str]:
-    return [trace.names[code] for code in np.unique(trace.slices.name[_sample(lane)]).tolist()]
+def _lane_names(trace: Trace, lane: Lane) -> list[str]:
+    return [trace.names[code] for code in np.unique(trace.slices.name[_sampled_slices(lane)]).tolist()]
 
 
 def _is_worker(trace: Trace, lane: Lane) -> bool:
-    names = _names(trace, lane)
+    names = _lane_names(trace, lane)
     return bool(names) and all(_WORKER.match(name) for name in names)
 
 
 def _stream(trace: Trace, lane: Lane, is_launched: bool, any_launched: bool) -> RoleKind:
     # Streams of communication also hold tasks that look like kernels, but no launch leads to them. A trace without
     # any launch link says nothing about that.
-    classes = set(trace.slices.op_class[_sample(lane)].tolist())
-    names = _names(trace, lane)
+    classes = set(trace.slices.op_class[_sampled_slices(lane)].tolist())
+    names = _lane_names(trace, lane)
     computes = bool(classes & {OpClass.CUBE, OpClass.VECTOR})
     if computes and (is_launched or not any_launched):
         return "compute"

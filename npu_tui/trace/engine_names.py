@@ -47,26 +47,26 @@ _PAIR = re.compile(r"(\w+)=(\d{1,15}(?:/\d{1,15})?|\[[^\]]*\])")
 _NUMBER = re.compile(r"\d{1,15}")
 
 
-def _kind(context: int, generation: int) -> str:
+def _step_kind(context: int, generation: int) -> str:
     """The kind of a step with so many requests in either phase."""
     if context and generation:
         return "mixed"
     return "prefill" if context else "decode" if generation else "dummy"
 
 
-def _counted(match: re.Match[str]) -> EngineName:
+def _counted_name(match: re.Match[str]) -> EngineName:
     new, running = map(int, match.groups())
-    return EngineName(_kind(new, running), new + running)
+    return EngineName(_step_kind(new, running), new + running)
 
 
 def _scheduled(match: re.Match[str]) -> EngineName:
     context, context_tokens, generation, generated = map(int, match.groups())
-    return EngineName(_kind(context, generation), context + generation, context_tokens + generated, context_tokens)
+    return EngineName(_step_kind(context, generation), context + generation, context_tokens + generated, context_tokens)
 
 
 def _detailed(match: re.Match[str]) -> EngineName:
     tokens, context, context_tokens, context_kv, generation, _, generation_kv = map(int, match.groups())
-    kind = _kind(context, generation)
+    kind = _step_kind(context, generation)
     return EngineName(kind, context + generation, tokens, context_tokens, context_kv + generation_kv)
 
 
@@ -77,12 +77,12 @@ def _captured(match: re.Match[str]) -> EngineName:
     return EngineName("capture", None if of_tokens else size, size if of_tokens else None)
 
 
-def _values(text: str) -> dict[str, str]:
+def _named_values(text: str) -> dict[str, str]:
     return dict(_PAIR.findall(text))
 
 
-def _span(match: re.Match[str]) -> EngineName:
-    values = {key: one for key, value in _values(match[2]).items() if (one := decimal_number(value)) is not None}
+def _spanned_name(match: re.Match[str]) -> EngineName:
+    values = {key: one for key, value in _named_values(match[2]).items() if (one := decimal_number(value)) is not None}
     kind, requests = _MODES.get(match[1], match[1]), values.get("bs")
     context = values.get("c_sq")
     sums = [values[key] for key in ("c_sq", "g_sq") if key in values]
@@ -94,7 +94,7 @@ def _span(match: re.Match[str]) -> EngineName:
 
 
 def _batch(match: re.Match[str]) -> EngineName | None:
-    values = _values(match[2])
+    values = _named_values(match[2])
     if not {"bs", "tok"} & values.keys():
         return None
     real, _, padded = values.get("bs", "").partition("/")
@@ -115,9 +115,9 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], EngineName | No
     for pattern, read in (
         (rf"execute_{_N}_context_{_N}\({_SUMS}\)_generation_{_N}\({_SUMS}\)", _detailed),
         (rf"execute_context_{_N}\({_N}\)_generation_{_N}\({_N}\)", _scheduled),
-        (rf"execute_new_{_N}_cached_{_N}", _counted),
+        (rf"execute_new_{_N}_cached_{_N}", _counted_name),
         (rf"capture_{_N}_([A-Z][A-Z0-9_]*)", _captured),
-        (r"step\[([A-Z][A-Z0-9_]*)((?: \w+=\d{1,15})*)\]", _span),
+        (r"step\[([A-Z][A-Z0-9_]*)((?: \w+=\d{1,15})*)\]", _spanned_name),
         (r"(prefill|decode)\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]", _batch),
         (rf"execute_diffusion_{_N}_\d+x\d+", lambda match: EngineName("diffusion", int(match[1]))),
     )

@@ -85,7 +85,7 @@ def device_work(trace: Trace) -> dict[str, Bools]:
     return {name: mask & counts for name, mask in work.items()}
 
 
-def left_out(trace: Trace) -> tuple[I64, int]:
+def launched_before(trace: Trace) -> tuple[I64, int]:
     """The slices of devices that were launched before the trace began, and how many slices devices have."""
     if not is_kineto(trace):
         return np.zeros(0, np.int64), 0

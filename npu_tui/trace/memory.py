@@ -22,7 +22,7 @@ def free_addresses() -> int:
         import resource
     except ImportError:  # not on Windows
         return UNLIMITED
-    taken = _taken()
+    taken = _process_memory()
     limits = {"VmSize:": resource.RLIMIT_AS, "VmData:": resource.RLIMIT_DATA}
     soft = {name: resource.getrlimit(limit)[0] for name, limit in limits.items()}
     return min((most - taken[name] for name, most in soft.items() if most >= 0 and name in taken), default=UNLIMITED)
@@ -30,11 +30,11 @@ def free_addresses() -> int:
 
 def taken_data() -> int:
     """Bytes of memory that the process has asked for, as ``RLIMIT_DATA`` counts them."""
-    return _taken().get("VmData:", 0)
+    return _process_memory().get("VmData:", 0)
 
 
-def _taken() -> dict[str, int]:
-    return _figures(Path("/proc/self/status"), ("VmSize:", "VmData:"))
+def _process_memory() -> dict[str, int]:
+    return _sizes_by_name(Path("/proc/self/status"), ("VmSize:", "VmData:"))
 
 
 def is_limited() -> bool:
@@ -44,7 +44,7 @@ def is_limited() -> bool:
 
 def free_memory() -> int:
     """Bytes of memory that the machine and the container still have for this process."""
-    machine = _figures(Path("/proc/meminfo"), ("MemAvailable:",)).get("MemAvailable:", UNLIMITED)
+    machine = _sizes_by_name(Path("/proc/meminfo"), ("MemAvailable:",)).get("MemAvailable:", UNLIMITED)
     return min([machine, *_left_in_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
 
 
@@ -84,10 +84,10 @@ def _left_in_groups(listing: Path, top: Path) -> Iterator[int]:
                 most, taken = int((place / limit).read_text()), int((place / use).read_text())
             except (OSError, ValueError):  # no limit ("max"), or the container does not show the group
                 continue
-            yield most - taken + _figures(place / "memory.stat", (cache,), unit=1).get(cache, 0)
+            yield most - taken + _sizes_by_name(place / "memory.stat", (cache,), unit=1).get(cache, 0)
 
 
-def _figures(path: Path, names: Sequence[str], unit: int = 1024) -> dict[str, int]:
+def _sizes_by_name(path: Path, names: Sequence[str], unit: int = 1024) -> dict[str, int]:
     """Bytes by the names that lines of ``path`` begin with."""
     parts = (line.split() for line in _lines(path))
     return {part[0]: int(part[1]) * unit for part in parts if len(part) > 1 and part[0] in names}

@@ -278,12 +278,12 @@ def columns_of(table: type[ServiceRows]) -> dict[str, tuple[str, ...]]:
     return {name: declared.__metadata__ for name, declared in table.__annotations__.items() if name.islower()}
 
 
-def _of_kind(kind: str) -> frozenset[str]:
+def _columns_of_kind(kind: str) -> frozenset[str]:
     declared = (columns_of(table).items() for table in TABLES.values())
     return frozenset(name for columns in declared for name, (of, *_) in columns if of == kind)
 
 
-MOMENTS, LENGTHS, TEXTS = map(_of_kind, ("moment", "length", "label"))
+MOMENTS, LENGTHS, TEXTS = map(_columns_of_kind, ("moment", "length", "label"))
 NUMBERED = {"passes": [*Pass.__members__], "kind": [*Kind.__members__]}
 """Columns by what they hold: ns since 1970, ns, codes of ``Service.texts``, and codes of a few words."""
 SERVICE_PID = 1 << 45

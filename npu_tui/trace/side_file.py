@@ -70,7 +70,7 @@ def admitted(path: str | Path) -> str:
         real = os.path.realpath(path)
     except ValueError as error:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
-    _check(real, path)
+    _refuse_outside_roots(real, path)
     return real
 
 
@@ -79,7 +79,7 @@ def _is_ours(path: str | Path) -> bool:
     return str(path).startswith(f"/proc/{os.getpid()}/fd/")
 
 
-def _check(real: str, path: str | Path) -> None:
+def _refuse_outside_roots(real: str, path: str | Path) -> None:
     """Raises ``FileNotFoundError`` where the real path ``real`` lies outside of the roots."""
     for limit in reversed(_limits):
         limit.check(Path(real), Path(os.path.abspath(path)))
@@ -96,7 +96,7 @@ def descriptor_of(path: str | Path) -> int:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from error
     try:
         if _limits and not _is_ours(path):  # somebody may have put a link there meanwhile
-            _check(os.path.realpath(f"/proc/self/fd/{descriptor}"), path)
+            _refuse_outside_roots(os.path.realpath(f"/proc/self/fd/{descriptor}"), path)
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

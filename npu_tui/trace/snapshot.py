@@ -292,8 +292,9 @@ class DeviceMemory(Struct, dict=True, eq=False):
         """The events that begin a step; empty without at least three steps.
 
         Where the program has annotated them, as ``ProfilerStep#N``, that tells. Else it is what recurs once a step:
-        allocations of one size by one stack that come back evenly over most of the history. The count that most of
-        these share is that of the steps, and the one that comes first begins them.
+        allocations of one size by one stack that come back evenly over most of the history, and between which something
+        is released: blocks in a row are no steps. The count that most of these share is that of the steps, and the one
+        that comes first begins them.
         """
         events = self.events
         marked = np.array([note.start for note in self.annotations if note.is_step], np.int64)
@@ -306,13 +307,15 @@ class DeviceMemory(Struct, dict=True, eq=False):
         stack, size, at = events.stack[at][order], events.size[at][order], at[order]
         begins = np.flatnonzero(np.append(True, (stack[1:] != stack[:-1]) | (size[1:] != size[:-1])))
         counts = np.diff(np.append(begins, len(at)))
+        released = np.cumsum(np.isin(events.action, (Action.free_requested, Action.free_completed)))
         even: list[tuple[int, int]] = []
         spread: Counter[int] = Counter()
         for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
             if count < _FEWEST_STEPS:
                 continue
-            gaps = np.diff(at[begin : begin + count])
-            if int(gaps.sum()) >= _COVERED * len(events):
+            mine = at[begin : begin + count]
+            gaps = np.diff(mine)
+            if int(gaps.sum()) >= _COVERED * len(events) and np.diff(released[mine]).all():
                 spread[count] += 1
                 if int(gaps.max()) <= _EVEN * int(gaps.min()):
                     even.append((count, begin))

@@ -51,10 +51,10 @@ _JOINERS = frozenset("\u200c\u200d")
 
 def printable(text: str) -> str:
     """``text`` with control, escape, invisible and direction-changing characters replaced by a question mark."""
-    return text if text.isascii() and text.isprintable() else _ODD.sub(_shown, text)
+    return text if text.isascii() and text.isprintable() else _ODD.sub(_printable_char, text)
 
 
-def _shown(match: re.Match[str]) -> str:
+def _printable_char(match: re.Match[str]) -> str:
     char = match[0]
     return "?" if unicodedata.category(char) in _UNSAFE or char in _INVISIBLE or _is_tag(char) else char
 
@@ -68,7 +68,7 @@ def escaped(json: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    if _shown(match) != "?":
+    if _printable_char(match) != "?":
         return match[0]
     return "\\u" + match[0].encode("utf-16-be").hex("|", 2).replace("|", "\\u")
 
@@ -96,11 +96,11 @@ def drawable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_drawn, unicodedata.normalize("NFC", text)))
+    return "".join(map(_drawable_char, unicodedata.normalize("NFC", text)))
 
 
 @lru_cache(maxsize=4096)
-def _drawn(char: str) -> str:
+def _drawable_char(char: str) -> str:
     if unicodedata.category(char) in _MARKS or char in _JOINERS:
         return ""
     return char if char_cells(char) else "?"
@@ -163,7 +163,7 @@ def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]
     """
     lines, line, blank = [], first, ""
     empty = True
-    for piece in _pieces(text):
+    for piece in _unbreakable_pieces(text):
         if piece == " ":
             blank = "" if empty else " "
             continue
@@ -175,7 +175,7 @@ def wrapped(text: str, cells: int, first: str = "", rest: str = "") -> list[str]
     return lines if empty else [*lines, line]
 
 
-def _pieces(text: str) -> list[str]:
+def _unbreakable_pieces(text: str) -> list[str]:
     """The unbreakable pieces of a text: words, wide characters with the punctuation beside them, single blanks."""
     pieces: list[str] = []
     glued = False

@@ -80,7 +80,7 @@ def group_slices(trace: Trace) -> I64:
     if is_kineto(trace):
         return np.flatnonzero(device_work(trace)["collective"])
     of_groups = _slices_on([group for group, _ in groups_of(trace)])
-    return _ended(trace, np.sort(np.concatenate((of_groups, exchange_kernels(trace)))))
+    return _with_known_end(trace, np.sort(np.concatenate((of_groups, exchange_kernels(trace)))))
 
 
 @of_trace
@@ -104,7 +104,7 @@ def exchange_kernels(trace: Trace) -> I64:
     return alone
 
 
-def _ended(trace: Trace, items: I64) -> I64:
+def _with_known_end(trace: Trace, items: I64) -> I64:
     """Those of ``items`` whose end is known."""
     if UNFINISHED not in trace.categories:
         return items
@@ -135,10 +135,17 @@ def _read_args(trace: Trace) -> CommunicationArgs:
     source, target, size, link = (column[: len(tasks)] for column in columns[: len(_PLANE_ARGS)])
     algorithm, count, kind = (column[len(tasks) :] for column in columns[len(_PLANE_ARGS) :])
     planes = PlaneArgs(
-        tasks, rank_numbers(source), rank_numbers(target), size.numbers(0, _MOST_BYTES), _codes(link), [*link.texts, ""]
+        tasks,
+        rank_numbers(source),
+        rank_numbers(target),
+        size.numbers(0, _MOST_BYTES),
+        _text_codes(link),
+        [*link.texts, ""],
     )
-    sizes = [_size(number, data) for number, data in zip(count.objects, kind.objects, strict=True)]
-    collective_args = CollectiveArgs(collectives, _codes(algorithm), np.array(sizes, np.int64), [*algorithm.texts, ""])
+    sizes = [_element_bytes(number, data) for number, data in zip(count.objects, kind.objects, strict=True)]
+    collective_args = CollectiveArgs(
+        collectives, _text_codes(algorithm), np.array(sizes, np.int64), [*algorithm.texts, ""]
+    )
     return CommunicationArgs(planes, collective_args)
 
 
@@ -160,13 +167,13 @@ def rank_numbers(column: ArgColumn) -> I32:
     return column.numbers(0, _MOST_RANKS).astype(np.int32)
 
 
-def _codes(column: ArgColumn) -> I32:
+def _text_codes(column: ArgColumn) -> I32:
     """The index of each value in the texts of the column; the index after the last one stands for "no text"; (n,)."""
     code = column.text_codes
     return np.where(code < 0, len(column.texts), code).astype(np.int32)
 
 
-def _size(count: object, kind: object) -> int:
+def _element_bytes(count: object, kind: object) -> int:
     """Bytes of ``count`` elements of a type such as ``FP32`` or ``INT8``; -1 where unknown."""
     # ``BFP16`` has 2 bytes, ``INT8`` one; a 4-bit element counts as one.
     bits = _BITS.search(kind) if isinstance(kind, str) else None

@@ -8,10 +8,10 @@ from statistics import median
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.schedules import KINDS
+from npu_tui.analysis.graph import KINDS
 from npu_tui.jobs.heat import SHADES
+from npu_tui.jobs.passes import PipelineRun
 from npu_tui.jobs.pipeline import PARTS, Pipelines
-from npu_tui.jobs.pipeline_cases import PipelineRun
 from npu_tui.jobs.roles import Roles, RoleSpan, last_of
 from npu_tui.rules.model import Evidence
 from npu_tui.strings import say

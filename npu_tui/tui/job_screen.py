@@ -20,9 +20,9 @@ from npu_tui.load.load import opening_of
 from npu_tui.strings import say
 from npu_tui.trace.text import printable
 from npu_tui.tui.commands import BY_ID, TAB_COMMAND, Where, asked
+from npu_tui.tui.film import JobFilm, film_asked, film_without
 from npu_tui.tui.footer import Place
 from npu_tui.tui.heads import JobHead
-from npu_tui.tui.job_film import JobFilm, film_asked, film_without
 from npu_tui.tui.job_map import JobMap, natural_lines
 from npu_tui.tui.job_overview import Examined, Overview, Scope, compared_job, examined_jobs
 from npu_tui.tui.job_tables import RARE_TABS, JobPanel, JobRow, counts, job_table

@@ -23,7 +23,7 @@ from npu_tui.profile.module_tables import borrow
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import declared_tables
 from npu_tui.query.frames import ONE_PROFILE, Name, possible_names
-from npu_tui.rules.glossary import words_called
+from npu_tui.rules.explanation import words_called
 from npu_tui.strings import say, words
 from npu_tui.trace.text import brief, exact_text, parse_duration, printable
 from npu_tui.tui.commands import BY_ID, Command, Where, asked, commands_of

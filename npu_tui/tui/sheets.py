@@ -18,7 +18,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
-from npu_tui.rules.glossary import Word, words_called
+from npu_tui.rules.explanation import Word, words_called
 from npu_tui.strings import knows, say
 from npu_tui.subjects import subject_of
 from npu_tui.trace.model import Trace

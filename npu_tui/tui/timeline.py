@@ -183,8 +183,12 @@ class Timeline(Drawing):
             self._strips = [Strip.blank(width)] * height
             self._versions = [0] * height
             self._shown = Shown(height, self.pace.question)
-        rows = frame.grid.changed(None if before is None else before.grid)
-        changes = encoder.encode(frame.grid, rows, None if before is None else before.grid)
+        shown = None if before is None else before.grid
+        rows = frame.grid.changed(shown)
+        panned = 0
+        if before is not None and width == self.app.size.width:  # the terminal moves cells up to its right edge
+            panned = frame.viewport.panned_from(before.viewport)
+        changes = encoder.encode(frame.grid, rows, shown, frame.gutter, panned)
         self._version += 1
         for y, change in zip(rows, changes, strict=True):
             base, self._versions[y] = self._versions[y], self._version

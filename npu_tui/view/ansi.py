@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_tui.native.cells import spread
-from npu_tui.view.glyphs import GlyphSet, redraw
+from npu_tui.view.glyphs import GlyphSet, redraw, without_colour, without_shades
 from npu_tui.view.grid import CONTINUED, SPACE, Attr, Grid
 from npu_tui.view.palette import GROUNDS, Palette
-from npu_tui.view.shapes import without_colour, without_shades
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -31,6 +30,8 @@ _SAME = 256
 """In place of an ink number: the colour stays as it is."""
 _WORTH = 3
 """Cells in a stretch that is worth a cursor move, which takes 4 bytes or more."""
+_MOVE_WORTH = 4
+"""Cells less to write that are worth a move of a row: it takes 12 bytes, a cell with its share of colours 3."""
 _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}
@@ -60,36 +61,48 @@ class Encoder:
             grid = without_shades(grid, self._palette)
         return redraw(grid, self._glyphs)
 
-    def encode(self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None) -> list[str]:
+    def encode(
+        self, grid: Grid, rows: Sequence[int] | None = None, before: Grid | None = None, left: int = 0, panned: int = 0
+    ) -> list[str]:
         """One string per row of ``rows`` (all rows if None), each closed by one reset.
 
         ``before`` is what the terminal shows now, cell for cell: longer stretches that stay are then passed over by
         moving the cursor. Such a row may be written once and only there; without ``before`` a row stands on its own.
+        Where the view was ``panned`` by so many columns, the terminal moves the cells from column ``left`` to its right
+        edge, in rows of which less is to be written then.
 
         The first of the terminal's two colours carries bars and text, the second the dark ground: a bar is the same
         pair in reverse video, so that most changes are four bytes. A colour that a blank does not show stays as it
         was, and so do its bold and dim bits.
         """
-        wanted = np.arange(grid.height) if rows is None else np.array(rows, np.int64)
-        pick = slice(None) if rows is None else wanted
-        char = grid.char[pick]
+        if rows is not None:
+            wanted = np.array(rows, np.int64)
+            grid, before = grid.picked(wanted), None if before is None else before.picked(wanted)
+        char = grid.char
         height, width = char.shape
         if height == 0 or width == 0:
             return [""] * height
-        fg, bg, attr = self._canonical[grid.fg[pick]], self._canonical[grid.bg[pick]], grid.attr[pick].astype(np.int32)
+        fg, bg, attr = self._canonical[grid.fg], self._canonical[grid.bg], grid.attr.astype(np.int32)
         second = char == CONTINUED
         wide = bool(second.any())
 
         written = np.ones(char.shape, np.bool_)
-        if before is not None and before.char.shape == grid.char.shape:
-            same = _same(grid, before)[pick]
+        moved = np.zeros(height, np.bool_)
+        if before is not None:
+            same = _same(grid, before)
+            if panned:
+                anew = ~_long(_same_panned(grid, before, same, left, panned))
             if wide:
                 same[:, 1:] &= same[:, :-1] | ~second[:, 1:]  # both cells of a wide character or none
                 same[:, :-1] &= same[:, 1:] | ~second[:, 1:]
             written = ~_long(same)
+            if panned:  # no row with wide characters: an edge may halve one
+                narrow = ~(second | (before.char == CONTINUED)).any(axis=1)
+                moved = narrow & (anew.sum(axis=1) + _MOVE_WORTH < written.sum(axis=1))
+                written[moved] = anew[moved]
         # The foreground of a blank is invisible: it may stay whatever it was.
         shown = written & ((char != SPACE) | (attr & int(Attr.UNDERLINE) != 0))
-        reverse = ~_GROUND[grid.bg[pick]]
+        reverse = ~_GROUND[grid.bg]
         paint = _inherited(np.where(reverse, bg, fg), shown | (written & reverse), _SAME)
         ground = _inherited(np.where(reverse, fg, bg), shown | (written & ~reverse), _SAME)
         weight = _inherited(attr & _WEIGHT, shown, 0)
@@ -111,6 +124,9 @@ class Encoder:
             turn &= ~second
         turn[:, 0] = True
         rows_made = self._join(char, key, turn, written)
+        move = f"\x1b[{left + 1}G\x1b[{abs(panned)}{'P' if panned > 0 else '@'}\r"
+        for y in np.flatnonzero(moved).tolist():
+            rows_made[y] = move + rows_made[y]
         return [row.replace(chr(CONTINUED), "") for row in rows_made] if wide else rows_made
 
     def runs(self, grid: Grid, y: int) -> list[Run]:
@@ -179,6 +195,17 @@ def _attribute_codes(old: int, new: int) -> list[str]:
     codes.extend(code for bit, code in _OFF.items() if old & ~new & bit)
     codes.extend(code for bit, code in _ON.items() if new & ~old & bit)
     return codes
+
+
+def _same_panned(grid: Grid, other: Grid, same: Bools, left: int, columns: int) -> Bools:
+    """``same`` where ``columns`` cells of ``other`` were deleted at column ``left``, or ``-columns`` inserted."""
+    result = np.zeros_like(same)
+    result[:, :left] = same[:, :left]
+    first, old = left + max(-columns, 0), left + max(columns, 0)
+    width = grid.width - left - abs(columns)
+    parts = (each.part(0, at, grid.height, width) for each, at in ((grid, first), (other, old)))
+    result[:, first : first + width] = _same(*parts)
+    return result
 
 
 def _same(grid: Grid, other: Grid) -> Bools:

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from npu_tui.native.cells import I64, Levels
 from npu_tui.trace.model import Rows, Trace
-from npu_tui.view.areas import DrawnArea
 from npu_tui.view.bars import NameLadders
-from npu_tui.view.curves import StepCurve, counter_curve
+from npu_tui.view.curves import DrawnArea, StepCurve, counter_curve
 from npu_tui.view.grid import Grid
 from npu_tui.view.levels import Cover
 from npu_tui.view.links import LinkIndex, links_of_slice

@@ -215,7 +215,7 @@ class Explorer:
         if low <= moved.start and moved.end <= high:
             state.viewport = moved  # on the same grid, so that nothing shimmers
         # At the end of the trace the view stops, and the cursor takes the columns that are left.
-        unpanned = columns - round((state.viewport.start - before.start) * before.width / before.span)
+        unpanned = columns - state.viewport.panned_from(before)
         column = min(max(column + unpanned, 0), state.viewport.width - 1)
         state.cursor = state.viewport.edge(column)
         self._drag_range()

@@ -3,6 +3,8 @@
 Nearly all block and line glyphs have the East_Asian_Width Ambiguous (Unicode Annex 11): terminals set up for Chinese
 may draw them two cells wide, which shifts every column after them. ``safe`` uses neutral characters (braille, ``▐``)
 instead, and ``ascii`` only ASCII. A replacement has the same width, so the layout does not depend on the set.
+
+A screen without colour: shapes, textures and reverse video replace the inks.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from npu_tui.native.cells import Bools
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import char_cells
-from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Grid
-from npu_tui.view.palette import GROUNDS
+from npu_tui.view.grid import CONTINUED, SPACE, U8, U32, Attr, Grid
+from npu_tui.view.palette import GROUNDS, LIT, SHADES, Ink, Palette, bar
 
 GlyphSet = Literal["blocks", "safe", "ascii"]
 GLYPH_SETS: tuple[GlyphSet, ...] = get_args(GlyphSet)
@@ -88,7 +91,7 @@ def redraw(grid: Grid, glyphs: GlyphSet) -> Grid:
         return grid
     char, fg, bg = grid.char.copy(), grid.fg.copy(), grid.bg.copy()
     small = char < _TABLE_END
-    char[small] = _table(glyphs)[char[small]]
+    char[small] = _replacement_table(glyphs)[char[small]]
     if not small.all():
         _other(char, ~small, glyphs)
     if glyphs == "ascii":
@@ -132,7 +135,7 @@ def _left_blocks(grid: Grid, char: U32, fg: U8, bg: U8, glyphs: GlyphSet) -> Non
 
 
 @lru_cache(maxsize=2)
-def _table(glyphs: GlyphSet) -> U32:
+def _replacement_table(glyphs: GlyphSet) -> U32:
     """The replacement of every code point below ``_TABLE_END``; levels of charts differ from blocks in a text."""
     table = np.array([ord((stand_in(chr(code), glyphs) or _UNKNOWN)[0]) for code in range(_TABLE_END)], np.uint32)
     for step, glyph in enumerate(_LEVELS[glyphs]):
@@ -152,3 +155,86 @@ def _braille_slope(bits: int) -> str:
 
 
 _DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+
+
+TEXTURES: dict[OpClass, str] = {
+    OpClass.FRAME: "·",
+    OpClass.OP: " ",
+    OpClass.QUEUE: ":",
+    OpClass.CANN: "▒",
+    OpClass.CUBE: " ",
+    OpClass.VECTOR: "▓",
+    OpClass.COMMUNICATION: "░",
+    OpClass.MEMORY: "=",
+    OpClass.WAIT: "╱",
+    OpClass.OTHER: "-",
+    OpClass.STEP: " ",
+}
+"""The texture of the bars of each class; classes that share a lane differ."""
+
+_TEXTURE = np.array([ord(TEXTURES[OpClass(kind)]) for kind in range(len(OpClass))], np.uint32)
+_BARS = len(OpClass) * SHADES
+_GROUND_INK = np.zeros(256, np.bool_)
+_GROUND_INK[list(GROUNDS)] = True
+_CURSOR, _RANGE, _SELECTED, _TICK = ord("│"), ord("░"), ord("━"), ord("▏")
+_ALERTS = (int(Ink.ALERT), int(Ink.ALERT_LOW))
+_CHART = ord("▁"), ord("█")
+_HANGING = [ord("▀"), ord("▔")]
+_BOLD, _UNDERLINE = int(Attr.BOLD), int(Attr.UNDERLINE)
+_PLAIN_BAR = bar(OpClass.OP)
+
+
+def without_colour(grid: Grid) -> Grid:
+    """``grid`` for a terminal of one colour: a bar is reverse video, filled with the texture of its class.
+
+    The cursor's column is a line, the range is dotted, the selected slice is a bold line instead of reverse video;
+    starved launches and the name of the cursor's row are reversed.
+    """
+    char, fg, bg, attr = grid.char.copy(), grid.fg.copy(), grid.bg.copy(), grid.attr.copy()
+    blank = (char == SPACE) & (attr & _UNDERLINE == 0)
+    bars = bg < _BARS
+
+    # Two bars in one cell become one bar with a tick: both have the same brightness.
+    char[bars & (fg < _BARS) & ~blank] = _TICK
+    fg[bars & (char == _TICK)] = Ink.LANE
+    body = bars & blank & ~_beside_text(grid)
+    char[body] = _TEXTURE[bg[body] // SHADES]
+    char[body & (bg % SHADES == LIT)] = _CURSOR
+    fg[body] = Ink.LABEL
+
+    selected = bg == Ink.SELECTED
+    char[selected & blank] = _SELECTED
+    attr[selected] |= _BOLD
+    fg[selected], bg[selected] = Ink.SELECTED, Ink.LANE
+
+    free = blank & ~bars & ~selected
+    char[free & (bg == Ink.CURSOR)] = _CURSOR
+    char[free & ((bg == Ink.RANGE) | (bg == Ink.RANGE_FOCUS))] = _RANGE
+
+    # The height of a chart is its meaning, and reverse video would turn it upside down.
+    chart = (char >= _CHART[0]) & (char <= _CHART[1]) | np.isin(char, _HANGING)
+    alarming = np.isin(fg, _ALERTS) & _GROUND_INK[bg] & (char != SPACE) & ~chart
+    alarming |= bg == Ink.NAME_FOCUS
+    fg[alarming], bg[alarming] = Ink.LABEL, _PLAIN_BAR
+    return Grid(char, fg, bg, attr)
+
+
+def without_shades(grid: Grid, palette: Palette) -> Grid:
+    """``grid`` for a terminal of 16 colours: a tick separates two bars of one colour that meet in a cell."""
+    same = (grid.bg < _BARS) & (grid.fg < _BARS) & (palette.ansi[grid.fg] == palette.ansi[grid.bg])
+    same &= grid.char != SPACE
+    if not same.any():
+        return grid
+    char, fg = grid.char.copy(), grid.fg.copy()
+    char[same], fg[same] = _TICK, Ink.LANE
+    return Grid(char, fg, grid.bg, grid.attr)
+
+
+def _beside_text(grid: Grid) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Cells next to a character of a name: a blank there may belong to the name."""
+    text = (grid.fg == Ink.LABEL) & (grid.char != SPACE)
+    text |= grid.char == CONTINUED
+    beside = np.zeros_like(text)
+    beside[:, 1:] |= text[:, :-1]
+    beside[:, :-1] |= text[:, 1:]
+    return np.asarray(beside)

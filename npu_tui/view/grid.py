@@ -63,6 +63,10 @@ class Grid(Struct):
         rows, columns = slice(top, top + height), slice(left, left + width)
         return Grid(self.char[rows, columns], self.fg[rows, columns], self.bg[rows, columns], self.attr[rows, columns])
 
+    def picked(self, rows: npt.NDArray[np.int64]) -> Grid:
+        """A grid of these rows, in memory of its own."""
+        return Grid(self.char[rows], self.fg[rows], self.bg[rows], self.attr[rows])
+
     def write(self, y: int, x: int, text: U32, fg: int, bg: int | None = None, attr: int = 0) -> int:
         """Write code points from column ``x`` on, cut at the right edge; returns the column after them."""
         stop = min(x + len(text), self.width)

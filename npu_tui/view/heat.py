@@ -210,7 +210,7 @@ def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
     places.cell = min(max(room // max(places.bins, 1), 1), _WIDEST)
     filled = places.cell - 1 if places.cell > 2 else places.cell
     grid.write(0, 1, points(shortened(drawable(picture.title), grid.width - 1)), Ink.BRIGHT, attr=Attr.BOLD)
-    _labels(picture, grid, places)
+    _draw_column_labels(picture, grid, places)
     figure_at = _figure_places(grid.width, widths)
     for k, x in enumerate(figure_at):
         grid.write(1, x, points(padded(picture.heads[k], widths[k], right=True)), Ink.DIM)
@@ -222,7 +222,7 @@ def draw_heat(picture: HeatPicture, grid: Grid) -> Places:
     places.rows = min(lines, rows - places.top)
     for line in range(places.rows):
         number = places.top + line
-        _row(picture, picture.rows[number], number, grid, places, places.first_line + line, filled)
+        _draw_rank(picture, picture.rows[number], number, grid, places, places.first_line + line, filled)
         for k, x in enumerate(figure_at):
             figure = picture.rows[number].figures[k] if k < len(picture.rows[number].figures) else ""
             ink = Ink.BRIGHT if number == picture.cursor else Ink.TEXT
@@ -267,7 +267,7 @@ def _figure_places(width: int, widths: Sequence[int]) -> list[int]:
     return places[::-1]
 
 
-def _labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
+def _draw_column_labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
     """Draw the labels of the columns that have room; the highlighted column always has one."""
     free = places.left
     count = len(picture.columns)
@@ -291,7 +291,9 @@ def _labels(picture: HeatPicture, grid: Grid, places: Places) -> None:
         free = x + size + 1
 
 
-def _row(picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: Places, line: int, filled: int) -> None:
+def _draw_rank(
+    picture: HeatPicture, row: DrawnRow, number: int, grid: Grid, places: Places, line: int, filled: int
+) -> None:
     focused = number == picture.cursor
     if focused:
         grid.bg[line, :] = Ink.FOCUS
@@ -410,7 +412,7 @@ def draw_waterfall(picture: WaterfallPicture, grid: Grid) -> None:
         note = 0
     lines = grid.height - 1 - bool(picture.more)
     for line, row in enumerate(picture.bars[:lines], 1):
-        _bar(picture, row, grid, line, left, right)
+        _draw_rank_bar(picture, row, grid, line, left, right)
         if note:
             ink = Ink.ALERT if row.last else Ink.BRIGHT if row.marked else Ink.DIM
             grid.write(line, right + 1, points(row.note), ink, attr=Attr.BOLD if row.last else 0)
@@ -418,7 +420,7 @@ def draw_waterfall(picture: WaterfallPicture, grid: Grid) -> None:
         grid.write(min(len(picture.bars), lines) + 1, 1, points(shortened(picture.more, grid.width - 2)), Ink.DIM)
 
 
-def _bar(picture: WaterfallPicture, rank_bar: HeatBar, grid: Grid, line: int, left: int, right: int) -> None:
+def _draw_rank_bar(picture: WaterfallPicture, rank_bar: HeatBar, grid: Grid, line: int, left: int, right: int) -> None:
     width = right - left
 
     def column(time: int) -> int:

@@ -54,7 +54,7 @@ class Lines(Struct):
         )
 
 
-def joined(parts: list[Lines]) -> Lines:
+def joined_lines(parts: list[Lines]) -> Lines:
     """All lines of ``parts`` (at least one)."""
     return Lines(
         np.concatenate([part.x0 for part in parts]),
@@ -134,7 +134,7 @@ def _draw_dots(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], gri
     ink = np.zeros(grid.char.shape, np.uint8)
     # A cell has one ink: lines are in drawing order, so that of the top line wins.
     ink[y >> 2, x >> 1] = lines.ink[which][owner]
-    _put(bits > 0, bits + np.uint32(_BRAILLE), ink, grid, painted)
+    _write_char(bits > 0, bits + np.uint32(_BRAILLE), ink, grid, painted)
 
 
 def _draw_columns(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], grid: Grid, painted: Painted) -> None:
@@ -147,11 +147,11 @@ def _draw_columns(lines: Lines, which: I64, span: _Span, part: tuple[F64, F64], 
         rows = slice(int(ends[0]) >> 2, (int(ends[1]) >> 2) + 1)
         mask[rows, int(x[k]) >> 1] = True
         ink[rows, int(x[k]) >> 1] = lines.ink[k]
-    _put(mask, char, ink, grid, painted)
+    _write_char(mask, char, ink, grid, painted)
     grid.attr[mask & painted.free] |= _BOLD
 
 
-def _put(mask: Bools, char: U32, ink: U8, grid: Grid, painted: Painted) -> None:
+def _write_char(mask: Bools, char: U32, ink: U8, grid: Grid, painted: Painted) -> None:
     """Write ``char`` where ``mask`` allows: in its ink on free cells, dark on the plain parts of bars."""
     dark = np.where(grid.bg == _SELECTED, np.uint8(_FIRST_GROUND), np.uint8(_LABEL))
     for place, colour in ((mask & painted.free, ink), (mask & painted.plain, dark)):

@@ -114,7 +114,7 @@ def path_lines(trace: Trace, number: int, marks: LinkClasses, link: I64, area: L
 def view_lines(trace: Trace, number: int, marks: LinkClasses, index: LinkIndex, area: LaneArea) -> Lines:
     """The lines of the links in view: starved and near-vertical ones first, then a thinned sample of the others."""
     link = index.link[_telling(index, area.viewport)]
-    rest = np.setdiff1d(index.link[_sample(index, area.viewport)], link)
+    rest = np.setdiff1d(index.link[_sampled_links(index, area.viewport)], link)
     lines = _link_lines(trace, number, marks, np.concatenate([link, rest]), area)
     # One sampled line per group of columns and target row keeps the slopes readable.
     group = area.viewport.columns(trace.links.target_time[rest]) // _GROUP
@@ -135,7 +135,7 @@ def _telling(index: LinkIndex, viewport: Viewport) -> I64:
     return positions[np.sort(first_in_column)[:_MOST_TELLING]]
 
 
-def _sample(index: LinkIndex, viewport: Viewport) -> I64:
+def _sampled_links(index: LinkIndex, viewport: Viewport) -> I64:
     """Positions of a few links per group of columns; panning does not change the choice."""
     low, high = index.touching(viewport.start, viewport.end)
     edges = viewport.edges()

@@ -35,7 +35,7 @@ def gutter_width(width: int) -> int:
     return max(min(_NARROW, width - _LEAST_LANES), 0)
 
 
-def share_text(share: float) -> str:
+def busy_text(share: float) -> str:
     """A busy share (0..1) in at most four cells: ``100%``, ``7%``, ``<1%``, ``·`` for 0."""
     if share <= 0:
         return _IDLE
@@ -81,7 +81,7 @@ def gutter_row(row: ScreenRow, ink: int, value: str, focused: bool, width: int, 
 
 
 @lru_cache
-def _pairs(words: str) -> list[tuple[str, str]]:
+def _abbreviations(words: str) -> list[tuple[str, str]]:
     """Abbreviations of words in names, in the order in which they are tried: ``Communication=Comm|...``."""
     pairs = (pair.partition("=") for pair in words.split("|"))
     return [(long, short) for long, _, short in pairs]
@@ -89,7 +89,7 @@ def _pairs(words: str) -> list[tuple[str, str]]:
 
 def _fitted(name: str, room: int, shorter: str) -> str:
     text = drawable(name)
-    for long, short in _pairs(shorter):
+    for long, short in _abbreviations(shorter):
         if cell_count(text) > room:
             text = text.replace(long, short)
     return cut_middle(text, room)

@@ -220,13 +220,13 @@ def task_beside(trace: Trace, item: int, onward: bool) -> int | None:
     classes = slices.op_class[streams]
     streams = streams[np.isin(classes, _OF_COLLECTIVES)]
     if kind == "communication" and is_plane(trace, lane):
-        return _twin(trace, item, streams) if onward else _around(trace, item, groups)
+        return _twin(trace, item, streams) if onward else _slice_around(trace, item, groups)
     if kind == "communication" and onward:
         task = _longest_inside(trace, item, planes)
         return _longest_inside(trace, item, streams) if task is None else task
     if kind == "hardware" and not onward and slices.op_class[item] in _OF_COLLECTIVES:
         task = _twin(trace, item, planes)
-        return _around(trace, item, groups) if task is None and not len(planes) else task
+        return _slice_around(trace, item, groups) if task is None and not len(planes) else task
     return None
 
 
@@ -248,7 +248,7 @@ def _twin(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int
     return int(equal[0]) if len(equal) else None
 
 
-def _around(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
+def _slice_around(trace: Trace, item: int, among: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
     slices = trace.slices
     holds = (slices.start[among] <= slices.start[item]) & (slices.end[among] >= slices.end[item])
     outer = among[holds]

@@ -11,15 +11,14 @@ from msgspec.structs import replace
 from npu_tui.native.cells import I8, I64, Bools, Cells
 from npu_tui.strings import say
 from npu_tui.trace.model import HOST_TO_DEVICE, UNFINISHED
-from npu_tui.view.areas import DrawnArea, ink_of
 from npu_tui.view.bars import BarStyle, Painted, draw_bars, draw_open_ends
 from npu_tui.view.caches import Frame, SceneCache, lanes_top
-from npu_tui.view.curves import StepCurve, compact_memory, curve_value, draw_curve
+from npu_tui.view.curves import DrawnArea, StepCurve, compact_memory, curve_value, draw_curve, ink_of
 from npu_tui.view.grid import Attr, Grid, stacked
 from npu_tui.view.levels import rasterise
-from npu_tui.view.lines import draw_lines, joined
+from npu_tui.view.lines import draw_lines, joined_lines
 from npu_tui.view.links import LaneArea, path_lines, selection_lines, view_lines
-from npu_tui.view.margins import Ticks, find_ticks, gutter_width, offset_text, range_columns, share_text
+from npu_tui.view.margins import Ticks, busy_text, find_ticks, gutter_width, offset_text, range_columns
 from npu_tui.view.overview import TopRows, mark_at
 from npu_tui.view.paired import column_widths, draw_marks
 from npu_tui.view.palette import LAYER_INKS, Ink
@@ -314,7 +313,7 @@ class _Drawing(Struct):
             trace, classes = self.scene.traces[number], self.scene.link_classes[number]
             parts.append(selection_lines(trace, number, classes, link, area))
         if parts:
-            draw_lines(joined(parts), self.lanes, painted)
+            draw_lines(joined_lines(parts), self.lanes, painted)
 
     def _gutter(self, cells: Cells) -> None:
         drawn = []
@@ -334,7 +333,7 @@ class _Drawing(Struct):
             elif row.opener and row.rows is not None and row.kind != "path":
                 share = self._share(row, int(busy[y]))
                 self.frame.utilisation[y] = share
-                value = share_text(share)
+                value = busy_text(share)
             # The head of a layer stands once for the lanes of all traces that are stacked.
             shared = self.scene.stacked and row.kind == "layer" and row.rows is None
             focused, label = y == self.focus_y, "" if shared else self.scene.labels[row.trace]

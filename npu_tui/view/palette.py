@@ -337,7 +337,7 @@ _LIGHT_INKS_16 = {
 }
 
 
-def _table(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
+def _palette_of(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
     rgb, xterm, ansi = np.zeros((256, 3), np.uint8), np.zeros(256, np.uint8), np.zeros(256, np.uint8)
     entries = {bar(kind, shade): colour for kind, shades in bars.items() for shade, colour in enumerate(shades)}
     entries.update({int(ink): colour for ink, colour in inks.items()})
@@ -355,10 +355,10 @@ def _table(name: str, dark: bool, bars: _Bars, inks: _Inks) -> Palette:
     return Palette(name, dark, rgb, xterm, ansi)
 
 
-DARK = _table("dark", True, _DARK_BARS, _DARK_INKS)
-LIGHT = _table("light", False, _LIGHT_BARS, _LIGHT_INKS)
-BLIND = _table("colour-blind", True, _BLIND_BARS, _BLIND_INKS)
-BLIND_LIGHT = _table("colour-blind-light", False, _BLIND_LIGHT_BARS, _BLIND_LIGHT_INKS)
+DARK = _palette_of("dark", True, _DARK_BARS, _DARK_INKS)
+LIGHT = _palette_of("light", False, _LIGHT_BARS, _LIGHT_INKS)
+BLIND = _palette_of("colour-blind", True, _BLIND_BARS, _BLIND_INKS)
+BLIND_LIGHT = _palette_of("colour-blind-light", False, _BLIND_LIGHT_BARS, _BLIND_LIGHT_INKS)
 
 PALETTES: dict[str, Palette] = {palette.name: palette for palette in (DARK, LIGHT, BLIND, BLIND_LIGHT)}
 """Every palette by its name."""

@@ -92,12 +92,12 @@ def draw_passes(picture: PassesPicture, grid: Grid) -> Places:
         char, ink = _FILLS[picture.gap]
         grid.char[y, left : left + room], grid.fg[y, left : left + room] = ord(char), ink
         for one in stage.bars:
-            _bar(one, grid, y, left, room)
+            _draw_pass(one, grid, y, left, room)
         grid.write(y, left + room + 1, points(stage.note), Ink.BRIGHT if focused else Ink.DIM)
     return places
 
 
-def _bar(one: PassBar, grid: Grid, y: int, left: int, room: int) -> None:
+def _draw_pass(one: PassBar, grid: Grid, y: int, left: int, room: int) -> None:
     """A bar with its label, where the window holds it."""
     char, ink = _FILLS[one.fill]
     first, last = max(one.first, 0), min(one.last, room)

@@ -84,7 +84,7 @@ class RowList:
     def key(self) -> RowKey:
         """The key of the cursor's row."""
         row = self.focused
-        return _key(row) if row else (0, -1, -1, 0, -1, -1)
+        return _row_key(row) if row else (0, -1, -1, 0, -1, -1)
 
     def resize(self, height: int, heads: bool) -> None:
         """Fit ``height`` rows; with ``heads`` layers have rows of their own."""
@@ -196,7 +196,7 @@ class RowList:
             self._all = paired_rows(self._scene.pair, self._twins, self._all)
         elif self._shared is not None:
             self._all = stacked_rows(self._shared, self._all, self._scene.played_from)
-        self._choose(None if keep is None else _key(keep))
+        self._choose(None if keep is None else _row_key(keep))
 
     def _chosen(self) -> list[ScreenRow]:
         """The rows of ``only`` regardless of folds, each with the name of its lane."""
@@ -401,7 +401,7 @@ class RowList:
             self._rebuild(self.focused)
 
 
-def _key(row: ScreenRow) -> RowKey:
+def _row_key(row: ScreenRow) -> RowKey:
     return row.trace, row.layer, row.lane, row.depth, row.series, row.chart
 
 

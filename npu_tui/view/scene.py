@@ -153,10 +153,12 @@ class Role(Struct, frozen=True):
 
 def roles(trace: Trace) -> list[Role]:
     """The role of every lane of ``trace``."""
-    return [Role(kind, _name(trace, lane, kind)) for lane, kind in zip(trace.lanes, lane_roles(trace), strict=True)]
+    return [
+        Role(kind, _lane_name(trace, lane, kind)) for lane, kind in zip(trace.lanes, lane_roles(trace), strict=True)
+    ]
 
 
-def _name(trace: Trace, lane: Lane, role: RoleKind) -> str:
+def _lane_name(trace: Trace, lane: Lane, role: RoleKind) -> str:
     if lane.derived:
         return say("lane.steps")
     known = _OVERLAP if trace.layers[lane.layer].kind == "overlap" else trace.nature.lane_names
@@ -368,7 +370,7 @@ def _extent(trace: Trace, length: int) -> tuple[int, int, int]:
     return min(int(trace.counters.time.min()), 0), end, max(int(trace.counters.time.max()), end)
 
 
-def _labels(traces: list[Trace]) -> list[str]:
+def _trace_labels(traces: list[Trace]) -> list[str]:
     """Short labels of ``traces``: ranks, or letters if ranks are unknown or equal; empty for a single trace."""
     if len(traces) < 2:
         return [""] * len(traces)
@@ -431,7 +433,7 @@ class Scene(Struct):
             trace.end or (int(trace.counters.time.max()) if len(trace.counters) else 0) for trace in self.traces
         ]
         self.roles = [roles(trace) for trace in self.traces]
-        self.labels = _labels(self.traces)
+        self.labels = _trace_labels(self.traces)
         self._extents = list(map(_extent, self.traces, self.lengths))
         self.set_offsets(self.offsets or true_offsets(self.traces, self.lengths))
 

@@ -20,7 +20,9 @@ class Twins:
     def __init__(self, scene: Scene) -> None:
         sides = (BASE, NEW)
         traces = scene.traces
-        self.layers = matched(*([(layer.index, (layer.kind, layer.name)) for layer in traces[k].layers] for k in sides))
+        self.layers = matching_numbers(
+            *([(layer.index, (layer.kind, layer.name)) for layer in traces[k].layers] for k in sides)
+        )
         base_layer = {right: left for left, right in self.layers.items()}
         lanes: list[list[Named]] = [[], []]
         series: list[list[Named]] = [[], []]
@@ -35,9 +37,9 @@ class Twins:
                         lanes[k].append((lane.index, (role, lane.name)))
                 curves = (traces[k].counters.series[number] for number in layer.series)
                 series[k] += [(curve.index, ((place, curve.name), curve.instance)) for curve in curves]
-        self.lanes, self.series = matched(*lanes), matched(*series)
+        self.lanes, self.series = matching_numbers(*lanes), matching_numbers(*series)
         charts = ([(number, (chart.kind, chart.name)) for number, chart in enumerate(scene.charts[k])] for k in sides)
-        self._charts = matched(*charts)
+        self._charts = matching_numbers(*charts)
         self._back = [
             {right: left for left, right in matches.items()}
             for matches in (self.layers, self.lanes, self.series, self._charts)
@@ -78,7 +80,7 @@ class Twins:
                 listed |= set(twins)
 
 
-def matched(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
+def matching_numbers(base: Iterable[Named], new: Iterable[Named]) -> dict[int, int]:
     """The number in ``new`` of each of ``base``: that of the same kind and name, else the next one of its kind."""
     left, right, pairs = list(base), list(new), {}
     # Equal names first. What is left pairs up in order: threads and streams have other numbers in another run.
@@ -188,7 +190,7 @@ class SharedLanes:
         """Number the layers, lanes, curves or charts of a trace: as the same ones of earlier traces, else anew."""
         named = list(named)
         homes = known[kind]
-        back = {right: left for left, right in matched(enumerate(homes), named).items()}
+        back = {right: left for left, right in matching_numbers(enumerate(homes), named).items()}
         for number, identity in named:
             if number not in back:
                 back[number] = len(homes)
@@ -236,7 +238,7 @@ class SharedLanes:
         folds.pinned[:] = pinned
 
 
-def _block(row: ScreenRow) -> tuple[LaneKey, bool, str]:
+def _block_key(row: ScreenRow) -> tuple[LaneKey, bool, str]:
     """The key that the rows of one lane, curve, chart or head share."""
     return lane_key(row), row.pinned, row.kind if row.kind in ("layer", "hidden") else ""
 
@@ -249,7 +251,7 @@ def stacked_rows(shared: SharedLanes, rows: list[ScreenRow], above: int = 0) -> 
     """
     places: dict[tuple[Home, bool, bool], list[list[ScreenRow]]] = {}
     order: list[tuple[Home, bool, bool]] = []
-    for _, group in groupby((row for row in rows if row.kind != "trace"), _block):
+    for _, group in groupby((row for row in rows if row.kind != "trace"), _block_key):
         block = list(group)
         where = (shared.home(lane_key(block[0])), block[0].pinned, block[0].kind == "hidden")
         if where not in places:

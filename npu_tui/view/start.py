@@ -52,23 +52,23 @@ class Start(Struct, frozen=True):
         spans = (("--view", self.view), ("--range", self.range))
         words = [word for option, span in spans if span is not None for word in (option, span_text(span))]
         if self.offsets:
-            words.append(f"--offsets={','.join(map(time_text, self.offsets))}")
+            words.append(f"--offsets={','.join(map(option_time, self.offsets))}")
         if self.at is not None:
-            words += ["--at", time_text(self.at)]
+            words += ["--at", option_time(self.at)]
         texts = (("--select", self.select), ("--search", self.search), ("--links", self.links), ("--tab", self.tab))
         # With "=", as a value may begin with a dash.
         words += [f"{option}={text}" for option, text in (*texts, ("--rows", self.rows)) if text]
         return words
 
 
-def time_text(ns: int) -> str:
+def option_time(ns: int) -> str:
     """A time as the options accept it, with all digits."""
     return exact_text(ns).replace(" ", "")
 
 
 def span_text(span: tuple[int, int]) -> str:
     """Two times as the options accept them."""
-    return f"{time_text(span[0])}{BETWEEN}{time_text(span[1])}"
+    return f"{option_time(span[0])}{BETWEEN}{option_time(span[1])}"
 
 
 def parse_span(text: str) -> tuple[int, int] | None:
@@ -97,9 +97,9 @@ def slice_text(scene: Scene, selected: Selected) -> str:
     for index, other in enumerate(scene.traces):
         if len(other.slices):
             at_start = other.slices.start == scene.to_trace(index, start)
-            matches += np.count_nonzero(_named(other.names, name)[other.slices.name] & at_start)
+            matches += np.count_nonzero(_names_match(other.names, name)[other.slices.name] & at_start)
     if matches == 1 and name.isprintable() and len(name) <= 200:
-        return f"{name}@{time_text(start)}"
+        return f"{name}@{option_time(start)}"
     prefix = f"{selected.trace}:" if selected.trace else ""
     return f"#{prefix}{int(trace.slices.event[selected.item])}"
 
@@ -123,7 +123,7 @@ def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selec
         for index, trace in enumerate(scene.traces):
             if not len(trace.slices):
                 continue
-            items = np.flatnonzero(_named(trace.names, name, exact)[trace.slices.name])
+            items = np.flatnonzero(_names_match(trace.names, name, exact)[trace.slices.name])
             if start is not None:
                 items = items[trace.slices.start[items] == scene.to_trace(index, start)]
             starts = scene.to_scene(index, trace.slices.start[items])
@@ -135,7 +135,7 @@ def find_slice(scene: Scene, text: str, after: int, parts: bool = True) -> Selec
     return None
 
 
-def _named(names: list[str], name: str, exact: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _names_match(names: list[str], name: str, exact: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     if exact:
         return np.array([other == name for other in names], np.bool_)
     return np.array([name.lower() in other.lower() for other in names], np.bool_)
@@ -288,7 +288,7 @@ def take_over(before: Explorer, now: Explorer) -> None:
     """
     old, new = before.scene.traces[0], now.scene.traces[0]
     shift = old.start_ns - new.start_ns
-    lanes, layers, series = _lanes(old, new), _layers(old, new), _series(old, new)
+    lanes, layers, series = _lane_map(old, new), _layer_map(old, new), _series_map(old, new)
     _fold(before, now, lanes, layers)
     _set_aside(before, now, lanes, layers, series)
     if before.list.idle_away:
@@ -312,19 +312,19 @@ def take_over(before: Explorer, now: Explorer) -> None:
     now.anchor = None if before.anchor is None else before.anchor + shift
 
 
-def _lanes(old: Trace, new: Trace) -> dict[int, int]:
+def _lane_map(old: Trace, new: Trace) -> dict[int, int]:
     """The lane of ``new`` for each lane of ``old``."""
     place = {(new.layers[lane.layer].pid, lane.tid, lane.derived): lane.index for lane in new.lanes}
     lane_of = {lane.index: place.get((old.layers[lane.layer].pid, lane.tid, lane.derived)) for lane in old.lanes}
     return {lane: other for lane, other in lane_of.items() if other is not None}
 
 
-def _layers(old: Trace, new: Trace) -> dict[int, int]:
+def _layer_map(old: Trace, new: Trace) -> dict[int, int]:
     place = {layer.pid: layer.index for layer in new.layers}
     return {layer.index: place[layer.pid] for layer in old.layers if layer.pid in place}
 
 
-def _series(old: Trace, new: Trace) -> dict[int, int]:
+def _series_map(old: Trace, new: Trace) -> dict[int, int]:
     place = {
         (new.layers[series.layer].pid, series.name, series.key, series.instance): series.index
         for series in new.counters.series

@@ -49,7 +49,7 @@ class Viewport(Struct, frozen=True):
 
     def edges(self) -> npt.NDArray[np.int64]:
         """All ``width + 1`` edges, ns, strictly ascending; a shared, read-only array."""
-        return _edges(self)
+        return _column_edges(self)
 
     def column(self, time: int) -> int:
         """The column of ``time``; below 0 or at least ``width`` if it is outside."""
@@ -69,6 +69,12 @@ class Viewport(Struct, frozen=True):
         """The viewport moved right by ``columns`` (left if negative)."""
         return replace(self, first=self.first + columns)
 
+    def panned_from(self, before: Viewport) -> int:
+        """The columns by which ``before`` was panned to get here; 0 where the two have none in common."""
+        if (self.span, self.width) != (before.span, before.width) or abs(self.start - before.start) >= self.span:
+            return 0
+        return round((self.start - before.start) * self.width / self.span)
+
     def shifted(self, by: int) -> Viewport:
         """The same columns with all edges ``by`` ns later, for a clock that is ``by`` ns ahead."""
         return replace(self, origin=self.origin + by)
@@ -79,7 +85,7 @@ class Viewport(Struct, frozen=True):
 
 
 @lru_cache(maxsize=16)
-def _edges(view: Viewport) -> npt.NDArray[np.int64]:
+def _column_edges(view: Viewport) -> npt.NDArray[np.int64]:
     # Quotient and remainder separately: the product of a grid index and the span may exceed 64 bits.
     per_column, remainder = divmod(view.span, view.width)
     start, over = divmod(view.first * view.span, view.width)

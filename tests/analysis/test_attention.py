@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from npu_tui.analysis.attention import attention_flops
+from npu_tui.analysis.kernels import attention_flops
 
 _FORWARD = "4096,1,2048;4096,1,1024;4096,1,1024;;;;{mask};;;;", "1,16,4096,8;1,16,4096,8;;4096,1,2048"
 _BACKWARD = (

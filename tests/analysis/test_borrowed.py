@@ -17,9 +17,8 @@ from rich.console import Console, Group
 from written import fields_of
 
 import npu_tui
-from npu_tui.analysis.borrowed import _Labels
+from npu_tui.analysis.borrowed import Origins, _Labels
 from npu_tui.analysis.kernels import Coded
-from npu_tui.analysis.origins import Origins
 from npu_tui.cli.main import main
 from npu_tui.load.errors import InputError
 from npu_tui.mcp.session import OpenProfiles, ToolCall

@@ -10,8 +10,8 @@ from measured import profile_of
 
 from npu_tui.analysis.calls import call_tree
 from npu_tui.analysis.device import EVERYTHING, Window
-from npu_tui.analysis.distribution import by_code, distribution
 from npu_tui.analysis.ranges import PHASES, phases, range_sums, self_time
+from npu_tui.analysis.statistics import by_code, distribution
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from npu_tui.analysis.free_blocks import free_blocks
+from npu_tui.analysis.snapshot import free_blocks
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
 from npu_tui.trace.snapshot import MemorySnapshot

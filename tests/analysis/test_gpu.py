@@ -20,7 +20,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.output.report import report
 from npu_tui.output.whatif import whatif
 from npu_tui.strings import words
-from npu_tui.trace.kineto import launch_links, left_out
+from npu_tui.trace.kineto import launch_links, launched_before
 
 _TRACES = os.environ.get("NPU_TUI_TRACES")
 
@@ -42,7 +42,7 @@ def test_published_figures(name: str, earlier: int) -> None:
     assert sums.copies / 1e6 == pytest.approx(ms["exposed_memcpy_time"], abs=2e-5)
     assert (sums.total - sums.free) / 1e6 == pytest.approx(ms["busy_time"], abs=2e-5)
     assert sums.free / 1e6 == pytest.approx(ms["idle_time"], abs=2e-5)
-    assert len(left_out(found.trace)[0]) == earlier
+    assert len(launched_before(found.trace)[0]) == earlier
 
 
 def _slice(category: str, name: str, pid: int, tid: int, start: float, length: float, **args: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_a_small_trace(tmp_path: Path, linked: bool) -> None:
     figures = sums.computing, sums.communication, sums.not_overlapped, sums.copies, sums.free
     assert [ns / 1000 for ns in figures] == [120, 30, 20, 15, 100]
     assert sums.total / 1000 == 315 - 60
-    assert [trace.name_of(int(item)) for item in left_out(trace)[0]] == ["earlier"]
+    assert [trace.name_of(int(item)) for item in launched_before(trace)[0]] == ["earlier"]
     (launches,) = found.dispatch
     assert len(launches.link) == 4, "a graph is one launch"
     (part,) = found.devices
@@ -246,7 +246,7 @@ def test_a_trace_of_the_device_alone(tmp_path: Path) -> None:
     found = profile_at(path)
     (sums,) = found.overlaps
     assert (sums.computing, sums.total) == (186_000, 1_121_000)
-    assert len(left_out(found.trace)[0]) == 0
+    assert len(launched_before(found.trace)[0]) == 0
     finding = next(finding for finding in found.findings.findings if finding.id == "DISPATCH.FREE")
     assert [words(text) for text in finding.advice] == [
         "Record the launches: ProfilerActivity.CPU among the activities of the profiler."

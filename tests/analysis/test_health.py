@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from measured import profile_at
 
-from npu_tui.analysis.health import TraceHealth, trace_health
+from npu_tui.analysis.evidence import TraceHealth, trace_health
 from npu_tui.load.load import load
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npu_tui.analysis.distribution import histogram
 from npu_tui.analysis.kernels import Coded, Groups, KernelTable, tensor_bytes, waits
 from npu_tui.analysis.operators import WAYS, kernel_groups
+from npu_tui.analysis.statistics import histogram
 from npu_tui.load.load import opening_of
 from npu_tui.profile.profile import Profile
 

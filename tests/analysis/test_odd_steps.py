@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.code_lines import common_lines
-from npu_tui.analysis.odd_steps import odd_steps, standing_out
+from npu_tui.analysis.steps import odd_steps, standing_out
 
 
 @pytest.mark.parametrize(

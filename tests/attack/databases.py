@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_tui.load.database_file import opened
-from npu_tui.load.database_rows import Tables, quoted
+from npu_tui.load.database_rows import DatabaseTables, quoted
 from npu_tui.load.errors import InputError
 
 ODD = (None, 0, -1, (1 << 63) - 1, -(1 << 63), 1.5, 1e300, "", "x", "12", b"\xff\0", "9" * 30)
@@ -96,7 +96,7 @@ def difference(path: Path) -> str:
     """The first row in which both readers differ; empty where none does."""
     try:
         with opened(path) as database:
-            tables = Tables(database)
+            tables = DatabaseTables(database)
             for name in sorted(set(tables.names.values())):
                 table = tables.find(name)
                 if table is None or "rowid" in table.columns:

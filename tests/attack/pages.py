@@ -21,7 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from npu_tui.load.database_file import UNREADABLE, open_database  # noqa: E402
-from npu_tui.load.database_rows import ABSENT, DatabaseRows, Tables, quoted  # noqa: E402  # noqa: E402
+from npu_tui.load.database_rows import ABSENT, DatabaseRows, DatabaseTables, quoted  # noqa: E402  # noqa: E402
 from npu_tui.load.errors import InputError  # noqa: E402
 
 TABLE = "T"
@@ -66,7 +66,7 @@ def slowly(path: Path) -> tuple[list[tuple[int | float, ...]], bool]:
     """
     database = open_database(path)
     try:
-        columns = Tables(database).find(TABLE).columns  # type: ignore[union-attr]
+        columns = DatabaseTables(database).find(TABLE).columns  # type: ignore[union-attr]
         cells = ["rowid"]
         for name in WHOLE:
             known = columns.get(name.lower())
@@ -92,7 +92,7 @@ def read(path: Path) -> tuple[DatabaseRows, bool] | None:
     except InputError:
         return None
     try:
-        tables = Tables(database)
+        tables = DatabaseTables(database)
         table = tables.find(TABLE)
         return None if table is None else (tables.read(table, WHOLE, REAL), bool(tables.damaged))
     finally:

@@ -15,7 +15,7 @@ from npu_tui.analysis.evidence import incomplete, losses_of
 from npu_tui.load import database_file, unpack
 from npu_tui.load.database import load_database
 from npu_tui.load.database_file import UNREADABLE, open_database, opened
-from npu_tui.load.database_rows import Tables
+from npu_tui.load.database_rows import DatabaseTables
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "load" / "database"))
 
@@ -83,7 +83,7 @@ def test_a_statement_without_end_is_stopped(path: Path, monkeypatch: pytest.Monk
     with opened(path) as database:
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             database.connection.execute("SELECT count(*) FROM many a, many b, many c, many d").fetchall()
-        assert Tables(database).find("TASK") is not None
+        assert DatabaseTables(database).find("TASK") is not None
 
 
 def wait(seconds: float) -> None:
@@ -120,7 +120,7 @@ def test_one_copy_for_all_that_open_it(path: Path, tmp_path: Path, monkeypatch: 
     logged(path)
     databases = [open_database(path) for _ in range(3)]
     assert len({database.path for database in databases}) == 1
-    assert all(Tables(database).find("later") for database in databases)
+    assert all(DatabaseTables(database).find("later") for database in databases)
     for database in databases:
         database.close()
     database_file.forget_copies()

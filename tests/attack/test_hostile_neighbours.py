@@ -170,7 +170,7 @@ def test_a_cluster_analysis_of_more_ranks_than_there_are_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cluster, "MOST_RANKS", 3)
-    monkeypatch.setattr("npu_tui.jobs.cluster.MOST_RANKS", 3)
+    monkeypatch.setattr("npu_tui.jobs.opening.MOST_RANKS", 3)
     heading = "Step,Type,Index,Computing,Communication(Not Overlapped),Free\n"
     rows = "".join(f"1,rank,{rank},1,1,1\n2,rank,{rank},1,1,1\n" for rank in range(5))
     (tmp_path / "cluster_step_trace_time.csv").write_text(heading + rows)

@@ -12,7 +12,7 @@ from measured import opened
 from pairs import BASE, compared, profile, replace
 
 from npu_tui.compare.owners import Untold, _rounded
-from npu_tui.output.compare_document import _owners
+from npu_tui.output.compare_document import _owners_table
 from npu_tui.output.compare_report import Compared
 from npu_tui.output.compare_report import compared as typed
 
@@ -82,7 +82,7 @@ def test_a_page_has_the_owners(form: str) -> None:
     found = opened("healthy").compare(opened("dispatch_bound"))
     assert "Whose the step is (critical path)" in getattr(found, form)()
     assert isinstance(found.data, Compared)
-    table = _owners(found.data)
+    table = _owners_table(found.data)
     *rows, total = table.rows
     assert len(rows) <= 9
     assert round(sum(row.delta_us for row in rows), 3) == round(total.delta_us, 3) == found.data.step.delta_us

@@ -23,7 +23,7 @@ from pipelines import _COMPUTE, _DEVICE, _HCCL, _HOST, _STREAMS, _Writer
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.pipeline_cases import micro_batches
+from npu_tui.jobs.passes import micro_batches
 from npu_tui.rules.model import Finding
 
 SEND = 60_000

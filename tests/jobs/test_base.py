@@ -14,7 +14,7 @@ from npu_tui.jobs.tables import RANKS
 from npu_tui.load.load import load
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.strings import LANGUAGES, say, speaking, words
 from npu_tui.trace.text import duration_text
 from npu_tui.tui.session import NO_HITS
@@ -44,7 +44,7 @@ def test_a_job_tells_what_a_step_gains(steps: int, several: bool) -> None:
             assert whole not in title
             assert words(lead.title.args["of"]) in title
             for form in ("text", "markdown"):
-                page = written(job_document(job_report(job), job), form, 500)
+                page = written_document(job_document(job_report(job), job), form, 500)
                 assert each in page
                 assert whole not in page
     assert lead.gain_ns / steps <= job.length / steps

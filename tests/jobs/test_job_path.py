@@ -140,10 +140,10 @@ def test_the_rank_without_a_trace_holds_the_path_unrecorded(tmp_path: Path):
 def test_only_ranks_that_the_path_leads_to_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     job = open_job(written(ranks_of(_MET, r2=30_000_000), tmp_path))
     read = []
-    from npu_tui.jobs import rank_walk
+    from npu_tui.jobs import path_walk
 
-    loading = rank_walk.load
-    monkeypatch.setattr(rank_walk, "load", lambda source: read.append(source.rank) or loading(source))
+    loading = path_walk.load
+    monkeypatch.setattr(path_walk, "load", lambda source: read.append(source.rank) or loading(source))
     path = job_path(job)
     assert sorted(read) == sorted(one.rank for one in path.ranks)
     assert len(read) < 4

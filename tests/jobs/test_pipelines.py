@@ -12,21 +12,20 @@ from msgspec.structs import replace as structs_replace
 from pipeline_jobs import SITUATIONS, Spec, healthy, is_right, job_of, what_ifs, write
 from written import fields_of
 
-from npu_tui.analysis.schedules import plan_of, planned
+from npu_tui.analysis.graph import plan_of, planned
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.passes import _layers
+from npu_tui.jobs.passes import PipelineRun, _layers, layers_even, layers_of_even
 from npu_tui.jobs.pipeline import PARTS, Pipelines
-from npu_tui.jobs.pipeline_cases import PipelineRun, layers_even, layers_of_even
 from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report
 from npu_tui.output.job_whatif import job_remedies, job_whatif
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.strings import words
 
 _SLOW = "middle stage slow"
@@ -200,10 +199,10 @@ def test_a_report_of_a_pipeline(slow: tuple[Spec, Job]):
     assert len(report.passes) == 4 * 16
     longest = max(row.length_us for row in report.pipelines)
     assert max(row.start_us + row.duration_us for row in report.passes) == pytest.approx(longest)
-    text = written(job_document(report), "text")
+    text = written_document(job_document(report), "text")
     mean = job.pipelines.parts.mean(axis=0) / 1e6
     assert f"a stage waits {mean[1:].sum():.2f} ms" in " ".join(text.split())
-    page = written(job_document(report, job), "html")
+    page = written_document(job_document(report, job), "html")
     assert page.count("backward 7") == 4
 
 

@@ -16,8 +16,8 @@ import pytest
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout, RankPasses, RankProfile, RecordedCall
+from npu_tui.jobs.passes import stage_as_others
 from npu_tui.jobs.pipeline import PARTS
-from npu_tui.jobs.pipeline_cases import stage_as_others
 
 _STEPS = 6
 """Of the 44 steps those that a test reads; they are alike."""

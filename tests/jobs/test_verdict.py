@@ -88,7 +88,9 @@ def causes(job: Job) -> list[Finding]:
 
 def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_gains():
     three = alike(*((found(gain, thread=gain), found(3, "load.py", "open")) for gain in (9, 8, 10)))
-    (cause,) = causes(three)
+    cause, other = causes(three)
+    assert other.gain_ns == 9 * MS
+    assert "open at load.py:31 in main()" in words(other.title)
     said = words(verdict(three, [cause]))
     assert said == ("all 3 ranks alike: json.dumps at train.py:31 in main() holds up the NPU: 8.000 ms per step")
     assert (cause.id, cause.cls, cause.severity) == ("HOST.WORK", "dispatch", "high")

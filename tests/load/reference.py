@@ -288,6 +288,6 @@ def _samples(events: list[Event]) -> dict[tuple[Any, str, str, str], list[tuple[
                     name = f"{event['name']}[{event['id']}]" if "id" in event else event["name"]
                     series = found.setdefault((thread_of(event)[0], name, key, instance), [])
                     series.append((nanoseconds(event["ts"]), value))
-    for series in found.values():
-        series.sort(key=lambda sample: sample[0])
+    for key, series in found.items():  # equal samples of one moment count once
+        found[key] = list(dict.fromkeys(sorted(series, key=lambda sample: sample[0])))
     return found

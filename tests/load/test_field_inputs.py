@@ -132,6 +132,15 @@ def test_instructions_below_a_nanosecond_are_exact(
     assert "2.500 µs" in capsys.readouterr().out
 
 
+def test_short_durations_of_a_calendar_are_rounded(tmp_path: Path) -> None:
+    """Picoseconds since 1970 leave int64: such a trace keeps its calendar and its nanoseconds."""
+    trace = _drawn(tmp_path / "trace.json", [f'"{1_790_000_000_000_000 + k}.000"' for k in range(4)], ["0.0625"] * 4)
+    assert not trace.is_fine
+    assert trace.start_ns == 1_790_000_000_000_000_000
+    assert trace.slices.start.tolist() == [0, 1_000, 2_000, 3_000]
+    assert set((trace.slices.end - trace.slices.start).tolist()) <= {62, 63}
+
+
 def test_kernels_without_a_time_are_counted(tmp_path: Path) -> None:
     """Kineto of 2021 writes 0 for those whose record it has lost; the others are all there is."""
     events = _of_2020(False)

@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 from npu_tui.analysis.allocator_replay import AllocatorSettings, recorded, replay
-from npu_tui.analysis.free_blocks import free_blocks
-from npu_tui.analysis.snapshot import growth, live_bytes, named_at, nameless, owners, pieces
+from npu_tui.analysis.snapshot import free_blocks, growth, live_bytes, named_at, nameless, owners, pieces
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.cli.main import main
-from npu_tui.cli.options import opened_profile, place_of
+from npu_tui.cli.options import opened_profile, start_of
 from npu_tui.cli.parser import parser_of
 from npu_tui.load.errors import InputError
-from npu_tui.load.pickle_runs import EntryRun
-from npu_tui.load.pickles import PickleError, Unpickler, unframed
+from npu_tui.load.pickles import EntryRun, PickleError, Unpickler, unframed
 from npu_tui.load.snapshot import load_snapshot
 from npu_tui.output.memory_report import memory_report
 from npu_tui.strings import words
@@ -491,12 +489,12 @@ def test_a_place_in_a_snapshot_is_named_in_events(tmp_path: Path):
     path, parser = written(tmp_path, simulated()), parser_of("screenshot")
     try:
         options = parser.parse_args([str(path), "-o", "x.svg", "--range", "40..event 1,000", "--at", "50ev"])
-        start = place_of(parser, options)
+        start = start_of(parser, options)
         assert start is not None
         assert (start.range, start.at) == ((40_000, 1_000_000), 50_000)
         timed = written(tmp_path, simulated(extra={"time_us": 1 << 50}))
         options = parser.parse_args([str(timed), "-o", "x.svg", "--at", "50"])
-        start = place_of(parser, options)
+        start = start_of(parser, options)
         assert start is not None
         assert start.at == 50_000_000
     finally:

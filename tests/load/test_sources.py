@@ -340,14 +340,14 @@ def test_a_gzip_of_blanks_is_refused_before_it_fills_the_disk(tmp_path: Path, mo
         file.write(deflate.flush())
     assert path.stat().st_size < 1 << 20
     written = 0
-    original = unpack._check
+    original = unpack._refuse_endless
 
     def check(file: Path, taken: int, so_far: int) -> None:
         nonlocal written
         written = so_far
         original(file, taken, so_far)
 
-    monkeypatch.setattr(unpack, "_check", check)
+    monkeypatch.setattr(unpack, "_refuse_endless", check)
     with refused("times its size"):
         load(path)
     assert written < 128 << 20

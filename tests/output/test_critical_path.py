@@ -14,7 +14,7 @@ from measured import opened
 from written import fields_of
 
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, HostCut, TaskCut
 from npu_tui.analysis.what_if import UnknownChangeError
 from npu_tui.gate.measures import measures

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from written import fields_of, reasons
 
-from npu_tui.analysis.placement import best_swap, copies_in
+from npu_tui.analysis.experts import best_swap, copies_in
 from npu_tui.cli.main import main
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.formats.experts import expert_files_in, read_expert_files, read_group_list

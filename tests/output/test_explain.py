@@ -25,8 +25,8 @@ from npu_tui.output.explain import (
 )
 from npu_tui.output.text import ALL
 from npu_tui.output.text import text as text_of
+from npu_tui.rules.explanation import WORDS, words_called
 from npu_tui.rules.find import RULES
-from npu_tui.rules.glossary import WORDS, words_called
 from npu_tui.rules.model import Kind
 from npu_tui.strings import speaking
 from npu_tui.tui.commands import BY_ID

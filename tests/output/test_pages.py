@@ -26,7 +26,7 @@ from npu_tui import __version__
 from npu_tui.cli.main import main
 from npu_tui.jobs.heat import telling_metric
 from npu_tui.output.html import TEMPLATES
-from npu_tui.output.markdown import code, plain
+from npu_tui.output.markdown import as_markdown, code
 from npu_tui.output.report import report
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
@@ -252,7 +252,7 @@ def test_hostile_names_in_markdown(found: dict[str, Any]) -> None:
     ],
 )
 def test_plain_text_in_markdown(text: str, safe: str) -> None:
-    assert plain(text) == safe
+    assert as_markdown(text) == safe
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from measured import profile_at
 
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.profile.collective_tables import COLLECTIVE_COSTS
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
@@ -54,7 +54,7 @@ def test_waiting_is_left_out_and_the_fastest_is_the_measure(tmp_path: Path) -> N
     assert (large.fastest_us, large.beyond_us, large.bandwidth_gb_s) == (165, 0, pytest.approx(_LARGE / 165_000, 1e-5))
     rows = query(tables_of(profile), "select without_wait from collectives order by start").rows()
     assert [cost for (cost,) in rows] == [25_000, 25_000, 85_000, 165_000]
-    page = written(report_document(report(profile)), "text")
+    page = written_document(report_document(report(profile)), "text")
     assert "Collectives by type, group and size, without waiting" in page
 
 

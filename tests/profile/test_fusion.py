@@ -11,7 +11,7 @@ from measured import profile_at
 from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.profile.fusion_tables import FUSION
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
@@ -41,7 +41,7 @@ def test_every_form_has_percentiles_and_steps_per_second(form: str) -> None:
     told = [times.p50_us, times.p90_us, times.p99_us]
     assert told == pytest.approx(np.percentile(lengths, (50, 90, 99)).tolist(), abs=0.001)
     assert times.steps_per_s == pytest.approx(1e6 / np.mean(lengths), abs=0.001)
-    text = written(report_document(found), form)
+    text = written_document(report_document(found), form)
     assert "p50 23.21 ms, p90 23.55 ms, p99 23.62 ms; 43.169 steps/s" in text
     assert "Fused, and not fused" in text
 

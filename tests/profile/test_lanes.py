@@ -11,7 +11,7 @@ from measured import profile_at
 
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.profile.lane_tables import CORES, LANES, NAMES
 from npu_tui.profile.profile import Profile
 
@@ -61,7 +61,7 @@ def _loads_then_adds(core: str, loads: int, each: float) -> Simulated:
 
 
 def _text(profile: Profile) -> str:
-    return written(report_document(report(profile)), "text")
+    return written_document(report_document(report(profile)), "text")
 
 
 @pytest.mark.parametrize("place", ["mine.json", "OPPROF_20270203040506_QWERTY/simulator/trace.json"])

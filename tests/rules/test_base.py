@@ -11,7 +11,7 @@ from troubled import TROUBLED
 
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.profile.columns import base_of
 from npu_tui.profile.scene import finding_marks
 from npu_tui.profile.table import declared_tables
@@ -73,7 +73,7 @@ def test_every_page_has_the_titles_and_the_unit_of_gains(name: str) -> None:
         with speaking(language):
             unit = words(profile.facts[0].unit)
             for form in ("text", "markdown", "html"):
-                page = re.sub(r"\s+", " ", written(report_document(report(profile)), form, 1_000))
+                page = re.sub(r"\s+", " ", written_document(report_document(report(profile)), form, 1_000))
                 for finding in profile.findings.leaders:
                     assert words(finding.title) in re.sub(r"&#x27;|&#39;", "'", page).replace("&quot;", '"')
                     if finding.gain_ns:
@@ -112,7 +112,7 @@ def test_findings_to_work_on_have_the_same_numbers_everywhere(name: str) -> None
     work = [finding for finding in profile.findings.findings if is_work(finding)]
     numbered = list(enumerate(work, 1))
     assert list(profile.findings.findings[: len(work)]) == work
-    page = written(report_document(report(profile)), "text", 1_000)
+    page = written_document(report_document(report(profile)), "text", 1_000)
     assert re.findall(r"^(\d+)\. ", page, re.MULTILINE) == [str(number) for number, _ in numbered]
     session = session_of(profile.trace)
     session.learn(0, profile.findings)

@@ -199,7 +199,10 @@ def test_conversions_that_are_not_needed() -> None:
     there = kernel(Type="TransData", Input_Formats="NCHW", Output_Formats="NC1HWC0")
     rows = [there if k % 4 == 1 else kernel() for k in range(len(own))]
     table = facts_of(found, kernels=rows).kernel_table
-    facts = facts_of(found, all_kernels=replace(table, item=own))
+    facts = facts_of(
+        found,
+        all_kernels=replace(table, item=own, duration=found.trace.slices.end[own] - found.trace.slices.start[own]),
+    )
     draft = check("OP.FORMAT", facts)
     assert isinstance(draft, Draft)
     time = facts.length(own[1::4]).sum()

@@ -13,7 +13,7 @@ from test_repetitions import Writer
 
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.output.text import ALL
 from npu_tui.strings import words
 
@@ -68,7 +68,7 @@ def test_a_server_that_nobody_asks_is_idle(tmp_path: Path, frame: str) -> None:
     assert said.overlap.free_unasked_us == pytest.approx(said.dispatch.lost_unasked_us, rel=0.02)
     assert said.dispatch.lost_us - said.dispatch.lost_unasked_us < 0.1 * said.dispatch.lost_us
     assert sum(line.lost_us for line in said.dispatch.code_lines) < 0.1 * said.dispatch.lost_us
-    assert "no request, or the profiler works" in written(report_document(said), "text", ALL)
+    assert "no request, or the profiler works" in written_document(report_document(said), "text", ALL)
 
 
 def test_time_lost_is_that_of_launches_that_were_asked_for() -> None:

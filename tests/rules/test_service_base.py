@@ -20,7 +20,7 @@ from npu_tui.load.load import load
 from npu_tui.output.envelope import json_bytes
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
-from npu_tui.output.statement import written
+from npu_tui.output.statement import written_document
 from npu_tui.strings import LANGUAGES, say, speaking, words
 from npu_tui.tui.session import NO_HITS
 from npu_tui.tui.tabs.findings import findings
@@ -56,7 +56,7 @@ def test_every_time_of_a_service_says_its_base(name: str, tmp_path: Path) -> Non
                 for place in finding.evidence:
                     assert re.search(r"request|step|请求|步", words(place.note)), words(place.note)
             for form in FORMS:
-                page = written(report_document(told, profile), form, 500)
+                page = written_document(report_document(told, profile), form, 500)
                 for one in rows:
                     assert not one["gain_us"] or say(f"finding.unit.{one['per']}") in page
     session.learn(0, profile.findings)

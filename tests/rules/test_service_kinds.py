@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import polars as pl
 import pytest
 from measured import profile_of
 from msgspec import structs
@@ -403,8 +404,36 @@ def test_a_first_token_before_its_prompt_is_unknown(tmp_path: Path) -> None:
     lat = judged.found.latencies
     assert lat.contradicted.sum() == 5
     assert len(lat.answered) == 45
-    assert (lat.tpot == plain.tpot).all()
+    assert (lat.tpot == plain.tpot)[~lat.contradicted].all()
+    assert np.abs(lat.tpot - plain.tpot).max() <= MS  # without its first token the steps tell
     assert "5 requests of 50" in said(judged)
+
+
+@pytest.mark.parametrize("late", [0, 400])
+def test_times_per_token_are_those_of_the_table(tmp_path: Path, late: int) -> None:
+    """However late tokens leave behind their steps: first, last, or both; and the parts add up."""
+    folder = written(replace(TROUBLES["ranks"].service, requests=60), tmp_path)
+    draw = Random(late)
+
+    def later(row: dict[str, str]) -> dict[str, str]:
+        first, end = sorted(draw.randint(0, late) for _ in range(2))
+        first = first if draw.random() < 0.5 else 0
+        return row | {
+            "first_token_latency(ms)": str(float(row["first_token_latency(ms)"]) + first),
+            "execution_time(ms)": str(float(row["execution_time(ms)"]) + end),
+        }
+
+    rewritten(folder, "request", each(later))
+    rows = pl.read_csv(folder / "request.csv")
+    told_by_table = (rows["execution_time(ms)"] - rows["first_token_latency(ms)"]) / (rows["reply_token_size"] - 1)
+    judged = told(folder)
+    for share in (50, 99):
+        expected = float(np.percentile(told_by_table.to_numpy(), share))
+        assert judged.figures[f"tpot_p{share}"] / MS == pytest.approx(expected, rel=1e-6)
+    lat = judged.found.latencies
+    assert (lat.tpot_parts >= 0).all()
+    assert (lat.tpot_parts.sum(axis=1) == lat.tpot)[lat.decoded].all()
+    assert (named(judged)[:1] == ["SERVICE.OUTPUT"]) == (late > 0)
 
 
 def test_the_time_to_the_end_has_percentiles(tmp_path: Path) -> None:

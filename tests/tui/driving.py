@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import pytest
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.css.stylesheet import Stylesheet
@@ -40,6 +41,10 @@ def _parsed_once(sheet, css, read_from, *more, **named):
 
 Stylesheet._parse_rules = _parsed_once
 
+of_jobs = pytest.mark.reached_from(
+    "npu_tui/tui/job_", "npu_tui/tui/panel", "npu_tui/tui/app.py", "npu_tui/jobs", "tests/tui/golden_job"
+)
+"""Of tests of the screen of a job: a quick run asks them if one of these files differs."""
 SIZE = (120, 40)
 _PATIENCE = 120.0
 """Seconds after which an app is said never to come to rest."""

@@ -14,11 +14,16 @@ import time
 from collections.abc import Callable
 
 import pyte
+import pytest
 
 from npu_tui.view.glyphs import PROBE
 
 PATIENCE = 30.0
 PROGRAM = [sys.executable, "-m", "npu_tui"]
+starts_programs = pytest.mark.reached_from(
+    "npu_tui/tui/terminal", "npu_tui/tui/app.py", "npu_tui/tui/loading.py", "npu_tui/cli", "tests/tui/terminals.py"
+)
+"""Of tests of what the screen is to its terminal: a quick run starts the program if one of these files differs."""
 _MODE = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([<>])\d*u")
 _NEVER_RESET = {b"2026"}

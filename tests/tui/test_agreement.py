@@ -28,7 +28,7 @@ from npu_tui.output.job_report import job_report
 from npu_tui.output.report import overlap_part, report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report
-from npu_tui.output.statement import profile_statement, written
+from npu_tui.output.statement import profile_statement, written_document
 from npu_tui.profile.columns import base_of
 from npu_tui.profile.finding_tables import FINDINGS
 from npu_tui.profile.profile import Profile
@@ -353,7 +353,7 @@ def test_the_parts_of_a_collective_add_up_to_its_elapsed_time(shown: Shown) -> N
 
 def test_markdown_has_the_id_and_the_gain_of_every_finding(shown: Shown) -> None:
     part = msgspec.convert(shown.report, Report)
-    lines = written(report_document(part), "markdown", 500).splitlines()
+    lines = written_document(report_document(part), "markdown", 500).splitlines()
     for each in shown.report["findings"]:
         told = [line for line in lines if each["id"] in line and line.startswith(("<sub>", "- `"))]
         assert told

@@ -190,6 +190,7 @@ def loads_nothing(tab: Tab) -> None:
     assert tab.value("[document.scripts.length, document.images.length, document.links.length]")[:2] == [1, 0]
 
 
+@pytest.mark.reached_from("npu_tui/output", "npu_tui/tui/exports.py", "tests/browser.py")
 @in_browser
 def test_a_browser_pans_and_zooms_a_page_of_hostile_names_offline(tmp_path: Path) -> None:
     page = tmp_path / "view.html"
@@ -236,6 +237,7 @@ def test_a_browser_pans_and_zooms_a_page_of_hostile_names_offline(tmp_path: Path
         loads_nothing(tab)
 
 
+@pytest.mark.reached_from("npu_tui/output", "npu_tui/tui/exports.py", "tests/browser.py")
 @in_browser
 def test_a_browser_shows_the_page_of_a_report_offline(tmp_path: Path) -> None:
     profile = profile_at(DEMO)

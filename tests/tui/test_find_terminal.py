@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from terminals import PROGRAM, Terminal, answering
+from terminals import PROGRAM, Terminal, answering, starts_programs
 
 from npu_tui.cli import options as look
 from npu_tui.settings import GLYPHS
@@ -218,6 +218,7 @@ _LIGHT, _DARK = b"48;2;245;246;249", b"48;2;17;18;24"
 _WHITE, _BLACK = "ffff/ffff/ffff", "0000/0000/0000"
 
 
+@starts_programs
 @pytest.mark.parametrize(
     ("answers", "words", "environment", "glyph", "ground"),
     [
@@ -242,6 +243,7 @@ def test_glyphs_and_theme_in_a_terminal(answers, words, environment, glyph, grou
         terminal.close()
 
 
+@starts_programs
 def test_settings_choose_too(tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text('[screen]\nglyphs = "ascii"\ntheme = "light"\n')
@@ -254,6 +256,7 @@ def test_settings_choose_too(tmp_path):
         terminal.close()
 
 
+@starts_programs
 def test_wrong_settings_are_one_line(tmp_path, capfd):
     file = tmp_path / "settings.toml"
     file.write_text('[screen]\ntheme = "ligth"\n')

@@ -134,3 +134,12 @@ async def test_cells_are_drawn_as_textual_does(priority: Literal["renderable", "
             assert own.virtual_size == other.virtual_size
             for y in range(len(CELLS) + 2):
                 assert own.render_line(y) == other.render_line(y), (row, y)
+
+
+def test_pieces_of_one_look_are_written_as_one() -> None:
+    red, blue = "\x1b[31m", "\x1b[1;34m"
+    one = f"\x1b[1;1H{red}a\x1b[0m{red}b\x1b[0m{red}c\x1b[0m{blue}d\x1b[0me\x1b[0m{blue}f\x1b[0m"
+    assert internals.joined(one) == f"\x1b[1;1H{red}a\x1b[0m{red}bc\x1b[0m{blue}d\x1b[0me\x1b[0m{blue}f\x1b[0m"
+    turned = f"{red}a\x1b[7mb\x1b[0m{red}c\x1b[0m"
+    assert internals.joined(turned) == turned
+    assert internals.joined("plain\x1b[0m") == "plain\x1b[0m"

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from driving import Driver
+from driving import Driver, of_jobs
 from msgspec.structs import replace
 from test_golden import SIZES, compare
 
@@ -34,6 +34,7 @@ from npu_tui.tui.screen import MainScreen
 from npu_tui.tui.sheets import HelpSheet
 from npu_tui.tui.terminal.internals import strips_of
 
+pytestmark = of_jobs
 FOLDER = Path(__file__).resolve().parent / "golden_job"
 MS = 1_000_000
 SLOW = {2: 1, 8: 5, 64: 37, 1000: 417}

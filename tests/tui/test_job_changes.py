@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from driving import of_jobs
 from test_golden import SIZES, compare
 from test_job import overview, press, rows, until
 
@@ -18,6 +19,7 @@ from npu_tui.tui.job_overview import Examined, compared_job
 from npu_tui.tui.job_screen import JobScreen
 from npu_tui.tui.screen import MainScreen
 
+pytestmark = of_jobs
 FOLDER = Path(__file__).resolve().parent / "golden_job"
 _JOB = Path(__file__).resolve().parents[2] / "fixtures/two_ranks"
 

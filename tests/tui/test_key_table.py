@@ -10,6 +10,9 @@ from key_table import EXTENDED, measured, parsed, table
 
 from npu_tui.tui.commands import commands_of
 
+in_terminal = pytest.mark.reached_from(
+    "npu_tui/tui/terminal", "npu_tui/tui/actions.py", "npu_tui/tui/keymap.py", "tests/tui/key_"
+)
 in_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 
@@ -24,10 +27,12 @@ def test_every_key_of_the_registry_has_bytes():
     assert {entry.protocol for entry in entries} == {LEGACY, KITTY, TWIN}
 
 
+@in_terminal
 def test_every_key_runs_its_command_in_a_terminal():
     expect_their_commands(measured(cases()))
 
 
+@in_terminal
 @in_tmux
 def test_every_key_runs_its_command_in_tmux():
     entries = [entry for entry in cases() if entry.through_tmux]
@@ -36,6 +41,7 @@ def test_every_key_runs_its_command_in_tmux():
     expect_their_commands(measured(entries, []))
 
 
+@in_terminal
 @in_tmux
 def test_every_key_runs_its_command_in_tmux_with_extended_keys():
     entries = [entry for entry in cases() if entry.through_extended_tmux]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from driving import Driver, opened
 
-from npu_tui.cli.options import add_place, place_of
+from npu_tui.cli.options import add_place, start_of
 from npu_tui.load.load import load
 from npu_tui.tui.app import NpuTui
 from npu_tui.tui.exports import command_here, quoted
@@ -40,7 +40,7 @@ def opening_of(command: str):
     assert words[0] == "npu-tui"
     parser = ArgumentParser()
     add_place(parser)
-    return place_of(parser, parser.parse_args(words[2:]))
+    return start_of(parser, parser.parse_args(words[2:]))
 
 
 VIEWS = {
@@ -321,6 +321,7 @@ print(*(flag.name for flag in kept), flush=True)
 """
 
 
+@pytest.mark.reached_from("npu_tui/tui/flags.py")
 def test_no_flag_of_several_writers_is_lost_though_one_of_them_is_killed(session, tmp_path: Path) -> None:
     file = tmp_path / "flags.txt"
     file.write_text("a remark of mine\n[another-trace] title\n1 ms  theirs\n")

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from terminals import PROGRAM, Terminal, answering
+from terminals import PROGRAM, Terminal, answering, starts_programs
+
+pytestmark = starts_programs
 
 PROFILE = "fixtures/dispatch_bound"
 KEYBOARD = b"\x1b[>"

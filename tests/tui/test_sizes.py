@@ -8,7 +8,7 @@ import time
 
 import pytest
 from driving import opened
-from terminals import PROGRAM, Terminal
+from terminals import PROGRAM, Terminal, starts_programs
 
 from npu_tui.tui.rows import Rows
 from npu_tui.tui.terminal.internals import strips_of
@@ -89,6 +89,7 @@ async def test_sixty_by_fifteen_is_usable(session):
         assert lanes >= 3, "lanes stay beside the panel"
 
 
+@starts_programs
 def test_a_storm_of_sizes_ends_in_the_last_one():
     last = (100, 30)
     stormed, fresh = (Terminal([*PROGRAM, PROFILE], size) for size in ((120, 40), last))

@@ -18,6 +18,9 @@ from pathlib import Path
 import pyte
 import pytest
 from driving import opened
+from terminals import starts_programs
+
+pytestmark = starts_programs
 
 COLUMNS, ROWS = 120, 40
 PATIENCE = 30.0

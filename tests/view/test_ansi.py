@@ -130,6 +130,39 @@ def test_changes_keep_wide_pairs_whole(seed: int, height: int, width: int) -> No
         assert shown_text(screen, y) == grid.text(y)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(10, 60), st.integers(0, 9), st.integers(-40, 40), st.booleans())
+def test_what_the_terminal_moves_shows_the_same(seed: int, width: int, left: int, panned: int, is_wide: bool) -> None:
+    random = np.random.default_rng(seed)
+    before = wide_grid(seed, 4, width) if is_wide else random_grid(seed, 4, width)
+    other, grid = random_grid(seed + 1, 4, width), Grid(*(plane.copy() for plane in planes(before)))
+    panned = max(min(panned, width - left - 1), left + 1 - width)
+    for plane, source, old in zip(planes(grid), planes(other), planes(before), strict=True):
+        plane[1:, left:] = source[1:, left:]  # the first row stays where it is
+        new, kept = slice(left + max(-panned, 0), width - max(panned, 0)), slice(left + max(panned, 0), width)
+        plane[1:, new] = old[1:, kept][:, : new.stop - new.start]
+        plane[2, random.integers(width)] = source[2, 0]
+    grid.mend()
+    encoder, rows = Encoder(DARK), grid.changed(before)
+    screen, expected = parsed(encoder.encode(before), width), parsed(encoder.encode(grid), width)
+    stream = pyte.Stream(screen)
+    for y, row in zip(rows, encoder.encode(grid, rows, before, left, panned), strict=True):
+        stream.feed(f"\x1b[{y + 1};1H{row}")
+    for y in range(4):
+        for x in range(width):
+            assert look(screen.buffer[y][x]) == look(expected.buffer[y][x])
+
+
+def test_a_panned_row_is_moved_and_written_at_its_end() -> None:
+    before, grid = random_grid(1, 1, 100), random_grid(2, 1, 100)
+    for plane, old in zip(planes(grid), planes(before), strict=True):
+        plane[0, :20] = old[0, :20]
+        plane[0, 20:90] = old[0, 30:]
+    text = Encoder(DARK).encode(grid, [0], before, 20, 10)[0]
+    assert text.startswith("\x1b[21G\x1b[10P\r\x1b[90C")
+    assert len(text) < len(Encoder(DARK).encode(grid, [0], before)[0]) / 4
+
+
 def test_the_cursor_marks_both_cells_of_a_pair() -> None:
     grid = Grid.blank(1, 4, Ink.TEXT, bar(1))
     grid.write(0, 0, points("矩阵"), Ink.LABEL)

@@ -12,7 +12,7 @@ from npu_tui.profile.memory_tables import HOLDERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.scene import make_scene
 from npu_tui.profile.snapshot_memory import memory_of_device
-from npu_tui.view.areas import DrawnArea, ink_of
+from npu_tui.view.curves import DrawnArea, ink_of
 from npu_tui.view.explorer import Explorer
 from npu_tui.view.grid import Grid
 from npu_tui.view.outline import LEAST_BANDS, MOST_BANDS

@@ -4,10 +4,9 @@ import pytest
 from npu_tui.trace.classes import OpClass
 from npu_tui.view.ansi import Encoder
 from npu_tui.view.bars import points
-from npu_tui.view.glyphs import GLYPH_SETS, stand_in
+from npu_tui.view.glyphs import GLYPH_SETS, TEXTURES, stand_in, without_colour
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import DARK, LIT, Ink, bar
-from npu_tui.view.shapes import TEXTURES, without_colour
 
 TOGETHER = (
     (OpClass.FRAME, OpClass.OP, OpClass.QUEUE, OpClass.CANN, OpClass.WAIT),

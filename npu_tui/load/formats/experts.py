@@ -122,7 +122,7 @@ def read_expert_files(paths: list[Path]) -> ExpertFiles:
                 continue
             if path.parent not in counts:
                 counts[path.parent] = _layer_count(path.parent, found.problems)
-            tokens = _tokens(path, content, counts[path.parent], found.problems)
+            tokens = _dump_table(path, content, counts[path.parent], found.problems)
             found.dumps.append(ExpertDump(path, name[1], int(name[2]), tokens))
         except OSError as error:
             found.problems.append(_problem(path, "unreadable", why=error.strerror or str(error)))
@@ -136,11 +136,11 @@ def _products(paths: list[Path], problems: list[Message]) -> Iterator[ExpertDump
     """The dumps of the ranks whose group lists are ``paths``."""
     lists: dict[tuple[str, int], dict[int, Path]] = {}
     for path in paths:
-        if (place := place_of(path)) is not None:
+        if (place := group_list_place(path)) is not None:
             lists.setdefault(place[:2], {})[place[2]] = path
     for (phase, rank), of_rank in sorted(lists.items()):
         try:
-            tokens = tokens_of([read_group_list(of_rank[number]) for number in sorted(of_rank)])
+            tokens = expert_rows([read_group_list(of_rank[number]) for number in sorted(of_rank)])
             yield ExpertDump(next(iter(of_rank.values())).parent, phase, rank, tokens.astype(np.float64))
         except (OSError, ValueError) as error:
             problems.append(_problem(next(iter(of_rank.values())).parent, "malformed", why=str(error)[:200]))
@@ -163,7 +163,7 @@ def _layer_count(folder: Path, problems: list[Message]) -> int | None:
     return value if type(value) is int and 0 < value <= _MOST_LAYERS else None
 
 
-def _tokens(path: Path, content: bytes, count: int | None, problems: list[Message]) -> F64:
+def _dump_table(path: Path, content: bytes, count: int | None, problems: list[Message]) -> F64:
     """The table of a dump; a cell that is no number of tokens, and a row of another length, is unknown.
 
     Raises ``ValueError`` where nothing is there.
@@ -172,12 +172,12 @@ def _tokens(path: Path, content: bytes, count: int | None, problems: list[Messag
     for line in io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", "replace"):
         if line.count(",") >= _MOST_EXPERTS:
             raise ValueError(f"{line.count(',') + 1:,} experts")
-        if line.strip(", \t\n\0") and (every or not np.isnan(_numbers(line)).all()):  # else it is a heading
+        if line.strip(", \t\n\0") and (every or not np.isnan(_cells_of_line(line)).all()):  # else it is a heading
             lines.append(line)
             every += 1
     if not every:
         raise ValueError("no row of tokens")
-    rows = [_numbers(line) for line in lines]
+    rows = [_cells_of_line(line) for line in lines]
     width = Counter(map(len, rows)).most_common(1)[0][0]
     if count is not None and every != count:
         code = "more_rows" if every > count else "fewer_rows"
@@ -190,11 +190,11 @@ def _tokens(path: Path, content: bytes, count: int | None, problems: list[Messag
     return table
 
 
-def _numbers(line: str) -> F64:
-    return np.array([_number(cell) for cell in line.split(",")])
+def _cells_of_line(line: str) -> F64:
+    return np.array([_token_count(cell) for cell in line.split(",")])
 
 
-def _number(cell: str) -> float:
+def _token_count(cell: str) -> float:
     try:
         value = float(cell)
     except ValueError:
@@ -209,10 +209,10 @@ def _placement(path: Path, content: bytes, problems: list[Message]) -> ExpertSlo
     if not isinstance(listed, list):
         raise ValueError("no layer_list")
     left_out: list[str] = []
-    layers = dict(_numbered(listed, "layer_id", "device_list", left_out, len(listed)))
+    layers = dict(_lists_by_number(listed, "layer_id", "device_list", left_out, len(listed)))
     slots: dict[int, dict[int, list[int]]] = {}
     for number, of_layer in layers.items():
-        for device, experts in _numbered(of_layer, "device_id", "device_expert", left_out, _MOST_SLOTS):
+        for device, experts in _lists_by_number(of_layer, "device_id", "device_expert", left_out, _MOST_SLOTS):
             if all(type(expert) is int and 0 <= expert < _MOST_SLOTS for expert in experts):
                 slots.setdefault(number, {})[device] = experts
             else:
@@ -232,7 +232,9 @@ def _placement(path: Path, content: bytes, problems: list[Message]) -> ExpertSlo
     return ExpertSlots(path, tuple(sorted(slots)), devices, table)
 
 
-def _numbered(rows: list[Any], id_: str, items: str, left_out: list[str], most: int) -> Iterator[tuple[int, list[Any]]]:
+def _lists_by_number(
+    rows: list[Any], id_: str, items: str, left_out: list[str], most: int
+) -> Iterator[tuple[int, list[Any]]]:
     """The number and the list of every object of ``rows``, the first of each number."""
     seen: set[int] = set()
     for row in rows[:most]:
@@ -269,7 +271,7 @@ _MEMBER, _MOST_MEMBERS = b"PK\x01\x02", 64
 """How the entry of a member begins in the list of all, and how many are read: torch writes about five."""
 
 
-def place_of(path: Path) -> tuple[str, int, int] | None:
+def group_list_place(path: Path) -> tuple[str, int, int] | None:
     """The step and role of a group list as one text, the rank, and the number of the product; None for another file."""
     name, rank = GROUP_LIST.fullmatch(path.name), re.fullmatch(r"rank_?(\d{1,6})", path.parent.parent.name)
     if name is None or path.parent.name != TENSORS or rank is None:
@@ -285,8 +287,8 @@ def read_group_list(path: Path) -> I64:
             raise ValueError("too many members for a group list")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name.partition("/")[2]: archive.getinfo(name) for name in archive.namelist()}
-            kind, offset, count = _tensor(_read(archive, members["data.pkl"]))
-            values = np.frombuffer(_read(archive, members["data/0"]), kind)
+            kind, offset, count = _tensor(_stored_member(archive, members["data.pkl"]))
+            values = np.frombuffer(_stored_member(archive, members["data/0"]), kind)
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, EOFError) as error:
         raise ValueError(f"no tensor of torch: {error}") from error
     if offset + count > len(values) or (values < 0).any():
@@ -294,7 +296,7 @@ def read_group_list(path: Path) -> I64:
     return values[offset : offset + count].astype(np.int64)
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _stored_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """A member, which torch stores as it is. Raises ``ValueError`` where it is packed: it may mean any size."""
     if member.compress_type != zipfile.ZIP_STORED:
         raise ValueError("a packed member, which torch does not write")
@@ -315,7 +317,7 @@ def _tensor(content: bytes) -> tuple[str, int, int]:
     raise ValueError("no tensor of whole numbers with one dimension")
 
 
-def tokens_of(lists: Iterable[I64]) -> I64:
+def expert_rows(lists: Iterable[I64]) -> I64:
     """The rows of every expert and layer by the ``lists`` of one rank in order, (layers, experts).
 
     Lists that never fall are sums up to each expert. Products of one layer have the same list. Raises ``ValueError``

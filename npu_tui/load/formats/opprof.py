@@ -59,21 +59,21 @@ class Operator(Struct, frozen=True):
 
 def measured_operator(folder: Path) -> Operator | None:
     """The operator whose tables are in ``folder``; None without a time of it."""
-    row = next(_rows(folder / BASIC), {})
+    row = next(_table_rows(folder / BASIC), {})
     time = _number_or_none(row.get(DURATION))
     return None if time is None else Operator(row.get("Op Name", ""), round(time * 1000), row.get("Block Dim", ""))
 
 
 def measured_cores(folder: Path) -> list[Core]:
     """The cores of the operator whose tables are in ``folder``, in the order of the file."""
-    conflicts = {_key(row): row for row in _rows(folder / _CONFLICTS)}
+    conflicts = {_operator_key(row): row for row in _table_rows(folder / _CONFLICTS)}
     cores = []
-    for row in _rows(folder / _PIPES):
+    for row in _table_rows(folder / _PIPES):
         for kind in ("aic", "aiv"):
             time = _number_or_none(row.get(f"{kind}_time(us)"))
-            pipes = tuple(_pipes(row, conflicts.get(_key(row), {}), kind, time)) if time else ()
+            pipes = tuple(_pipes(row, conflicts.get(_operator_key(row), {}), kind, time)) if time else ()
             if time and pipes:
-                cores.append(Core(".".join(filter(None, _key(row))) or kind, round(time * 1000), pipes))
+                cores.append(Core(".".join(filter(None, _operator_key(row))) or kind, round(time * 1000), pipes))
     return cores
 
 
@@ -88,11 +88,11 @@ def _pipes(row: dict[str, str], conflicts: dict[str, str], kind: str, time: floa
         yield Pipe(match[2], round(worked * 1000), share, None if waits is None else round(waits * time * 1000))
 
 
-def _key(row: dict[str, str]) -> tuple[str, str]:
+def _operator_key(row: dict[str, str]) -> tuple[str, str]:
     return row.get("block_id", ""), row.get("sub_block_id", "")
 
 
-def _rows(file: Path) -> Iterator[dict[str, str]]:
+def _table_rows(file: Path) -> Iterator[dict[str, str]]:
     """The rows of a table as texts; none of one that cannot be read."""
     try:
         if file.stat().st_size > _MOST_BYTES:

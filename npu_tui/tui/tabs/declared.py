@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from rich.text import Text
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.distribution import Distribution, histogram
+from npu_tui.analysis.statistics import Distribution, histogram
 from npu_tui.profile.table import RankedSlices, TableSheet, Value, ViewField
 from npu_tui.profile.table import Table as DataTable
 from npu_tui.strings import say

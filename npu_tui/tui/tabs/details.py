@@ -13,12 +13,12 @@ from npu_tui.analysis.calls import launched_in, passes_of
 from npu_tui.analysis.chain import chain_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.distribution import distribution
 from npu_tui.analysis.drains import host_lead
 from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.ranges import namesakes, self_time
 from npu_tui.analysis.replay_device import is_of_event
+from npu_tui.analysis.statistics import distribution
 from npu_tui.load.errors import InputError
 from npu_tui.output.timeline import class_word
 from npu_tui.profile.module_tables import borrowed_of

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 from rich.text import Text
 
-from npu_tui.analysis.free_blocks import free_in_pools
 from npu_tui.analysis.memory import BEFORE, MemoryCurve, MemoryUse
+from npu_tui.analysis.snapshot import free_in_pools
 from npu_tui.output.memory_document import SHADE, shaded_bars
 from npu_tui.profile.memory_tables import HOLDERS, MODULE_PEAKS
 from npu_tui.profile.profile import Profile

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from npu_tui.analysis.calls import EqualCalls, call_tree
 from npu_tui.analysis.device import Window
-from npu_tui.analysis.owner import Owner
+from npu_tui.analysis.path import Owner
 from npu_tui.analysis.ranges import PHASES, By, NameSum, edge_at, launch_count, range_sums
 from npu_tui.load.errors import InputError
 from npu_tui.output.whatif import owner_question

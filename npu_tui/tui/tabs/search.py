@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.distribution import Distribution, by_code, distribution
 from npu_tui.analysis.ranges import PHASES, phases
+from npu_tui.analysis.statistics import Distribution, by_code, distribution
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, duration_text, exact_text, printable
 from npu_tui.tui.session import Session

@@ -199,6 +199,8 @@ USED: dict[type, str] = {
 _LARGEST = 10_000
 """Columns and rows of a terminal that are believed."""
 
+_RESET = "\x1b[0m"
+_LOOK = re.compile(r"\x1b\[[\d;]+m")
 _ENTER = "\x1b[?1049h"
 
 _ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
@@ -258,6 +260,20 @@ class Reader:
         return found
 
 
+def joined(data: str) -> str:
+    """``data`` with neighbouring pieces of one look written as one: Textual ends each, as each has its own clicks."""
+    parts, last = [], ""
+    for part in data.split(_RESET):
+        found = _LOOK.match(part)
+        look = found[0] if found is not None else ""
+        if look and look == last:
+            parts.append(part[len(look) :])
+        else:
+            parts += [_RESET, part] if parts else [part]
+        last = look if part.count("\x1b") == 1 else ""
+    return "".join(parts)
+
+
 class SteadyDriver(LinuxDriver):
     """The terminal as Textual drives it, but that nothing it sends or claims ends or stops the program."""
 
@@ -280,7 +296,7 @@ class SteadyDriver(LinuxDriver):
         if self._has_screen and data == _ENTER:
             self._has_screen = False  # entering it again would lose the place to come back to
         else:
-            super().write(data)
+            super().write(joined(data))
 
     def close(self) -> None:
         """Give back what was taken, once all of it is written."""

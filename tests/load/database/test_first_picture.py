@@ -46,7 +46,7 @@ def test_the_first_rows_have_what_all_rows_have(tmp_path: Path) -> None:
     database = loading.open_database(small_database(tmp_path / "ascend_pytorch_profiler_3.db"))
     try:
         columns = ("startNs", "endNs", "streamId", "no such column")
-        whole, first = loading.Tables(database), loading.Tables(database, most=FEW)
+        whole, first = loading.DatabaseTables(database), loading.DatabaseTables(database, most=FEW)
         table = whole.find("TASK")
         assert table is not None
         every, some = (tables.read(table, columns, ("taskId",)) for tables in (whole, first))

@@ -12,7 +12,7 @@ import pytest
 
 from npu_tui.load import database_rows as reading
 from npu_tui.load.database_file import header_of, opened
-from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, DatabaseRows, Tables
+from npu_tui.load.database_rows import ABSENT, HIGHEST, LOWEST, DatabaseRows, DatabaseTables
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "attack"))
 
@@ -77,7 +77,7 @@ def test_unusual_tables_and_cells(tmp_path: Path, statements: tuple[str, ...]) -
         assert (len(rows), damaged) == (0, True)  # there is no number to find a row again
     elif any("VIEW" in statement for statement in statements):
         with opened(path) as database:
-            tables = Tables(database)
+            tables = DatabaseTables(database)
             assert (tables.find(TABLE), tables.views) == (None, 1)
     else:
         assert len(checked(path)) > 200
@@ -111,7 +111,7 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
         connection.execute(f"CREATE TABLE {TABLE} (start_ns INTEGER, Key INTEGER)")
         connection.executemany(f"INSERT INTO {TABLE} VALUES (?, ?)", [(k, -k) for k in range(100)])
     with opened(path) as database:
-        tables = Tables(database)
+        tables = DatabaseTables(database)
         table = tables.find(TABLE)
         assert table is not None
         rows = tables.read(table, WHOLE, REAL)
@@ -165,7 +165,7 @@ def test_nobody_writes_while_a_table_is_read(tmp_path: Path, monkeypatch: pytest
             writer.close()
 
     with opened(path) as database:
-        tables = Tables(database)
+        tables = DatabaseTables(database)
         tables.advance = lambda share: write()
         table = tables.find(TABLE)
         assert table is not None
@@ -173,6 +173,6 @@ def test_nobody_writes_while_a_table_is_read(tmp_path: Path, monkeypatch: pytest
         assert errors == ["database is locked"] * 4
         assert hashlib.sha256(path.read_bytes()).hexdigest() == before
         write()  # nothing is held any longer
-        assert (Tables(database).read(table, ("startNs",))["startNs"] == 5).all()
+        assert (DatabaseTables(database).read(table, ("startNs",))["startNs"] == 5).all()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.db"]
     assert not header_of(path).write_ahead

@@ -1,0 +1,120 @@
+"""Findings about collectives that could be left out, or move fewer bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from npu_tui.analysis.kernels import is_half
+from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.limits import HALF, NAMED
+from npu_tui.analysis.replay import Change, TaskCut
+from npu_tui.rules import pages
+from npu_tui.rules.communication import exposed_of, shortened
+from npu_tui.rules.compute import CUBE, lines_by
+from npu_tui.rules.facts import Facts
+from npu_tui.rules.host_work import cost_of
+from npu_tui.rules.inputs import common
+from npu_tui.rules.parallelism import gathered_again, reduced_again
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of
+from npu_tui.trace.arrays import I64, Bools
+from npu_tui.trace.message import message
+
+_DTYPES, _WIDE = ("data_type", "dtype"), ("FP32", "FLOAT", "FLOAT32")
+"""Args with the type of the numbers that a collective moves, on NPUs and on GPUs, and the names of 32-bit ones."""
+
+
+def needless(facts: Facts) -> tuple[Draft, ...]:
+    """Collectives that could be left out, or move half as much.
+
+    Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice; 32-bit
+    numbers where products compute in 16 bits.
+    """
+    every, starts = facts.collectives, facts.trace.slices.start
+    sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
+    repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
+    found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
+    found["gathered"] = gathered_again(facts)
+    drafts = [_spared(facts, subject, items, _without(facts, items)) for subject, items in found.items()]
+    wide, spared = _wide(facts), np.zeros(len(every), np.int64)
+    spared[wide] = (facts.length(every.item) - np.maximum(every.waited, 0))[wide] // 2
+    drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened(facts, spared))))
+    return tuple(draft for draft in drafts if draft is not None)
+
+
+def _wide(facts: Facts) -> Bools:
+    """Which collectives move 32-bit numbers while most products compute in 16 bits; (n,)."""
+    table, every, trace = facts.kernel_table, facts.collectives, facts.trace
+    products = table.type.where(lambda kind: CUBE.search(kind) is not None)
+    half = int(table.duration[products & table.dtypes.where(is_half)].sum())
+    if not len(every) or half <= HALF * int(table.duration[products].sum()):
+        return np.zeros(len(every), np.bool_)
+    kinds = trace.args.columns(trace.slices.event[every.item], _DTYPES)
+    return np.array(
+        [str(npu or gpu).upper() in _WIDE for npu, gpu in zip(*(kind.objects for kind in kinds), strict=True)]
+    )
+
+
+def _without(facts: Facts, items: I64) -> Change:
+    """Nothing launches the collectives ``items``, and their stream does not wait."""
+    calls = operation_of(facts.trace, items)
+    return Change(tasks=(TaskCut(items), TaskCut(items, gap=True))) | facts.without_operations(calls[calls >= 0])
+
+
+def _spared(facts: Facts, subject: str, items: I64, change: Change) -> Draft | None:
+    """The draft about the collectives ``items``, by what the run gains with ``change``."""
+    removes = common(facts.exposed, facts.span_of(items))
+    cost = cost_of(facts, change, removes) if len(items) else 0
+    if not cost or facts.share(cost) < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    every, calls = facts.collectives, operation_of(facts.trace, items)
+    chosen = np.isin(every.item, items)
+    kinds = Counter(every.types[kind].rstrip("_") for kind in every.type[chosen].tolist())
+    words = {"count": round(len(items) / facts.count), "unit": facts.unit, "time": cost / facts.count}
+    words |= {
+        "size": int(every.size[chosen].clip(0).sum()) // facts.count,
+        "names": [name for name, _ in ranked(kinds, NAMED)],
+    }
+    lines = ranked(lines_by(facts, calls[calls >= 0], np.ones(np.count_nonzero(calls >= 0))), NAMED)
+    return Draft(
+        severity_of(facts.limits, facts.share(cost)),
+        *about(f"needless.{subject}", **words),
+        facts.longest(items, lambda item: message("finding.exposed.place", time=exposed_of(facts, item))),
+        advise(_ADVICE[subject]),
+        removes=removes,
+        confidence="medium" if subject == "wide" else "high",
+        verdict=message(
+            "finding.verdict.line",
+            what=message("finding.class.communication"),
+            title=message(f"finding.needless.{subject}.title", **words),
+        ),
+        change=change,
+        code_lines=tuple(line for line, _ in lines),
+    )
+
+
+_ADVICE = {"again": "no_sync", "sent": "broadcast_buffers", "gathered": "gather_once", "wide": "reduce_half"}
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "COMM.NEEDLESS",
+        cls="communication",
+        inputs=("device", "overlap"),
+        check=needless,
+        thresholds=GRADES,
+        advice=tuple(_ADVICE.values()),
+        gpu=tuple(_ADVICE.values()),
+        pages=(pages.DDP, pages.AMP),
+        change="""\
+-model = DistributedDataParallel(model)
++model = DistributedDataParallel(model, broadcast_buffers=False)
++with model.no_sync():  # all passes of an accumulation but the last
++    model(batch).backward()
++model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+""",
+        sources=("PyTorch: DistributedDataParallel",),
+        reach="cause",
+        replayed=True,
+    ),
+)
