@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, LONG_NS, MORE_THAN_ONE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import (
+    ALMOST_ALL,
+    FAR_LONGER,
+    HALF,
+    LITTLE,
+    LONG_NS,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
+    NOTABLE,
+    SOME,
+)
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
@@ -119,12 +129,14 @@ def _away(work: F64, time: I64) -> float:
 class Jump(Struct, frozen=True):
     """Steps of more than ``size`` requests take ``factor`` times what their work costs in smaller ones.
 
-    Times are ``away`` from that by so much on average, relative to them.
+    Those with prompts take ``mixed`` times as long. Times are ``away`` from that by so much on average, relative to
+    them.
     """
 
     size: int
     factor: float
     away: float
+    mixed: float = 1.0
 
 
 def jump_in(found: ServiceTimeline) -> Jump | None:
@@ -153,7 +165,19 @@ def jump_in(found: ServiceTimeline) -> Jump | None:
     )
     for cut in sizes[:-1][beside].tolist() if best.size else ():
         best = min(best, _jump_at(cut, size, work, time), key=lambda one: one.away)
-    return best if best.size else None
+    return replace(best, mixed=_of_mixed(found, best)) if best.size else None
+
+
+def _of_mixed(found: ServiceTimeline, jump: Jump) -> float:
+    """How many times as long larger steps with prompts take: these run eagerly anyway, so that many do not."""
+    steps, work, mixed = found.steps, work_of(found), found.steps.work == Work.mixed
+    mixed &= found.serves[found.steps.engine] & (found.stuck == 0)
+    small, large = mixed & (steps.size <= jump.size), mixed & (steps.size > jump.size)
+    if min(small.sum(), large.sum()) < SOME:
+        return jump.factor
+    alone = (steps.work == Work.decode) & (steps.size <= jump.size) & (found.stuck == 0) | small
+    cost = fitted(work[alone], steps.forward[alone])
+    return max(float(np.median(steps.forward[large] / np.maximum(cost.of(work[large]), 1))), 1.0)
 
 
 def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
@@ -173,7 +197,8 @@ def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
 class Filled(Struct, frozen=True):
     """Steps that only decode cost ``cost`` and ``more`` ns, less ``each`` for a request: their batch is filled up.
 
-    ``sure`` is whether steps with prompts tell what a request costs; else it is assumed to be filled up to ``size``.
+    So it is where they have more than ``above`` requests. ``sure`` is whether steps with prompts tell what a request
+    costs; else it is assumed to be filled up to ``size``. Times are ``away`` from that by so much, relative to them.
     """
 
     cost: Cost
@@ -181,15 +206,18 @@ class Filled(Struct, frozen=True):
     each: float
     size: int
     sure: bool
+    above: int
+    away: float
 
 
-def filled_in(found: ServiceTimeline) -> Filled | None:
+def filled_in(found: ServiceTimeline, above: int = 0) -> Filled | None:
     """Whether steps that only decode take the same time for any number of requests, as where all run one large graph.
 
-    That they could take less is told by steps with a prompt, which compute more in less time.
+    That they could take less is told by steps with a prompt, which compute more in less time. Steps of no more than
+    ``above`` requests have a smaller graph.
     """
     steps, mine = found.steps, found.serving
-    mine = mine[found.stuck[mine] == 0]
+    mine = mine[(found.stuck[mine] == 0) & (steps.size[mine] > above)]
     alone = steps.work[mine] == Work.decode
     decodes, others = mine[alone], mine[~alone & (steps.prompts[mine] > 0)]
     if min(len(decodes), len(others)) < FEWEST:
@@ -205,7 +233,8 @@ def filled_in(found: ServiceTimeline) -> Filled | None:
     size = 2 << int(steps.size[decodes].max() - 1).bit_length()  # none was full: at least the next but one
     each = real.decode or usual.decode + (usual.fixed - real.fixed) / size
     cost = Cost(real.fixed, real.prompt, each, usual.context, real.product)
-    return Filled(cost, usual.fixed - real.fixed, each - usual.decode, size, real.decode > 0)
+    away = np.abs(np.append(usual.of(work[decodes]) / time[decodes], real.of(work[others]) / time[others]) - 1).mean()
+    return Filled(cost, usual.fixed - real.fixed, each - usual.decode, size, real.decode > 0, above, float(away))
 
 
 def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float, Cost]:

@@ -40,8 +40,8 @@ class EngineModel(Struct, frozen=True):
     order; ``stuck`` is extra time within the step that covers a moment. One that ``swaps`` keeps the context of a
     request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are
     moments from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. A
-    batch ``beyond`` a size takes so many times as long; those that only decode are ``filled`` up: so many ns more, less
-    so many for each request.
+    batch ``beyond`` a size takes so many times as long, and one with prompts so many times; those that only decode are
+    ``filled`` up: so many ns more, less so many for each request, from more than so many on.
     """
 
     cost: Cost
@@ -66,8 +66,8 @@ class EngineModel(Struct, frozen=True):
     skips: bool = False
     lost: tuple[tuple[int, int], ...] = ()
     part: int = MANY
-    beyond: tuple[int, float] = (MANY, 1.0)
-    filled: tuple[float, float] = (0.0, 0.0)
+    beyond: tuple[int, float, float] = (MANY, 1.0, 1.0)
+    filled: tuple[float, float, int] = (0.0, 0.0, 0)
 
 
 class ServiceModel(Struct, frozen=True):
@@ -169,9 +169,11 @@ def model_of(
             cost, changes["late"] = slower.before, (slower.since, slower.until, slower.factor)
         elif jump is not None and not engine.prefills:
             below = (steps.size <= jump.size) & (steps.size > 0) & found.serves[steps.engine] & (found.stuck == 0)
-            cost, changes["beyond"] = fitted(work[below], steps.forward[below]), (jump.size, jump.factor)
+            cost, changes["beyond"] = (
+                fitted(work[below], steps.forward[below]), (jump.size, jump.factor, jump.mixed)
+            )  # fmt: skip
         elif filled is not None and not engine.prefills:
-            cost, changes["filled"] = filled.cost, (filled.more, filled.each)
+            cost, changes["filled"] = filled.cost, (filled.more, filled.each, filled.above)
         engines[number] = replace(_engine(found, number, work, cost), **changes)
     for number, engine in enumerate(found.engines):  # one without requests is modelled like the first of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
@@ -398,13 +400,13 @@ def _run(
         forward = (
             cost.fixed + cost.prompt * prompts + cost.decode * decoded + cost.context * context + cost.product * product
         )
-        if not prompts:
+        if not prompts and len(chosen) > engine.filled[2]:
             forward += max(engine.filled[0] - engine.filled[1] * len(chosen), 0.0)
         since, until, factor = engine.late
         if time >= since:
             forward *= 1 + (factor - 1) * min((time - since) / max(until - since, 1), 1.0)
         if len(chosen) > engine.beyond[0]:
-            forward *= engine.beyond[1]
+            forward *= engine.beyond[2 if prompts else 1]
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
         end = time + around + engine.dispatch + forward + engine.draft
         while stuck and stuck[0][0] <= end:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import A_PART, ALMOST_ALL, HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_blocks import MANY
 from npu_tui.analysis.service_latency import surcharges
 from npu_tui.analysis.service_replay import (
@@ -56,13 +56,16 @@ def _chunks(facts: ServiceFacts) -> Cause | None:
         return None
     budget = min(engine.budget for engine in facts.model.engines)
     then = facts.after(_larger) if budget < MANY else None
-    if then is None or not then["tpot_p99"] < MORE * now["tpot_p99"]:
+    if then is None:
+        return None
+    sooner = then["e2e_mean"] < (1 - LITTLE) * now["e2e_mean"]  # whatever becomes of the distance of tokens
+    if not (sooner or then["tpot_p99"] < MORE * now["tpot_p99"]):
         return None
     median, tail = (1 - then[name] / now[name] for name in ("ttft_p50", "ttft_p99"))  # NaN where the replay is off
     if not facts.notable((median, tail)):
         return None
     parts = facts.cost(TTFT.prefill, TTFT.other, TTFT.bubble, TTFT.batching)
-    words = {"budget": budget, "chunks": each, "times": _LARGER}
+    words = {"budget": budget, "chunks": each, "larger": _more_than(budget)}
     return draft_of(
         float(np.nanmax([median, tail])), "chunks", "chunks_detail", words,
         (parts * (1 - 1 / np.maximum(chunks, 1))).astype(np.int64),
@@ -71,14 +74,20 @@ def _chunks(facts: ServiceFacts) -> Cause | None:
 
 
 def _larger(model: ServiceModel) -> ServiceModel:
-    engines = (
-        replace(one, budget=_LARGER * one.budget, part=_LARGER * one.part) if one.chunked else one
-        for one in model.engines
-    )
+    engines = []
+    for one in model.engines:
+        larger = _more_than(one.budget)
+        engines.append(replace(one, budget=larger, part=one.part * larger // one.budget) if one.chunked else one)
     return replace(model, engines=tuple(engines))
 
 
+def _more_than(budget: int) -> int:
+    """The budget that is tried in the place of a small one."""
+    return max(_LARGER * budget, _USUAL)
+
+
 _LARGER, _SEVERAL = 4, 2  # times the budget that is tried, and chunks of a prompt from which it is worth trying
+_USUAL = 2048  # tokens of a step that engines take without another setting
 
 
 def _steady(check: Callable[[ServiceFacts], Cause | None], column: Cycle) -> Callable[[ServiceFacts], Cause | None]:
@@ -273,7 +282,7 @@ def _sizes(facts: ServiceFacts) -> Cause | None:
     return draft_of(
         share * float(slow.mean()), "model_sizes", "model_sizes_detail", words,
         (facts.cost(*COMPUTING) * share * of_slow).astype(np.int64), np.where(slow, steps.forward, 0),
-        lambda model: with_engines(model, beyond=(MANY, 1.0)), "service_sizes",
+        lambda model: with_engines(model, beyond=(MANY, 1.0, 1.0)), "service_sizes",
     )  # fmt: skip
 
 
@@ -282,7 +291,7 @@ def _filled(facts: ServiceFacts) -> Cause | None:
     filled, steps = facts.filled, facts.found.steps
     if filled is None:
         return None
-    alone = steps.work == Work.decode
+    alone = (steps.work == Work.decode) & (steps.size > filled.above)
     over = np.where(alone, np.maximum(filled.more - filled.each * steps.size, 0), 0).astype(np.int64)
     share = float(over.sum() / max(steps.forward[alone].sum(), 1))
     words = {
@@ -291,7 +300,7 @@ def _filled(facts: ServiceFacts) -> Cause | None:
     }  # fmt: skip
     draft = draft_of(
         share, "model_filled", "model_filled_detail", words, (facts.cost(TPOT.forward) * share).astype(np.int64), over,
-        lambda model: with_engines(model, filled=(0.0, 0.0)), "service_filled",
+        lambda model: with_engines(model, filled=(0.0, 0.0, 0)), "service_filled",
     )  # fmt: skip
     told = message(f"finding.service.model_filled_{'told' if filled.sure else 'assumed'}", **words)
     return replace(draft, detail=sentences(draft.detail, told))
@@ -388,7 +397,7 @@ SERVICE_RULES = (
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(
         "SERVICE.TRANSFER", "kvcache_transfer_performance", transfer, SHARE, SLOWER,
-        advice=("SERVICE.TRANSFER", "service_serial", "service_handover"),
+        advice=("SERVICE.TRANSFER", "service_setup", "service_serial", "service_handover"),
     ),
     _rule(
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,

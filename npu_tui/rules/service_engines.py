@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL
+from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
@@ -35,10 +35,11 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
     found, lat = facts.found, facts.latencies
     steps, work = found.steps, work_of(found)
     parts = [steps.of(number) for number in engines]
-    if any(part.stop - part.start < _FEWEST for part in parts):
-        return Skipped(message("finding.service.rank_few", fewest=_FEWEST))
     mean = work[np.isin(steps.engine, engines)].mean(axis=0)[None, :]
-    costs = [fitted(work[part][steps.size[part] > 0], steps.forward[part][steps.size[part] > 0]) for part in parts]
+    alike = [np.flatnonzero((steps.size > 0) & (steps.engine == number) & (found.stuck == 0)) for number in engines]
+    if any(len(rows) < _FEWEST for rows in alike):
+        return Skipped(message("finding.service.rank_few", fewest=_FEWEST))
+    costs = [fitted(work[rows], steps.forward[rows]) for rows in alike]
     time = np.array([cost.of(mean)[0] for cost in costs])
     loads = [
         np.array([float(of[part].sum()) for part in parts]) for of in (steps.prompts + steps.decoded, steps.decoded)
@@ -175,7 +176,7 @@ def stall(facts: ServiceFacts) -> Cause | None:
         here = np.flatnonzero((given != UNKNOWN) & (lat.tpot != UNKNOWN) & (lat.engine == number))
         tokens[here] = covered_within(begin, end, given[here], given[here] + lat.tpot[here])
     of_first, of_tokens = facts.ttft.shares(first[facts.ttft.rids]), facts.tpot.shares(tokens[facts.tpot.rids])
-    if not (facts.notable(of_first) or facts.notable(of_tokens)):
+    if not any(facts.notable(of) or facts.worth(of, _unstalled, NOTABLE) for of in (of_first, of_tokens)):
         return None
     within = facts.found.stuck[stalls.step] > facts.found.paused[stalls.step]
     longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
@@ -194,10 +195,14 @@ def stall(facts: ServiceFacts) -> Cause | None:
     words |= {"again": int(again.sum())}
     draft = draft_of(
         max(*of_first, *of_tokens), kind, f"{advised}_detail", words, first + tokens, blame,
-        lambda model: with_engines(model, stalls=(), stuck=()), f"service_{advised}",
+        _unstalled, f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
     return replace(draft, detail=sentences(draft.detail, more, anew))
+
+
+def _unstalled(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, stalls=(), stuck=())
 
 
 def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:

@@ -73,6 +73,8 @@ def draft_of(
     return Cause(share, told, explained, cost, blame, remedy, advice)
 
 
+_FEW = 4
+"""Requests for which an engine may have captured graphs of their own beside one large graph."""
 COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 
 
@@ -121,11 +123,16 @@ class ServiceFacts:
         part = shares[0] >= LITTLE and max(shares) >= HALF * share
         return shares[0] >= share or (part and self.gains(remedy, least))
 
-    @once
+    @property
     def slower(self) -> Slower | None:
         """Since when the model is slower, or until when it was; None where it is not, or the size of batches tells."""
-        found, jump = slower_since(self.found), self.jump
-        if found is None or (jump is not None and jump.away < found.away):
+        found, sizes = self._slow, self.filled or self.jump
+        return None if found is None or (sizes is not None and sizes.away < found.away) else found
+
+    @once
+    def _slow(self) -> Slower | None:
+        found = slower_since(self.found)
+        if found is None:
             return None
         if found.factor > 1:
             return found if self.limits[SLOWER] <= found.factor < SLOWEST else None
@@ -133,15 +140,26 @@ class ServiceFacts:
         return found if warms and self.limits[SLOWER] <= 1 / found.factor < SLOWEST else None
 
     @once
-    def jump(self) -> Jump | None:
-        """The size of batches above which steps are slower at once; None where there is none."""
+    def _rise(self) -> Jump | None:
         found = jump_in(self.found)
         return found if found is not None and self.limits[SLOWER] <= found.factor < SLOWEST else None
 
+    @property
+    def jump(self) -> Jump | None:
+        """The size of batches above which steps are slower at once; None where there is none, or they are filled up."""
+        return self._rise if self.filled is None else None
+
     @once
     def filled(self) -> Filled | None:
-        """The cost of batches that are filled up to a large size; None where nothing tells that they are."""
-        return None if self.slower is not None or self.jump is not None else filled_in(self.found)
+        """The cost of batches that are filled up to a large size; None where nothing tells that they are.
+
+        Some graphs of a few requests there may be: the rise above them is to that size.
+        """
+        if self._rise is not None and self._rise.size > _FEW:
+            return None
+        tried = (filled_in(self.found, above) for above in range(_FEW + 1))
+        found = next((one for one in tried if one is not None), None)
+        return found if found and (self._slow is None or found.away < self._slow.away) else None
 
     @once
     def tokenizing(self) -> tuple[I64, I64, I64]:
@@ -162,11 +180,17 @@ class ServiceFacts:
         return recorded(self.found).figures()
 
     def better(self, now: dict[str, float], then: dict[str, float] | None) -> float:
-        """How much better ``then`` is than ``now``: the best share of a recorded figure, less the worst one."""
+        """How much better ``then`` is than ``now``: the best share of a recorded figure, less the worst one.
+
+        What a request is done sooner in all counts, whatever becomes of one latency or the other.
+        """
         if then is None:
             return 0.0
-        shares = [(now[name] - then[name]) / self.figures[name] for name in known(now, then, self.figures)]
-        return max(shares) + min(*shares, 0.0) if shares else 0.0
+        names = known(now, then, self.figures, of=TOLD)
+        shares = {name: (now[name] - then[name]) / self.figures[name] for name in names}
+        whole = shares.get("e2e_mean", 0.0)
+        of_one = [share for name, share in shares.items() if name in FIGURES]
+        return max(max(of_one) + min(*of_one, 0.0), whole) if of_one else 0.0
 
     def most(self, now: dict[str, float], then: dict[str, float] | None) -> float:
         """The best share by which a figure of ``then`` is better than ``now``, whatever becomes of the others."""
@@ -188,8 +212,10 @@ class ServiceFacts:
         now, best = self.figures, most_saved(self.figures, then)
         names = known(now, then, of=TOLD)
         own = [name for name in names if name.startswith(best[:4]) and name != best]
-        others = [name for name in names if name.endswith("mean") and name not in (best, *own)]
-        others = [name for name in others if abs(1 - then[name] / now[name]) >= LITTLE]
+        others = [name for name in names if name not in (best, *own) and (
+            then[name] > (1 + self.limits[SHARE]) * now[name] if not name.endswith("mean")
+            else abs(1 - then[name] / now[name]) >= LITTLE
+        )]  # fmt: skip
         return [
             message("finding.service.change", figure=message(f"service.figure.{name}"), now=now[name], then=then[name])
             for name in (best, *own, *others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,10 +15,10 @@ from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
 from npu_tui.rules.service_engines import beside_others
 from npu_tui.rules.service_facts import SHARE, SLOWER, SLOWEST, Cause, Remedy, ServiceFacts, draft_of
-from npu_tui.trace.arrays import summed
+from npu_tui.trace.arrays import F64, I64, Bools, summed
 from npu_tui.trace.intervals import covered_within, union
-from npu_tui.trace.message import message
-from npu_tui.trace.service import UNKNOWN
+from npu_tui.trace.message import Message, message
+from npu_tui.trace.service import UNKNOWN, Transfers
 
 FEWEST_REQUESTS = 10
 """Requests from which on a service is judged."""
@@ -131,15 +132,30 @@ def _handover(facts: ServiceFacts) -> Cause | None:
     found = replace(found, advice=("service_handover",))
     if not len(rids):
         return found
-    begin, end = union(begun[pulls], ended[pulls])
     left = np.minimum(steps.end[lat.token[rids]], begun[rids])
-    busy, waits = covered_within(begin, end, left, begun[rids]).sum(), (begun[rids] - left).sum()
-    one_by_one = (end - begin).sum() >= ALMOST_ALL * (ended - begun)[pulls].sum()
-    if busy < HALF * waits or not one_by_one:
+    busy, time, alone = np.zeros(len(lat.start), np.int64), 0, 0
+    for number in np.unique(lat.engine[pulls]).tolist():  # one after another to each of those that decode
+        here, mine = pulls[lat.engine[pulls] == number], lat.engine[rids] == number
+        begin, end = union(begun[here], ended[here])
+        busy[rids[mine]] = covered_within(begin, end, left[mine], begun[rids][mine])
+        time, alone = time + int((ended - begun)[here].sum()), alone + int((end - begin).sum())
+    if busy.sum() < HALF * (begun[rids] - left).sum() or alone < ALMOST_ALL * time:
         return found
-    words = {"share": found.share, "median": float(np.median((ended - begun)[pulls]))}
+    own = facts.tpot.share(TPOT.transfer)[0]
+    words = {"share": found.share, "own": own}
+
+    def at_once(model: ServiceModel) -> ServiceModel:
+        return replace(model, handover=np.maximum(model.handover - busy[model.rids], 0))
+
+    def without(model: ServiceModel) -> ServiceModel:
+        return at_once(replace(model, pull=np.zeros_like(model.pull)))
+
     told, explained = (message(f"finding.service.{key}", **words) for key in ("serial", "serial_detail"))
-    return replace(found, title=told, detail=explained, advice=("service_serial",))
+    kind, advice = _grows(facts)
+    return replace(
+        found, share=found.share + own, title=told, detail=sentences(kind, explained), remedy=without,
+        instead=("serial", at_once), advice=(advice, "service_serial"),
+    )  # fmt: skip
 
 
 def transfer(facts: ServiceFacts) -> Cause | None:
@@ -152,14 +168,51 @@ def _pulls(facts: ServiceFacts) -> Cause | None:
     """The KV transfer to decode takes long: does it grow with the prompt, is one rank slower?"""
     both = ("first", facts.ttft.share(TTFT.transfer)), ("tokens", facts.tpot.share(TPOT.transfer))
     kind, shares = max(both, key=lambda one: one[1])
-    if shares[0] < facts.limits[SHARE]:
+    if not facts.worth(shares, _at_once):
         return None
+    pulls, told, mine, usual = _told_pulls(facts)
+    beside = beside_others(usual) if len(usual) > 1 else np.ones(1)
+    worst = int(np.argmax(beside))
+    words = {"share": max(shares)}
+    detail, advice = _grows(facts)
+    cost, remedy = facts.cost(TTFT.transfer, TPOT.transfer), _at_once
+    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
+        slow, of_rank = int(pulls.rank[told][mine[worst][0]]), np.zeros(len(facts.found.service.rids), np.bool_)
+        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
+        detail = sentences(detail, message("finding.service.transfer_rank", **more))
+        of_rank[pulls.rid[told][mine[worst]]] = True
+        cost, remedy = np.where(of_rank, cost, 0), partial(_shorter, of_rank, 1 / float(beside[worst]))
+    return Cause(
+        max(shares), message(f"finding.service.transfer_{kind}", **words), detail, cost,
+        np.zeros(len(facts.found.steps), np.int64), remedy, (advice,),
+    )  # fmt: skip
+
+
+def _at_once(model: ServiceModel) -> ServiceModel:
+    return replace(model, pull=np.zeros_like(model.pull))
+
+
+def _shorter(chosen: Bools, factor: float, model: ServiceModel) -> ServiceModel:
+    """``model`` with transfers of the requests ``chosen`` that take so many times as long."""
+    return replace(model, pull=np.where(chosen[model.rids], model.pull * factor, model.pull).astype(np.int64))
+
+
+def _told_pulls(facts: ServiceFacts) -> tuple[Transfers, I64, list[I64], F64]:
+    """The transfers, which of them have a length and a prompt, those of each rank, and what a usual one takes there."""
     pulls = facts.found.service.transfers
     told = np.flatnonzero((pulls.tokens > 0) & (pulls.end != UNKNOWN) & (pulls.start != UNKNOWN) & (pulls.rid >= 0))
     time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
     ranks, of = np.unique(pulls.rank[told], return_inverse=True)
     mine = [np.flatnonzero(of.ravel() == number) for number in range(len(ranks))]
     mine = [rows for rows in mine if len(rows) >= FEWEST_REQUESTS and len(np.unique(tokens[rows])) > 1]
+    lines = [line_of(tokens[rows], time[rows]) for rows in mine]
+    return pulls, told, mine, np.array([slope * tokens.mean() + offset for slope, offset in lines])
+
+
+def _grows(facts: ServiceFacts) -> tuple[Message, str]:
+    """Whether most of a transfer grows with its prompt or is the same for all; the advice for that."""
+    pulls, told, mine, _ = _told_pulls(facts)
+    time, tokens = (pulls.end - pulls.start)[told], pulls.tokens[told]
     lines = [line_of(tokens[rows], time[rows]) for rows in mine]
     per, related = 0.0, False
     if lines:
@@ -168,27 +221,10 @@ def _pulls(facts: ServiceFacts) -> Cause | None:
             slope**2 * np.var(tokens[rows]) * len(rows) for (slope, _), rows in zip(lines, mine, strict=True)
         )
         every = sum(np.var(time[rows]) * len(rows) for rows in mine)
-        related = per > 0 and float(explained / max(every, 1.0)) >= _RELATED
-    usual = np.array([slope * tokens.mean() + offset for slope, offset in lines])
-    beside = beside_others(usual) if len(lines) > 1 else np.ones(1)
-    worst = int(np.argmax(beside))
-    words = {"share": max(shares), "median": float(np.median(time)) if len(time) else None, "per": per}
-    detail, factor = message(f"finding.service.transfer_{'length' if related else 'fixed'}", **words), 0.0
-    of_rank = np.ones(len(facts.found.service.rids), np.bool_)
-    if facts.limits[SLOWER] <= beside[worst] < SLOWEST:
-        slow = int(pulls.rank[told][mine[worst][0]])
-        more = {"rank": None if slow == UNKNOWN else slow, "times": float(beside[worst])}
-        detail, factor = sentences(detail, message("finding.service.transfer_rank", **more)), 1 / float(beside[worst])
-        of_rank[:] = False
-        of_rank[pulls.rid[told][mine[worst]]] = True
-    return Cause(
-        max(shares), message(f"finding.service.transfer_{kind}", **words), detail,
-        np.where(of_rank, facts.cost(TTFT.transfer, TPOT.transfer), 0), np.zeros(len(facts.found.steps), np.int64),
-        lambda model: replace(
-            model, pull=np.where(of_rank[model.rids], model.pull * factor, model.pull).astype(np.int64)
-        ),
-        ("SERVICE.TRANSFER",),
-    )  # fmt: skip
+        related = float(explained / max(every, 1.0)) >= _RELATED and per * tokens.mean() >= HALF * time.mean()
+    words = {"median": float(np.median(time)) if len(time) else None, "per": per}
+    kind = "length" if related else "fixed"
+    return message(f"finding.service.transfer_{kind}", **words), "SERVICE.TRANSFER" if related else "service_setup"
 
 
 _RELATED = 0.6

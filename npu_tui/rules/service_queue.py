@@ -41,6 +41,8 @@ def queue(facts: ServiceFacts) -> Cause | None:
     # A burst larger than a step can take, and no limit to raise: that is how the requests come.
     by_clients = not side and facts.model is not None and empty >= HALF
     by_clients = by_clients and facts.most(now, then) < facts.limits[SHARE]
+    if by_clients and not _heaped(facts):  # chance brings several at a time
+        return None
     words = {
         "share": max(shares), "metric": facts.called(metric), "most": int(steps.size.max()),
         "count": int((waits > 0).sum()), "all": len(waits),
@@ -85,23 +87,33 @@ def _heaps(facts: ServiceFacts) -> Cause | None:
 
     One heap is how a load begins.
     """
-    rids = facts.ttft.rids[np.argsort(facts.latencies.start[facts.ttft.rids], kind="stable")]
-    start = facts.latencies.start[rids]
-    gap = (start[-1] - start[0]) / max(len(start) - 1, 1)
-    found = [_dense(start, gap, expected) for expected in _EXPECTED]
-    chance, most, expected, heaped = min(found, key=lambda one: one[0])
-    spread = partial(_elsewhen, rids[heaped])
-    several = np.count_nonzero(np.diff(heaped.astype(np.int8)) > 0) + int(heaped[0]) >= MORE_THAN_ONE
-    then = facts.after(spread) if several and chance * len(_EXPECTED) < UNSEEN else None
+    found = _heaped(facts)
+    if found is None:
+        return None
+    rids, most, expected, gap = found
+    spread = partial(_elsewhen, rids)
+    then = facts.after(spread)
     if then is None or facts.most(facts.figures, then) < facts.limits[TAIL_SHARE]:
         return None
-    words = {"count": most, "usual": expected, "time": int(expected * gap), "all": int(heaped.sum())}
+    words = {"count": most, "usual": expected, "time": int(expected * gap), "all": len(rids)}
     waits = TTFT.queue_step, TTFT.queue_full, TTFT.queue_other, TTFT.prefill
     draft = draft_of(
         max(facts.ttft.share(*waits[:-1])), "heaps", "heaps_detail", words, facts.cost(*waits),
         np.where(facts.found.steps.prompts > 0, facts.found.steps.size, 0), spread, "service_burst",
     )  # fmt: skip
     return replace(draft, hint=message("finding.service.heaps_if", changes=facts.changes(then), **words))
+
+
+def _heaped(facts: ServiceFacts) -> tuple[I64, int, int, float] | None:
+    """Who comes in heaps, the fullest one, how many are expected in its time, and the usual distance (ns) of two."""
+    rids = facts.ttft.rids[np.argsort(facts.latencies.start[facts.ttft.rids], kind="stable")]
+    start = facts.latencies.start[rids]
+    gap = (start[-1] - start[0]) / max(len(start) - 1, 1)
+    found = [_dense(start, gap, expected) for expected in _EXPECTED]
+    chance, most, expected, heaped = min(found, key=lambda one: one[0])
+    apart = np.append(True, ~heaped[:-1] | (np.diff(start) > gap))
+    several = np.count_nonzero(heaped & apart) >= MORE_THAN_ONE
+    return (rids[heaped], most, expected, gap) if several and chance * len(_EXPECTED) < UNSEEN else None
 
 
 _EXPECTED = 1, 2, 5, 10, 20  # requests in windows of time that are tried

@@ -75,9 +75,11 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     led = [one for one, finding in zip(weighed, findings, strict=True) if finding.severity != "info"]
     unsure = [cause for _, cause, _ in weighed if cause.hint]
     unsure.sort(key=lambda cause: -_would_gain(facts, cause))
-    least = _would_gain(facts, led[0][1]) if led else SHARE.default
-    hints = [(sentences(message("service.cause", title=cause.title), cause.hint), _would_gain(facts, cause) > least)
-             for cause in unsure]  # fmt: skip
+    least = _would_gain(facts, led[0][1]) if led else HALF * SHARE.default
+    hints = [  # what is known comes first, unless it is far less
+        (sentences(message("service.cause", title=cause.title), cause.hint), HALF * _would_gain(facts, cause) > least)
+        for cause in unsure
+    ]
     verdict = [said for said, is_more in hints if is_more]
     verdict += _verdict(
         facts, led, [said for said, is_more in hints if not is_more],
@@ -93,7 +95,7 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
 
 def _would_gain(facts: ServiceFacts, cause: Cause) -> float:
     """How much better the service would be without ``cause``, if that is one."""
-    return facts.better(facts.figures, None if cause.remedy is None else facts.after(cause.remedy))
+    return facts.most(facts.figures, None if cause.remedy is None else facts.after(cause.remedy))
 
 
 def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
