@@ -10,7 +10,7 @@ from msgspec import Struct
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.slowness import Less
+from npu_tui.jobs.slowness import Reduction
 from npu_tui.profile.expert_tables import Loads
 from npu_tui.trace.message import Message, message
 
@@ -125,7 +125,9 @@ def hot_experts(job: Job) -> Hot | None:
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
     their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
-    return Hot(kind, ranks, layers, their, job.prices.saved([Less(less, np.zeros(len(job.blamed.ranks), np.int64))])[0])
+    return Hot(
+        kind, ranks, layers, their, job.savings.saved([Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))])[0]
+    )
 
 
 def explained(job: Job) -> frozenset[int]:

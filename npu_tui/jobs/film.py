@@ -12,7 +12,7 @@ from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import RankProfile
 from npu_tui.jobs.passes import Change
-from npu_tui.jobs.slowness import Less
+from npu_tui.jobs.slowness import Reduction
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.trace.args import RowArgs
@@ -23,15 +23,15 @@ Moments = Mapping[int, tuple[I64, I64]]
 ns; (n,) each."""
 
 
-def moments_of_collectives(job: Job, less: Less, gain: int) -> Moments:
-    """The arrivals at collectives, when the ranks left them, and their ends, with so much ``less`` work.
+def moments_of_collectives(job: Job, reduction: Reduction, gain: int) -> Moments:
+    """The arrivals at collectives, when the ranks left them, and their ends, with ``reduction``.
 
     The job ends ``gain`` ns sooner: where it gains less than its collectives do, all are moved by less.
     """
     blamed, table = job.blamed, job.blamed.met.table
-    sooner_begun, sooner_left = job.prices.sooner(less)
-    ends = job.prices.sooner_ended(less)
-    saved = job.prices.saved([less])[0]
+    sooner_begun, sooner_left = job.savings.time_saved(reduction)
+    ends = job.savings.time_saved_at_end(reduction)
+    saved = job.savings.saved([reduction])[0]
     part = min(gain / saved, 1.0) if saved else 0.0
     found: dict[int, tuple[I64, I64]] = {}
     for place, profile in enumerate(job.ranks):

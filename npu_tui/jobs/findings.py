@@ -222,7 +222,7 @@ def _placed(found: RankFinding) -> Message:
 def _gains(job: Job, cases: Sequence[Sequence[int]]) -> list[int]:
     """What the job would save with all ranks of each of several sets as fast as their peers, ns."""
     place = {rank: number for number, rank in enumerate(job.blamed.ranks)}
-    return job.prices.gains(
+    return job.savings.gains(
         [np.isin(job.blamed.rank, [place[rank] for rank in ranks if rank in place]) for ranks in cases]
     )
 
@@ -332,7 +332,7 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
     case[inside] = cells[blame.rank[inside], step[inside]]
     part = np.zeros(len(inside))
     part[inside] = 1 - _stays(job)[blame.rank[inside], step[inside]]
-    gain = job.prices.saved([job.prices.less(case, part)])[0]
+    gain = job.savings.saved([job.savings.reduced_to_median(case, part)])[0]
     if gain < LEAST * job.length:
         return []
     ranks = tuple(job.ranks[place].rank for place in places)
@@ -358,7 +358,7 @@ def _uneven(job: Job) -> list[Finding]:
     part = np.zeros(len(inside))
     goes = ((computing - mean) / np.maximum(own, 1)).clip(0, 1)
     part[inside] = goes[blame.rank[inside], step[inside]]
-    gain, held = job.prices.saved([job.prices.less(part > 0, part)])[0], _step_time(job)
+    gain, held = job.savings.saved([job.savings.reduced_to_median(part > 0, part)])[0], _step_time(job)
     if gain < _ALARM * job.length:
         return []
     most, fewest = int(computing.mean(axis=1).argmax()), int(computing.mean(axis=1).argmin())

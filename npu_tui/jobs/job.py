@@ -40,18 +40,18 @@ from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
     ByStep,
     Longest,
-    Prices,
     RankSum,
+    SavingsModel,
     Shape,
     SlowStage,
     by_step,
-    later_than_peers,
     longest_works,
     rank_sums,
     reasons,
     shapes_of,
     slow_cells,
     slow_stage,
+    tail_excess,
 )
 from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message
@@ -406,7 +406,7 @@ class Job:
         return blamed.of(chosen[blamed.met.kind[blamed.meeting]])
 
     @once
-    def prices(self) -> Prices:
+    def savings(self) -> SavingsModel:
         """What the job would save if some ranks worked less."""
         references: dict[int, int] = {}
         island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
@@ -414,7 +414,7 @@ class Job:
             sum(step.exposed for step in profile.steps) if profile.busy is None and profile.steps else -1
             for profile in self.ranks
         ]
-        return Prices(self.blamed, np.array(island, np.int64), np.array(exposed, np.int64), *self._tails())
+        return SavingsModel(self.blamed, np.array(island, np.int64), np.array(exposed, np.int64), *self._tails())
 
     def _tails(self) -> tuple[I64, I64]:
         """How long each rank goes on after its last collective, and how much of that is more than its peers do, ns.
@@ -425,7 +425,7 @@ class Job:
         ends = [np.max(table.end[low:high], initial=0) for low, high in pairwise(table.first.tolist())]
         if self.only == Only() and all(ends) and None not in (ended := [profile.ended for profile in self.ranks]):
             after = np.maximum(np.array(ended, np.int64) - ends, 0)
-        return after, later_than_peers(after, [self.peers_key(profile.rank) for profile in self.ranks])
+        return after, tail_excess(after, [self.peers_key(profile.rank) for profile in self.ranks])
 
     @once
     def experts(self) -> Balance | None:
@@ -435,7 +435,7 @@ class Job:
     @once
     def sums(self) -> list[RankSum]:
         """What every rank did over all collectives: by rank those with files, then those without."""
-        return rank_sums(self.blamed, self.prices)
+        return rank_sums(self.blamed, self.savings)
 
     @once
     def by_step(self) -> ByStep:
@@ -496,7 +496,7 @@ class Job:
         lengths = [sum(step.total for step in profile.steps) for profile in self.ranks if profile.steps]
         if lengths:
             return max(lengths)
-        return self.prices.length
+        return self.savings.length
 
     @once
     def pipelines(self) -> Pipelines:

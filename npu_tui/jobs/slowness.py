@@ -1,4 +1,8 @@
-"""How slow every rank is: its work over all collectives, what that costs the job, in which shape, and why."""
+"""How slow every rank is: by how much, what that costs the job, in which pattern, and why.
+
+A rank is compared with its peers, the ranks that do the same work. ``SavingsModel`` replays the collectives of a job to
+price what it would gain if some of them arrived earlier.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,16 @@ from npu_tui.jobs.model import RankProfile, WaitedLine
 from npu_tui.trace.message import Message, message
 
 _REPLAYED = 16
-"""Ranks that are replayed at most, those with the most work above their peers."""
+"""At most this many ranks are replayed, those that most exceed the work of their peers."""
 
 
 class RankSum(Struct):
-    """One rank over all collectives, ns. ``gain``: what the job would save if this rank worked as fast as its peers.
+    """One rank over all collectives, times in ns.
 
-    ``inherited`` is the lateness that others caused; ``gain`` is None where many others would save more. ``exposed`` is
-    the part of ``cost`` that some waiting rank did not hide behind computing, None without a trace for all of it.
+    ``own`` is its work above that of its peers, ``inherited`` the lateness that other ranks caused. It was the last of
+    ``came_last`` of its ``collectives``, and the others waited ``cost`` for it. ``exposed`` is the part of ``cost`` not
+    covered by computing on at least one waiting rank, None unless traces cover all of it. ``gain`` is what the job
+    would save if the rank worked as fast as its peers, None for ranks beyond the first ``_REPLAYED``.
     """
 
     rank: int
@@ -48,37 +54,39 @@ class RankSum(Struct):
 
 
 class ByStep(Struct, frozen=True, eq=False):
-    """Own excess and greatest lateness of every rank in every step, ns; (ranks with files, steps) each.
+    """Excess work and largest lateness of every rank in every step, ns; (ranks with files, steps) each.
 
-    ``there`` says where a rank took part; ``steps`` names the columns.
+    ``took_part`` is the mask of the steps that a rank took part in; ``steps`` names the columns.
     """
 
     steps: list[str]
     own: I64
     late: I64
-    there: Bools
+    took_part: Bools
 
 
-class Less(Struct, frozen=True, eq=False):
-    """How much less work there is ``before`` each arrival, (n,), and ``after`` the last collective of each rank, ns."""
+class Reduction(Struct, frozen=True, eq=False):
+    """Work removed ``before`` each arrival, (n,), and from the ``tail`` of each rank after its last collective, ns."""
 
     before: I64
-    after: I64
+    tail: I64
 
 
-class Prices:
-    """What the job of ``blame`` would save in cases; ``island`` is that of every rank with files, (ranks,).
+class SavingsModel:
+    """What the job of ``blame`` would save in what-if cases, by a replay of its collectives.
 
-    ``exposed`` (ranks,) is how long each of these communicates while it computes nothing, ns, -1 where a trace tells
-    what was computed meanwhile, or nothing does. ``after`` (ranks,) is how long each goes on after its last collective,
-    ns, and ``later`` how much of it is more than its peers do.
+    ``island`` (ranks,) numbers the groups of ranks with a common clock. ``exposed`` (ranks,) is how long each rank
+    communicates while it computes nothing, ns: -1 if that is unknown, or if its trace has the exact overlap.
+    ``tail`` (ranks,) is how long each works on after its last collective, ns, and ``tail_excess`` how much longer than
+    its peers. All three are of the ranks with files.
     """
 
-    def __init__(self, blame: Blame, island: I64, exposed: I64, after: I64, later: I64) -> None:
+    def __init__(self, blame: Blame, island: I64, exposed: I64, tail: I64, tail_excess: I64) -> None:
         self._blame = blame
         self._exposed = exposed
-        # A collective, node k + 1 of the graph, begins with its last arrival, each of which is an edge from the
-        # collective of its rank before: it takes its transfer, and each rank leaves as much after that as it did.
+        # Node k + 1 is collective k, node 0 the start of the job. An arrival is an edge from the previous collective of
+        # its rank, and the latest one decides. Every rank leaves as long after that as it did in the recording, so
+        # transfers keep their times.
         island = np.append(island, np.zeros(len(blame.ranks) - len(island), np.int64))
         self._begun = np.full(int(island.max(initial=0)) + 1, np.iinfo(np.int64).max)
         inside = ~blame.outside
@@ -96,79 +104,80 @@ class Prices:
         source = np.where(follows, blame.row[before] + 1, 0)
         self._graph = Graph.of(source, blame.row + 1, lag, len(blame) + 1)
         self._source = source
-        # Ranks of several islands have no common time: the longest counts, and every case shortens its own.
+        # Islands share no clock: the job is as long as its longest island, and a case shortens only its own.
         last = order[np.append(~again, True)[: len(order)]]
-        after, later = (np.append(each, np.zeros(len(blame.ranks) - len(each), np.int64)) for each in (after, later))
-        self._after, self._later, self._last_of = after, later, blame.rank[last]
+        no_files = np.zeros(len(blame.ranks) - len(tail), np.int64)
+        tail, tail_excess = np.append(tail, no_files), np.append(tail_excess, no_files)
+        self._tail, self._tail_excess, self._rank_of_end = tail, tail_excess, blame.rank[last]
         final = np.full(len(blame.ranks), -1)
         final[blame.rank[last]] = blame.steps[blame.row[last]]
-        self._final = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # arrivals of each rank's last step
-        self._ends = blame.row[last] + 1, left[last] + after[blame.rank[last]], island[blame.rank[last]]
-        self._nothing = self.less(np.zeros(len(blame.row), np.bool_))
-        self._recorded = self._lengths(self._nothing)
+        self._final_arrivals = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # of each rank's last step
+        self._ends = blame.row[last] + 1, left[last] + tail[blame.rank[last]], island[blame.rank[last]]
+        self._unchanged = self.reduced_to_median(np.zeros(len(blame.row), np.bool_))
+        self._replayed = self._lengths(self._unchanged)
         ended = begun.copy()
-        np.maximum.at(ended, island[blame.rank[last]], blame.end[last] + after[blame.rank[last]])
+        np.maximum.at(ended, island[blame.rank[last]], blame.end[last] + tail[blame.rank[last]])
         self._measured = ended - begun
 
-    def _lengths(self, less: Less) -> I64:
-        """How long the job takes with so much ``less`` work, ns; (islands,)."""
+    def _lengths(self, reduction: Reduction) -> I64:
+        """The length of each island of the job with ``reduction``, ns; (islands,)."""
         node, left, island = self._ends
         ends = self._begun.copy()
-        np.maximum.at(ends, island, self._times(less)[node] + left - less.after[self._last_of])
+        np.maximum.at(ends, island, self._times(reduction)[node] + left - reduction.tail[self._rank_of_end])
         return np.asarray(ends - self._begun)
 
-    def _times(self, less: Less) -> I64:
-        """When each node of the graph is passed then, ns."""
-        return self._graph.times(self._graph.less(np.arange(len(less.before)), less.before))
+    def _times(self, reduction: Reduction) -> I64:
+        """When each node of the graph is passed with ``reduction``, ns."""
+        return self._graph.times(self._graph.less(np.arange(len(reduction.before)), reduction.before))
 
-    def sooner(self, less: Less) -> tuple[I64, I64]:
-        """How much sooner each rank comes to a collective and leaves it with so much ``less`` work, ns; (n,) each."""
+    def time_saved(self, reduction: Reduction) -> tuple[I64, I64]:
+        """How much earlier each rank arrives at a collective and leaves it with ``reduction``, ns; (n,) each."""
         blame = self._blame
-        shift = self._times(self._nothing) - self._times(less)
+        shift = self._times(self._unchanged) - self._times(reduction)
         left = shift[blame.row + 1]
-        return np.where(blame.at_most, left, shift[self._source] + less.before), left
+        return np.where(blame.at_most, left, shift[self._source] + reduction.before), left
 
-    def sooner_ended(self, less: Less) -> dict[int, tuple[int, int]]:
-        """How long the rank at each place goes on after its last collective, and how much sooner it ends then, ns."""
+    def time_saved_at_end(self, reduction: Reduction) -> dict[int, tuple[int, int]]:
+        """By the place of a rank: how long it works after its last collective, and how much earlier it ends, ns."""
         node, _, _ = self._ends
-        shift = self._times(self._nothing) - self._times(less)
-        sooner = (shift[node] + less.after[self._last_of]).tolist()
-        places = self._last_of.tolist()
-        return {place: (int(self._after[place]), by) for place, by in zip(places, sooner, strict=True)}
+        shift = self._times(self._unchanged) - self._times(reduction)
+        saved = (shift[node] + reduction.tail[self._rank_of_end]).tolist()
+        places = self._rank_of_end.tolist()
+        return {place: (int(self._tail[place]), by) for place, by in zip(places, saved, strict=True)}
 
     @property
     def length(self) -> int:
-        """How long the collectives take together when they are replayed as recorded, ns."""
-        return int(self._recorded.max(initial=0))
+        """The length of the job when its collectives are replayed unchanged, ns: that of its longest island."""
+        return int(self._replayed.max(initial=0))
 
     @property
     def measured(self) -> int:
-        """How long they took, from the first arrival to where the last rank ends, ns."""
+        """The length of the job as recorded, from the first arrival to the end of the last rank, ns."""
         return int(self._measured.max(initial=0))
 
     def gains(self, cases: Sequence[Bools]) -> list[int]:
-        """What each case saves: the arrivals it names (n,) with as much work as that of the median rank, ns."""
-        saved = self.saved([self.less(named) for named in cases])
-        return [min(gain, self._most(named)) for gain, named in zip(saved, cases, strict=True)]
+        """What each case saves, ns. A case is a mask of arrivals, (n,), that have only the work of the median rank."""
+        saved = self.saved([self.reduced_to_median(named) for named in cases])
+        return [min(gain, self._gain_limit(named)) for gain, named in zip(saved, cases, strict=True)]
 
-    def less(self, named: Bools, part: F64 | None = None) -> Less:
-        """How much less work there is where the arrivals ``named`` (n,) are as early as those of the median rank.
+    def reduced_to_median(self, named: Bools, part: F64 | None = None) -> Reduction:
+        """The reduction that makes the arrivals ``named`` (n,) as early as those of the median rank.
 
-        Only a ``part`` (n,) of the work may go, 0..1. What a rank does after its last collective belongs to the last
-        step of its: it goes with an arrival of that.
+        ``part`` (n,) is the share of each excess that goes, 0..1. The work after the last collective belongs to the
+        last step of a rank: it shrinks with the arrivals of that step.
         """
         blame = self._blame
         waited = np.where(blame.rank == blame.last[blame.row], blame.cost[blame.row], 0)
         share = np.where(named, 1.0 if part is None else part, 0.0)
-        ending = np.zeros(len(self._later))
-        np.maximum.at(ending, blame.rank[self._final], share[self._final])
+        ending = np.zeros(len(self._tail_excess))
+        np.maximum.at(ending, blame.rank[self._final_arrivals], share[self._final_arrivals])
         before = share * np.where(blame.outside, waited, blame.own)
-        return Less(before.astype(np.int64), (ending * self._later).astype(np.int64))
+        return Reduction(before.astype(np.int64), (ending * self._tail_excess).astype(np.int64))
 
-    def _most(self, named: Bools) -> int:
-        """What the ranks without arrivals in ``named`` communicate at least while they compute nothing, ns.
+    def _gain_limit(self, named: Bools) -> int:
+        """Upper bound of a gain, ns: the smallest exposed communication of the ranks without arrivals in ``named``.
 
-        A step does not get shorter than what one of them does beside that.
+        A step cannot become shorter than what such a rank does besides communicating.
         """
         others = np.ones(len(self._exposed), np.bool_)
         ranks = np.unique(self._blame.rank[named])
@@ -176,48 +185,48 @@ class Prices:
         exposed = self._exposed[others]
         return int(exposed.min()) if len(exposed) and exposed.min() >= 0 else int(np.iinfo(np.int64).max)
 
-    def saved(self, less: Sequence[Less]) -> list[int]:
-        """What each case saves with so much less work, ns."""
-        return [max(int((self._recorded - self._lengths(each)).max()), 0) for each in less]
+    def saved(self, reductions: Sequence[Reduction]) -> list[int]:
+        """What the job saves with each of ``reductions``, ns."""
+        return [max(int((self._replayed - self._lengths(each)).max()), 0) for each in reductions]
 
 
-def later_than_peers(after: I64, peers: Sequence[Hashable]) -> I64:
-    """How much longer than its ``peers`` each rank goes on ``after`` its last collective, ns; (ranks,)."""
+def tail_excess(tail: I64, peers: Sequence[Hashable]) -> I64:
+    """How much longer the ``tail`` of each rank is than the median of its ``peers``, ns, at least 0; (ranks,)."""
     same: dict[Hashable, list[int]] = defaultdict(list)
-    for time, key in zip(after.tolist(), peers, strict=True):
+    for time, key in zip(tail.tolist(), peers, strict=True):
         same[key].append(time)
-    more = [time - median_low(same[key]) for time, key in zip(after.tolist(), peers, strict=True)]
-    return np.maximum(np.array(more, np.int64), 0)
+    excess = [time - median_low(same[key]) for time, key in zip(tail.tolist(), peers, strict=True)]
+    return np.maximum(np.array(excess, np.int64), 0)
 
 
-def rank_sums(blame: Blame, prices: Prices) -> list[RankSum]:
-    """What every rank did over all collectives: those with files in their order, then those without."""
+def rank_sums(blame: Blame, savings: SavingsModel) -> list[RankSum]:
+    """A ``RankSum`` for every rank, those with files first."""
     count = len(blame.ranks)
 
-    def added(rank: I64, values: I64) -> list[int]:
+    def sum_by_rank(rank: I64, values: I64) -> list[int]:
         sums_of = np.zeros(count, np.int64)
         np.add.at(sums_of, rank, values)
         return [int(value) for value in sums_of]
 
-    held = np.maximum(blame.late - np.maximum(blame.own, 0), 0)
+    inherited_late = np.maximum(blame.late - np.maximum(blame.own, 0), 0)
     certain = blame.last >= 0
-    more, inherited = added(blame.rank, blame.own), added(blame.rank, held)
-    came = np.bincount(blame.last[certain], minlength=count).tolist()
-    made = np.bincount(blame.rank, minlength=count).tolist()
-    cost = added(blame.last[certain], blame.cost[certain])
-    sums = [RankSum(*row) for row in zip(blame.ranks, more, inherited, came, made, cost, strict=True)]
+    own, inherited = sum_by_rank(blame.rank, blame.own), sum_by_rank(blame.rank, inherited_late)
+    last_counts = np.bincount(blame.last[certain], minlength=count).tolist()
+    collectives = np.bincount(blame.rank, minlength=count).tolist()
+    cost = sum_by_rank(blame.last[certain], blame.cost[certain])
+    sums = [RankSum(*row) for row in zip(blame.ranks, own, inherited, last_counts, collectives, cost, strict=True)]
     unknown = np.bincount(blame.last[certain & (blame.exposed < 0)], minlength=count)
-    uncovered = added(blame.last[certain], blame.exposed[certain])
-    for row, shown, missing in zip(sums, uncovered, unknown.tolist(), strict=True):
-        row.exposed = None if missing or not row.came_last else shown
+    uncovered = sum_by_rank(blame.last[certain], blame.exposed[certain])
+    for row, exposed_time, missing in zip(sums, uncovered, unknown.tolist(), strict=True):
+        row.exposed = None if missing or not row.came_last else exposed_time
     outside = np.zeros(count, np.bool_)
     outside[blame.rank[blame.outside]] = True
-    above = np.where(outside, cost, more)
-    worth = np.flatnonzero((above > 0) & (above >= UNSEEN * prices.length))
-    worth = worth[np.argsort(-above[worth], kind="stable")]
+    excess = np.where(outside, cost, own)
+    worth = np.flatnonzero((excess > 0) & (excess >= UNSEEN * savings.length))
+    worth = worth[np.argsort(-excess[worth], kind="stable")]
     replayed = worth[:_REPLAYED].tolist()
-    for place, gain in zip(replayed, prices.gains([blame.rank == place for place in replayed]), strict=True):
-        # Of a rank without files only the waits are known; those behind computing made nothing longer.
+    for place, gain in zip(replayed, savings.gains([blame.rank == place for place in replayed]), strict=True):
+        # Of a rank without files only the waits are known. Waits hidden behind computing cost nothing.
         exposed = sums[place].exposed if outside[place] else None
         sums[place].gain = gain if exposed is None else min(gain, exposed)
     for place in worth[_REPLAYED:].tolist():
@@ -230,7 +239,7 @@ def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
     column = {step: number for number, step in enumerate(steps)}
     inside = ~blame.outside
     of_code = np.array([column.get(step, -1) for step in blame.step_names] or [0], np.int64)
-    inside[inside] = of_code[blame.steps[blame.row[inside]]] >= 0  # what is in no step is left out
+    inside[inside] = of_code[blame.steps[blame.row[inside]]] >= 0  # calls outside of steps are left out
     step = of_code[blame.steps[blame.row[inside]]]
     rank = blame.rank[inside]
     shape = ranks, max(len(steps), 1)
@@ -245,20 +254,19 @@ def by_step(blame: Blame, ranks: int, steps: list[str]) -> ByStep:
 Shape = Literal["always", "stage", "host", "wandering", "once"]
 
 
+# With this many ranks the noise of a step is estimated from its own ranks; with fewer, from the steps of each rank.
 _MANY = 8
-"""From this many ranks on, each step says how far its ranks differ by chance; with fewer, the steps of a rank do."""
+# A rank is slow if its excess is this many medians of the noise: 7 of them are 4.7 standard deviations.
 _CHANCE = 7.0
-"""A rank is slow where its excess is this many times the usual difference: 7 medians are 4.7 standard deviations."""
-
-
+# A stage that computes this many times as long as the fastest one holds up the pipeline.
 _STAGE = 1.15
-"""A stage that computes this many times as long as the fastest one holds up the pipeline."""
 
 
 class SlowStage(Struct, frozen=True):
     """A stage of the pipeline that computes longer than the others; times in ns over all steps.
 
-    ``even`` is what it would lose if all stages computed equally long.
+    It computes ``time``, the stage ``fastest`` only ``less``. ``even`` is how much less it would compute if the work
+    were divided evenly among the stages.
     """
 
     stage: int
@@ -270,22 +278,22 @@ class SlowStage(Struct, frozen=True):
 
 
 def slow_cells(table: ByStep, length: int) -> Bools:
-    """In which steps of a job of ``length`` ns each rank is slow by its own work, (ranks, steps)."""
+    """The mask of the steps in which a rank is slow by its own work, (ranks, steps), of a job of ``length`` ns."""
     least = np.full(len(table.steps), max(HARDLY_ANY * length / max(len(table.steps), 1), 1))
-    if len(table.own) >= _MANY:  # of many ranks the slowest by chance is far from the median
+    if len(table.own) >= _MANY:  # with so many, one is far from the median by chance
         fast = [column[column <= 0] for column in table.own.T]
         chance = [-float(np.median(column)) if len(column) else 0.0 for column in fast]
         least = np.maximum(least, _CHANCE * np.array(chance))
     elif table.own.size:
-        few = len(table.steps) < FEWEST_EQUALS  # of which none take turns
-        middle = np.median(table.own, axis=1) if few else _middles(table.own)
+        few = len(table.steps) < FEWEST_EQUALS  # too few to see ranks take turns
+        middle = np.median(table.own, axis=1) if few else _shorths(table.own)
         apart = np.abs(table.own - middle[:, None])
         least = np.maximum(least, _CHANCE * float(np.percentile(apart, 50, method="linear" if few else "lower")))
     return np.asarray((table.own >= least) & (table.own >= HALF * table.own.max(axis=0, initial=0)))
 
 
-def _middles(own: I64) -> F64:
-    """The middle of the closest half of each row, (rows,): what takes turns has no part in it, unlike in a median."""
+def _shorths(own: I64) -> F64:
+    """The midpoint of the shortest interval with half of each row, (rows,): steps slow in turns do not move it."""
     rows, steps = own.shape
     half = (steps + 1) // 2
     ordered = np.sort(own, axis=1)
@@ -296,12 +304,12 @@ def _middles(own: I64) -> F64:
 def shapes_of(
     table: ByStep, slow: Bools, ranks: Sequence[int], hosts: Sequence[Sequence[int]], stage: SlowStage | None
 ) -> dict[int, Shape]:
-    """How each of ``ranks`` that is ``slow`` (ranks, steps) of ``table`` is so; others are left out.
+    """The pattern of each of ``ranks`` that is ``slow`` (ranks, steps) in ``table``; ranks never slow are left out.
 
     ``hosts`` are the ranks of each host. Its ranks are slow with it where they are in nearly all steps, or where
     several are all in the same ones.
     """
-    steps = int(table.there.any(axis=0).sum())
+    steps = int(table.took_part.any(axis=0).sum())
     shapes: dict[int, Shape] = {}
     place = {rank: number for number, rank in enumerate(ranks)}
     counts = slow.sum(axis=1)
@@ -310,9 +318,10 @@ def shapes_of(
         shapes = {ranks[number]: "once" for number in some.tolist()}
     else:
         often = counts >= NEARLY_ALL * steps
-        held = int(slow.any(axis=0).sum())
-        # Two are a pair only where hardly a step is without one of them.
-        turns = held >= (HALF if len(some) >= SOME else NEARLY_ALL) * steps and counts.max() <= HALF * held
+        slow_steps = int(slow.any(axis=0).sum())
+        # Two ranks take turns only if in nearly every step one of them is slow; three or more in half of the steps.
+        least = (HALF if len(some) >= SOME else NEARLY_ALL) * steps
+        turns = slow_steps >= least and counts.max() <= HALF * slow_steps
         for number in some.tolist():
             shapes[ranks[number]] = "always" if often[number] else "wandering" if turns else "once"
         for host in hosts if len(hosts) > 1 else ():
@@ -351,9 +360,9 @@ def slow_stage(ranks: Sequence[RankProfile], stage_of: Callable[[int], int | Non
 
 
 class Longest(Struct, frozen=True):
-    """The ``rank`` that works longest of those with the same work, ns over all steps: ``more`` than the median.
+    """The slowest ``rank`` of those with the same work, ns over all steps: ``more`` than their median.
 
-    The steps are longer by as much as it works longer than the second, ``gain``, where the others wait for so long.
+    ``gain`` is its lead over the second slowest, at most what the others wait longer than it.
     """
 
     rank: int
@@ -362,9 +371,9 @@ class Longest(Struct, frozen=True):
 
 
 def longest_works(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> Iterator[Longest]:
-    """Of each group of at least three ranks with the same ``peers`` the one that all others wait for, by their steps.
+    """In each group of at least three ranks with the same ``peers`` the one all others wait for, by times of steps.
 
-    It stands out by more than the others differ from each other.
+    Its lead must exceed the spread of the others.
     """
     same: dict[Hashable, list[RankProfile]] = defaultdict(list)
     for profile, key in zip(ranks, peers, strict=True):
@@ -387,26 +396,26 @@ _TIMES = ("computing", "free")
 """Fields of a step that are about equal on ranks with the same work."""
 
 
-_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more of them, or longer ones
-_MOST_FINDINGS = 2  # of a slow rank: the first ones of its own report
+_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more kernels, or bigger ones
+_MOST_FINDINGS = 2  # of the report of a slow rank are quoted
 
 
 def reasons(
     ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool]
 ) -> list[list[Message]]:
-    """What tells each of ``ranks`` from those with the same ``peers``; ``slow`` ones are asked for their traces too.
+    """Why each of ``ranks`` differs from those with the same ``peers``; of ``slow`` ones traces are compared too.
 
-    With traces the segments before the collectives that the rank was late for by its own work are compared: calls,
-    their time, launches that came late with their code lines. Without, the times of whole steps are.
+    With traces, the work before each collective that the rank was late for by its own work is compared: kernels, their
+    time, and launches that came late with their code lines. Without traces, the times of whole steps are.
     """
-    usual = _usual(ranks, peers)
+    typical = _typical_times(ranks, peers)
     same: dict[Hashable, list[int]] = defaultdict(list)
     for place, key in enumerate(peers):
         same[key].append(place)
     reasons_of = []
     for place, profile in enumerate(ranks):
-        texts = _by_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
-        texts = texts or _by_steps(profile, usual.get(peers[place], {}))
+        texts = _reasons_from_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
+        texts = texts or _reasons_from_steps(profile, typical.get(peers[place], {}))
         told = profile.findings[:_MOST_FINDINGS] if slow[place] else ()
         each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
         texts += [message("job.why.told", found=each)] if each else []
@@ -414,8 +423,8 @@ def reasons(
     return reasons_of
 
 
-def _usual(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
-    """Computing and free time of a step, ns, that is usual for ranks with the same work; of two the shorter one."""
+def _typical_times(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
+    """The lower median of the computing and the free time of a step, ns, over the ranks with the same ``peers``."""
     times: dict[Hashable, list[tuple[float, ...]]] = defaultdict(list)
     for profile, key in zip(ranks, peers, strict=True):
         if profile.steps:
@@ -431,7 +440,7 @@ def _mean(profile: RankProfile, name: str) -> float:
     return float(sum([getattr(step, name) for step in profile.steps]) / len(profile.steps))
 
 
-def _by_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
+def _reasons_from_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
     if not usual or not profile.steps:
         return []
     least = HARDLY_ANY * _mean(profile, "total")
@@ -439,8 +448,8 @@ def _by_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
     return [message(f"job.why.{name}", more=time) for name, time in more.items() if time > least]
 
 
-def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame) -> list[Message]:
-    """The work of the steps in which the rank came late to collectives by its own, against its median peer's."""
+def _reasons_from_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame) -> list[Message]:
+    """The work of the steps in which the rank was late by its own work, compared with its median peer."""
     work = ranks[place].work
     others = [other for other in same if other != place and ranks[other].work is not None]
     if work is None or not others:
@@ -455,7 +464,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
     chosen = np.flatnonzero(own_row & (blame.call >= 0) & slow_steps)
     calls, rows = blame.call[chosen] - first[place], blame.row[chosen]
 
-    def above(name: str) -> int:
+    def excess_over_peers(name: str) -> int:
         mine = getattr(work, name)[calls]
         peers = []
         for other in others:
@@ -466,7 +475,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
             peers.append(np.where(at >= 0, getattr(ranks[other].work, name)[at], mine))
         return int((mine - np.median(np.stack(peers), axis=0)).sum())
 
-    kernels, computing, lost = above("kernels"), above("computing"), above("lost")
+    kernels, computing, lost = excess_over_peers("kernels"), excess_over_peers("computing"), excess_over_peers("lost")
     texts = []
     if lost > NOTABLE * excess:
         texts.append(message("job.why.lost", more=lost))
@@ -483,7 +492,7 @@ def _by_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blam
 
 
 def _slow_lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
-    """The lines of code that make the device wait longer than on the median peer."""
+    """The lines of code for which the device waits longer than on the median peer, longest first."""
     tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
     rows = []
     for line in mine:

@@ -252,7 +252,7 @@ def heat(job: Job) -> TableSheet:
     table, ranks = job.by_step, np.array([profile.rank for profile in job.ranks], np.int64)
     # A step is a text in JSON, and ordered as one: 10 before 2.
     order = np.array(sorted(range(len(table.steps)), key=table.steps.__getitem__), np.int64)
-    places, columns = np.nonzero(table.there[:, order])
+    places, columns = np.nonzero(table.took_part[:, order])
     steps = order[columns]
     return TableSheet(
         len(places),

@@ -101,7 +101,7 @@ class _Ranks:
         self._job, self._blamed = job, job.blamed
         self.count = max(len(job.steps), 1)
         self.step = job.length / self.count
-        self.recorded, self.replayed = job.prices.measured, job.prices.length
+        self.recorded, self.replayed = job.savings.measured, job.savings.length
         slow = [row for row in job.sums if row.gain]
         self.remedies = [f"rank {row.rank} as its peers" for row in slow]
 
@@ -116,12 +116,12 @@ class _Ranks:
 
     def gain(self, asked: Sequence[_JobChange]) -> int:
         """What all ``asked`` together gain, ns."""
-        return self._job.prices.gains([np.logical_or.reduce([one.change for one in asked])])[0]
+        return self._job.savings.gains([np.logical_or.reduce([one.change for one in asked])])[0]
 
     def moments(self, asked: Sequence[_JobChange]) -> Moments | None:
         """When the ranks come to collectives and leave them, with all ``asked``."""
-        less = self._job.prices.less(np.logical_or.reduce([one.change for one in asked]))
-        return moments_of_collectives(self._job, less, self.gain(asked))
+        reduction = self._job.savings.reduced_to_median(np.logical_or.reduce([one.change for one in asked]))
+        return moments_of_collectives(self._job, reduction, self.gain(asked))
 
 
 class _Roles:

@@ -1,6 +1,7 @@
-"""Findings about the host waiting for the device, and about the device waiting for the first launch of a step.
+"""SYNC.HOST: the host waits for the device. STEP.START: the device waits for the first launch of a step.
 
-Rules F05 and F30 of the collected diagnosis rules.
+A wait counts by what the run would gain without it, which a replay tells (``_credited_gain``); without a replay, by the
+time the device was dry after it. Each rule names the guides that describe it in its ``sources``.
 """
 
 from __future__ import annotations
@@ -61,26 +62,26 @@ from npu_tui.trace.text import brief
 _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _LOADER = "dataloader"
 _MOST_SITES = 10
-"""Places where the host waits that are replayed, those first at which it is blocked for longest."""
+"""At most this many wait sites are replayed, the longest blocked first."""
 _SETTINGS = {"hi": "HIP_LAUNCH_BLOCKING=1", "mu": "MUSA_LAUNCH_BLOCKING=1", "ur": "UR_L0_SERIALIZE=2"}
-"""What makes launches wait by how the calls of a runtime begin: ROCm, MUSA and SYCL (Unified Runtime) on Level Zero."""
+"""The setting that makes launches wait, by the prefix of the runtime's calls: ROCm, MUSA, and SYCL on Level Zero."""
 _ENTRY_NS = 5_000
-"""What it takes to put an operation into the task queue."""
+"""The cost of one enqueue into the task queue of torch_npu."""
 
 SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 
 
 def sync_host(facts: Facts) -> Draft | None:
-    """The host waits for the device, and the device afterwards for the host."""
-    limits, told = facts.limits, path_owners(facts)
-    if (nothing := _for_nothing(facts)) is not None:
+    """SYNC.HOST: the host waits for the device, after which the device waits for the host."""
+    limits, path = facts.limits, path_owners(facts)
+    if (nothing := _waits_for_nothing_finding(facts)) is not None:
         return nothing
     share_held, held = held_launches(facts)
     if share_held > NEARLY_ALL:
-        return _launch_blocking(facts, share_held, held)
-    sites = () if told is None else told.waits
+        return _blocking_finding(facts, share_held, held)
+    sites = () if path is None else path.waits
     waits, calls = np.concatenate([np.zeros(0, np.int64), *(site.items for site in sites)]), sync_calls(facts)
-    # Where calls are recorded an ``aten::item`` without one reads a value that is on the host already.
+    # If calls are recorded, an ``aten::item`` that contains none did not wait: its value was on the host already.
     waits = np.intersect1d(waits, calls) if len(calls) else facts.begun(waits)
     if not len(waits):
         return None
@@ -88,27 +89,27 @@ def sync_host(facts: Facts) -> Draft | None:
     blocking = share_blocking > limits[SYNC_BLOCKING]
     change = Change(waits=frozenset(waits.tolist()))
     if blocking:
-        change = _unblocked(facts, change)
-    # One wait a step is how a program keeps in step with the device, and a server reads every token.
+        change = _without_launch_waits(facts, change)
+    # One wait a step is normal: a program keeps in step with the device, and a server reads back every token.
     few = facts.is_serving or len(waits) <= facts.count + 1
-    freed = _freed(facts, change, few)
+    credited = _credited_gain(facts, change, few)
     blocked = facts.on_device(facts.span_of(waits))
-    removes = without(common(facts.lost, _drained(facts)), _fresh_starts(facts))
-    lost = length_of(removes) if freed is None else freed
+    removes = without(common(facts.lost, _dry_after_waits(facts)), _starts_without_wait(facts))
+    lost = length_of(removes) if credited is None else credited
     least = limits[SEVERITY_HIGH] if few else limits[SEVERITY_MEDIUM]
     share = facts.share(lost)
     if not blocking and share < limits[SYNC_SHARE]:
         return None
-    asked = _waiting_operations(facts, waits)
+    operations = _wait_operations(facts, waits)
     shown = few and lost < max(launching_gains(facts), default=0)  # the wait shows what launching takes too long for
-    long = asked[facts.length(asked) >= limits[SYNC_LONG_US] * 1000]
-    longest = int(asked[np.argmax(facts.length(asked))])
+    long = operations[facts.length(operations) >= limits[SYNC_LONG_US] * 1000]
+    longest = int(operations[np.argmax(facts.length(operations))])
     parts = [
         message(
             "finding.sync.detail",
-            count=len(asked), long=len(long), least=limits[SYNC_LONG_US] * 1000,
-            blocked=length_of(facts.span_of(asked)),
-            longest=int(facts.length(asked).max()), what=_waited_for(facts, longest),
+            count=len(operations), long=len(long), least=limits[SYNC_LONG_US] * 1000,
+            blocked=length_of(facts.span_of(operations)),
+            longest=int(facts.length(operations).max()), what=_waited_for(facts, longest),
         )
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
@@ -117,39 +118,39 @@ def sync_host(facts: Facts) -> Draft | None:
         title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
     if blocking:
         is_set = "_set" * blocking_is_set(facts)
-        parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking, setting=_setting(facts)))
+        parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking, setting=_blocking_variable(facts)))
     elif reads_back(facts):
         start, end = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
         parts.append(message("finding.sync.silent", time=float(np.median(end - start))))
     read = "inference" if facts.is_serving else "metrics_rarely"
     way = "copy_back" if goes_back(facts) else "non_blocking"
-    advice = advise(*(("non_blocking", "copy_back") if _copies(facts, long) else (read, way)))
+    advice = advise(*(("non_blocking", "copy_back") if _copy_tensors(facts, long) else (read, way)))
     if blocking:
-        advice = (*_unset(facts), *advice)
+        advice = (*_advice_to_unset(facts), *advice)
     return Draft(
         "high" if blocking else severity_of(limits, share) if share >= least else "info",
         title,
         sentences(*parts),
-        facts.longest(asked, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
+        facts.longest(operations, lambda item: message("finding.sync.place", what=_waited_for(facts, item))),
         advice,
         removes,
         change=change,
         first=blocking,
-        most=freed,
+        most=credited,
         shown=blocked,
-        # An engine that reads its tokens waits once a step: what it does until its next launch is nearer to a cause.
+        # An engine waits once a step to read its tokens: the work after that wait is a better candidate for the cause.
         reach=None if blocking else "broad" if shown else "place" if facts.has_engine_steps else None,
         code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
     )
 
 
 def waits_for_nothing(facts: Facts) -> tuple[I64, Span]:
-    """The calls that block the host long after all that is recorded of the device has ended, and since when each did.
+    """The calls that block the host after everything recorded of the device has ended; what they wait for is unknown.
 
-    Times are on the device's clock, (n,) each. What the host waits for then is not in the trace.
+    Returns the slices, (n,), and from when to when each waits for nothing, on the device's clock, ns, (n,) each.
     """
     calls, slices, busy = sync_calls(facts), facts.trace.slices, facts.busy
-    if not len(calls) or sum(layer.kind == "hardware" for layer in facts.trace.layers) > 1:  # it may be another device
+    if not len(calls) or sum(layer.kind == "hardware" for layer in facts.trace.layers) > 1:  # waits for another one?
         return calls[:0], NOTHING
     low, high = (times.astype(np.int64) for times in facts.on_device((slices.start[calls], slices.end[calls])))
     since = np.maximum(low, np.append(busy[1], low.min())[np.searchsorted(busy[0], high) - 1])
@@ -158,7 +159,7 @@ def waits_for_nothing(facts: Facts) -> tuple[I64, Span]:
 
 
 def blocked_for_nothing(facts: Facts) -> Message | None:
-    """That calls block the host for a part of the recording in which the device does nothing; else None."""
+    """The verdict that calls block the host for a notable part of the recording while the device is idle; else None."""
     calls, (since, until) = waits_for_nothing(facts)
     time, whole = length_of(union(since, until)), facts.trace.end
     if time < NOTABLE * whole:
@@ -168,8 +169,8 @@ def blocked_for_nothing(facts: Facts) -> Message | None:
     return message("finding.sync.nothing_verdict", **words)
 
 
-def _for_nothing(facts: Facts) -> Draft | None:
-    """Calls that block the host while nothing that is recorded runs."""
+def _waits_for_nothing_finding(facts: Facts) -> Draft | None:
+    """The finding about calls that block the host while nothing recorded runs on the device."""
     calls, (since, until) = waits_for_nothing(facts)
     if not len(calls):
         return None
@@ -192,20 +193,20 @@ def _for_nothing(facts: Facts) -> Draft | None:
     )
 
 
-def _waiting_operations(facts: Facts, waits: I64) -> I64:
-    """What a program calls to wait: the operations that ``waits`` lie in, and those of them that lie in none."""
+def _wait_operations(facts: Facts, waits: I64) -> I64:
+    """The synchronising operations, and those of ``waits`` that no such operation encloses."""
     operations = sync_operations(facts)
     return np.union1d(operations, waits[~inside(facts.span_of(operations), facts.trace.slices.start[waits])])
 
 
 def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
-    """Those of ``sites`` at which the host waits for longest, the one that the run gains most without first."""
+    """The ``_MOST_SITES`` of ``sites`` with the longest waits, sorted by what the run gains without each."""
     longest = sorted(sites, key=lambda site: -int(facts.length(site.items).sum()))[:_MOST_SITES]
     return tuple(sorted(longest, key=lambda site: -(facts.freed(site.change or NO_CHANGE) or 0)))
 
 
-def _freed(facts: Facts, change: Change, few: bool) -> int | None:
-    """What the run gains without the waits of ``change``, ns; None without a replay.
+def _credited_gain(facts: Facts, change: Change, few: bool) -> int | None:
+    """The gain of the run without the waits of ``change``, ns; None without a replay.
 
     A host that does not wait runs ahead, which hides its other work too. The waits get no credit for that work if it
     is unrecorded, if another process held the CPU, if the waits are ``few``, or if removing the work alone gains
@@ -223,42 +224,42 @@ def _freed(facts: Facts, change: Change, few: bool) -> int | None:
     return max(gain if not few and alone < NEARLY_ALL * gain else facts.freed(change, after | work) or 0, 0)
 
 
-def _copies(facts: Facts, waits: I64) -> bool:
-    """Whether most of ``waits`` are for copies of tensors, not for values."""
+def _copy_tensors(facts: Facts, waits: I64) -> bool:
+    """Whether most of ``waits`` copy tensors rather than read scalars."""
     copying = facts.span_of(facts.named(("python", "other"), _COPYING.__contains__))
     return 2 * int(np.count_nonzero(inside(copying, facts.trace.slices.start[waits]))) > len(waits)
 
 
-def _setting(facts: Facts) -> str:
-    """The variable of the environment with which every launch waits for the device, as it is set then."""
+def _blocking_variable(facts: Facts) -> str:
+    """The environment variable that makes every launch block, with its value."""
     if not facts.on_gpu:
         return "ASCEND_LAUNCH_BLOCKING=1"
     calls = {facts.trace.names[code][:2] for code in np.unique(facts.trace.slices.name[runtime_calls(facts.trace)])}
     return next((setting for start, setting in _SETTINGS.items() if start in calls), "CUDA_LAUNCH_BLOCKING=1")
 
 
-def _unset(facts: Facts) -> tuple[Message, ...]:
+def _advice_to_unset(facts: Facts) -> tuple[Message, ...]:
     return advise("launch_blocking_gpu" if facts.on_gpu else "launch_blocking")
 
 
-def _launch_blocking(facts: Facts, share: float, change: Change) -> Draft:
-    """Launches that return only when their kernels end, whether or not calls of the runtime that wait are recorded.
+def _blocking_finding(facts: Facts, share: float, change: Change) -> Draft:
+    """The finding for launches that block until their kernel ends; it needs no recorded calls of the runtime.
 
-    A host that does not wait runs ahead, so no launch is late: but the run loses no more than the host waits for.
+    If the host did not wait it would run ahead, and no launch would be late. The gain is capped by the time it waited.
     """
     waited = sum(length_of(cut.span) for cut in change.host)
     change |= Change(waits=frozenset(waits_after_launches(facts, sync_calls(facts)).tolist()))
     change |= facts.without_work(facts.lost)
     cost = min(cost_of(facts, change, facts.lost), waited)
     words = {"share": share, "cost": cost / facts.count, "unit": facts.unit, "step": facts.step_ns}
-    words |= {"setting": _setting(facts)}
+    words |= {"setting": _blocking_variable(facts)}
     is_set = message("finding.sync.blocking_set") if blocking_is_set(facts) else ""
     return Draft(
         "high",
         message("finding.sync.title_held", **words),
         sentences(message("finding.sync.held", **words), is_set),
         stretches(largest(facts.lost), "Free", "finding.stage.place"),
-        _unset(facts),
+        _advice_to_unset(facts),
         facts.lost,
         verdict=message("finding.sync.title_held", **words),
         change=change,
@@ -267,10 +268,10 @@ def _launch_blocking(facts: Facts, share: float, change: Change) -> Draft:
     )
 
 
-def _unblocked(facts: Facts, change: Change) -> Change:
-    """The run in which no launch is waited for: what the program waits for itself stays as it is.
+def _without_launch_waits(facts: Facts, change: Change) -> Change:
+    """The change that removes the wait after each launch; the program's own waits stay.
 
-    Where no such wait is recorded, ``change``.
+    If no wait after a launch is recorded, that is ``change``.
     """
     calls = sync_calls(facts)
     waits = waits_after_launches(facts, calls)
@@ -279,9 +280,9 @@ def _unblocked(facts: Facts, change: Change) -> Change:
 
 
 def queued(facts: Facts, waits: I64) -> Change:
-    """The change that a task queue makes: launches move to a second thread, and the shorter of the two costs nothing.
+    """The change that a task queue makes: launching moves to a second thread, beside Python, so the shorter is free.
 
-    No change where the program has a task queue already. ``waits`` are calls that do not launch.
+    No change if the program has a task queue already. ``waits`` are calls that do not launch.
     """
     if len(enqueue_slices(facts.trace)):
         return NO_CHANGE
@@ -292,7 +293,7 @@ def queued(facts: Facts, waits: I64) -> Change:
     around = launching[0][:1], launching[1][-1:]
     python = without(without(around, launching), facts.span_of(waits))
     less = launching if length_of(launching) < length_of(python) else python
-    operations = operation_of(facts.trace, facts.target)  # one entry is of an operation, whatever it calls
+    operations = operation_of(facts.trace, facts.target)  # one entry an operation, however many calls it makes
     entries = len(np.unique(operations[operations >= 0])) or len(calls)
     keep = min(entries * _ENTRY_NS / length_of(less), 1.0) if length_of(less) else 0.0
     return Change(host=(HostCut(ANY_THREAD, less, keep),))
@@ -306,10 +307,10 @@ def _waited_for(facts: Facts, item: int) -> Message:
     low, high = int(slices.start[item]) + facts.floor, int(slices.end[item]) + facts.floor
     best, words = 0, message("finding.sync.waited.nothing")
     lane: int | None = None
-    with suppress(InputError):  # the stream is an arg of a trace that is gone
+    with suppress(InputError):  # the stream is an arg, and the trace file may be gone
         lane = synchronized_lane(facts.trace, item)
-    for until in (high, facts.trace.end):  # what runs on was hardly waited for
-        for kind, items, begun, reach in _kinds_of_work(facts):
+    for until in (high, facts.trace.end):  # work that goes on after the wait was hardly its target
+        for kind, items, begun, reach in _device_work(facts):
             running = np.sort(items[int(reach.searchsorted(low, "right")) : int(begun.searchsorted(high))])
             running = running[(slices.end[running] > low) & (slices.end[running] <= until)]
             running = running if lane is None else running[slices.lane[running] == lane]
@@ -326,8 +327,8 @@ def _waited_for(facts: Facts, item: int) -> Message:
 
 
 @once_per_device
-def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
-    """What the device does: a word for it, its slices by start, their starts and the latest end so far."""
+def _device_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
+    """Per kind of work: its word in messages, its slices by start, their starts, the running maximum of their ends."""
     device, slices = facts.part.slices, facts.trace.slices
     assert device is not None
     rows = []
@@ -339,23 +340,23 @@ def _kinds_of_work(facts: Facts) -> list[tuple[str, I64, I64, I64]]:
     return rows
 
 
-def _drained(facts: Facts) -> Span:
-    """When nothing was in flight as the host had waited for the device."""
+def _dry_after_waits(facts: Facts) -> Span:
+    """When the device was dry after a wait of the host."""
     drained = facts.drains.of("sync")
     return drained.start.astype(np.int64), drained.end.astype(np.int64)
 
 
-def _fresh_starts(facts: Facts) -> Span:
-    """The starts of steps at which the device had not run dry before: what is lost there begins there."""
+def _starts_without_wait(facts: Facts) -> Span:
+    """From each start of a step that no wait preceded to its first kernel: that loss is of the step, not of a wait."""
     start, end = before_first_kernels(facts)
-    before = inside(_drained(facts), start)
+    before = inside(_dry_after_waits(facts), start)
     return start[~before], end[~before]
 
 
 def step_start(facts: Facts) -> Draft | None:
-    """The time from the start of a step to its first kernel, in which the device has nothing to do."""
+    """STEP.START: the device idles from the start of a step to its first kernel."""
     if facts.has_engine_steps:
-        return None  # an engine fetches no batch, and its host begins a step while the device is in the one before it
+        return None  # it fetches no batch, and its host starts a step while the device runs the previous one
     gaps = without(before_first_kernels(facts), facts.profiling)
     if not facts.whole_steps:
         gaps = facts.cut(gaps)
@@ -391,13 +392,13 @@ def step_start(facts: Facts) -> Draft | None:
         stretches(largest(gaps), message("finding.start.name"), "finding.start.place"),
         advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
         removes=gaps,
-        change=without_all(facts, gaps),  # the batch is on the device already
+        change=without_all(facts, gaps),  # as if the batch were on the device already
         verdict=message("finding.start.verdict", **words),
     )
 
 
 def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
-    """What the host did in ``gaps``, by line or name, most time first: operations, and frames that launch nothing."""
+    """The host's work in ``gaps`` by code line or name, ns, most first: operations, and frames that launch nothing."""
     slices, trace = facts.trace.slices, facts.trace
     if "cpu_op" not in trace.categories:
         return []

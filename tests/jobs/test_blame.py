@@ -14,7 +14,7 @@ from npu_tui.jobs.blame import before_calls
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import KINETO, Layout, RankProfile, RecordedCall, StepTime
-from npu_tui.jobs.slowness import Less
+from npu_tui.jobs.slowness import Reduction
 from npu_tui.strings import words
 
 HOUR = 3_600 * 1_000_000_000
@@ -63,7 +63,7 @@ def test_the_replay_gives_the_recorded_times():
     recorded = max(arrival.end for each in job.blamed for arrival in each.arrivals) - min(
         arrival.start for each in job.blamed for arrival in each.arrivals
     )
-    assert job.prices.length == recorded
+    assert job.savings.length == recorded
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -80,7 +80,7 @@ def test_a_slow_rank_whose_peers_work_on_while_they_wait(seed: int):
     truth = length_of(job) - length_of(overlapped(world, plain))
     own = next(each for each in job.sums if each.rank == slow)
     # The first start of a job is that of its fastest rank.
-    truth += job.prices.length - length_of(job)
+    truth += job.savings.length - length_of(job)
     assert own.gain == pytest.approx(truth, rel=0.12)
     assert own.own == pytest.approx(truth, rel=0.12)
     assert [each.ranks for each in slow_ranks(job)] == [(slow,)]
@@ -153,16 +153,16 @@ def test_what_comes_after_the_last_collective_goes_with_the_last_step_and_with_n
     ends = [replace(each, ended=max(call.end for call in each.calls) + 10**6) for each in job.ranks]
     ends[2] = replace(ends[2], ended=ends[2].ended + log)
     job = Job(job.path, ends)
-    blame, prices = job.blamed, job.prices
+    blame, prices = job.blamed, job.savings
     of_rank = blame.rank == 2
     # It is early everywhere before that, so that none of its arrivals has anything to lose.
-    assert prices.less(of_rank).after.tolist() == [0, 0, log, 0]
-    assert prices.saved([prices.less(of_rank)])[0] == pytest.approx(log, rel=0.01)
+    assert prices.reduced_to_median(of_rank).tail.tolist() == [0, 0, log, 0]
+    assert prices.saved([prices.reduced_to_median(of_rank)])[0] == pytest.approx(log, rel=0.01)
     first = of_rank & (blame.steps[blame.row] != blame.steps[blame.row[of_rank]].max())
-    assert not prices.less(first).after.any()
-    assert prices.less(of_rank, np.full(len(of_rank), 0.5)).after[2] == log // 2
+    assert not prices.reduced_to_median(first).tail.any()
+    assert prices.reduced_to_median(of_rank, np.full(len(of_rank), 0.5)).tail[2] == log // 2
     # A case about the work before collectives, such as experts, says nothing of what comes after them.
-    slight = Less(np.where(of_rank, 1, 0), np.zeros(len(blame.ranks), np.int64))
+    slight = Reduction(np.where(of_rank, 1, 0), np.zeros(len(blame.ranks), np.int64))
     assert prices.saved([slight])[0] <= int(of_rank.sum())
 
 

@@ -16,7 +16,7 @@ from npu_tui.jobs.film import trace_of_calls, waiting_rank
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.slowness import Prices
+from npu_tui.jobs.slowness import SavingsModel
 from npu_tui.load.errors import InputError
 from npu_tui.load.load import opening_of
 from npu_tui.output.film import Film, align_film, film_scene, job_film
@@ -147,10 +147,10 @@ def test_who_waits_longest_does_so_over_all_steps() -> None:
 def test_the_error_of_the_replay_of_ranks_is_measured(case: tuple[Job, Finding]) -> None:
     """It is about nothing as recorded, and is told where ranks are said to leave a collective before the last comes."""
     job, _ = case
-    assert job.prices.length == pytest.approx(job.prices.measured, rel=0.01)
+    assert job.savings.length == pytest.approx(job.savings.measured, rel=0.01)
     sooner = replace(job.blamed, end=np.minimum(job.blamed.end, job.blamed.come[job.blamed.row] - 1_000_000))
     nothing = np.zeros(len(sooner.ranks), np.int64)
-    prices = Prices(sooner, nothing, nothing - 1, nothing, nothing)
+    prices = SavingsModel(sooner, nothing, nothing - 1, nothing, nothing)
     ended = sooner.end.max() - sooner.start[~sooner.outside].min()
     assert prices.measured == ended
     assert abs(prices.length - prices.measured) > 10_000
