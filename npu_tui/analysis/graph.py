@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.native.replay import passing, walking
+from npu_tui.native.spans import passing, walking
 from npu_tui.trace.arrays import F64, I32, I64, Bools
 
 NEVER = -(2**61)

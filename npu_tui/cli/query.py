@@ -134,7 +134,7 @@ def _sql(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str | 
 
 
 def _examples() -> str:
-    from npu_tui.query.examples import EXAMPLES
+    from npu_tui.query.export import EXAMPLES
 
     return "\n".join(f"-- {say(f'query.example.{name}')}\n{sql};\n" for name, sql in EXAMPLES.items())
 

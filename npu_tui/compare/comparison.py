@@ -11,11 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.statistics import Judgement, Tolerance, Verdict, judge
-from npu_tui.compare.collectives import CollectiveChange, Exchanged, collective_changes
-from npu_tui.compare.kernels import ComparedKernels, GroupChange, group_changes
-from npu_tui.compare.lines import LineChange, line_changes
+from npu_tui.compare.kernels import (
+    CollectiveChange,
+    ComparedKernels,
+    Exchanged,
+    GroupChange,
+    collective_changes,
+    group_changes,
+)
 from npu_tui.compare.measured import Comparability, MeasuredSide, comparability
-from npu_tui.compare.operations import OperationMatch, Operations, match_operations, refined
+from npu_tui.compare.operations import LineChange, OperationMatch, Operations, line_changes, match_operations, refined
 from npu_tui.compare.owners import OwnerChange, Untold, owner_changes
 from npu_tui.compare.steps import PARTS, Part, one_in_several, shared_work, without_kinds
 from npu_tui.profile.profile import Profile

@@ -16,8 +16,7 @@ from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.overlap import Intervals
 from npu_tui.compare.kernels import ComparedKernels, Identity
-from npu_tui.compare.lines import LineCost
-from npu_tui.compare.operations import Operations, operations
+from npu_tui.compare.operations import LineCost, Operations, operations
 from npu_tui.compare.steps import (
     Claims,
     Part,

@@ -19,8 +19,8 @@ from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import place_of
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.path import Doing, Owner, PathKind
-from npu_tui.compare.lines import shared_names
 from npu_tui.compare.measured import MeasuredSide
+from npu_tui.compare.operations import shared_names
 from npu_tui.load.errors import InputError
 from npu_tui.rules.told_path import owner_name, run_path, short_call
 from npu_tui.trace.arrays import summed

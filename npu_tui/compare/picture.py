@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.alignment import matched
-from npu_tui.compare.collectives import Exchanged, collective_changes
 from npu_tui.compare.comparison import ProfileComparison
 from npu_tui.compare.differences import differences, place_at, places_of
+from npu_tui.compare.kernels import Exchanged, collective_changes
 from npu_tui.compare.measured import MeasuredSide
 from npu_tui.compare.operations import OperationMatch, matched_times
 from npu_tui.compare.steps import StepWindow

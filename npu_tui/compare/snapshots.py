@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.snapshot import nameless, owners, placed
-from npu_tui.compare.lines import LineCost, line_changes
+from npu_tui.compare.operations import LineCost, line_changes
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.snapshot import DeviceMemory, MemorySnapshot

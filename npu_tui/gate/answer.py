@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from npu_tui.gate.checks import GateCheck, Kind, Status
 from npu_tui.gate.measures import METRICS
-from npu_tui.output.document import Block, Cell, Document, Paragraph, Table
+from npu_tui.output.document import Block, Cell, Document, Paragraph, Table, report_share, report_time
 from npu_tui.output.envelope import PATH, NotChecked, PathSource, Root
-from npu_tui.output.rendered import report_share, report_time
 from npu_tui.output.statement import Statement
 from npu_tui.output.text import ALL
 from npu_tui.strings import say

@@ -28,8 +28,8 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
 from npu_tui.profile.engine_tables import ENGINE_STEPS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import OVERLAP, STEPS
 from npu_tui.profile.table import Record, us
+from npu_tui.profile.work_tables import OVERLAP, STEPS
 from npu_tui.trace.intervals import parted
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import paths_in, read_regular

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npu_tui.native.columns import counted
+from npu_tui.native.rows import counted
 from npu_tui.trace.memory import RowRoom
 from npu_tui.trace.side_file import open_regular
 

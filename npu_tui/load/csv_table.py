@@ -28,7 +28,6 @@ from npu_tui.load.csv_rows import CsvBlocks, ahead, parsed_rows
 from npu_tui.load.doubles import first_rows
 from npu_tui.load.survey import Survey
 from npu_tui.load.times import INVALID, parse_times
-from npu_tui.native.columns import NO_VALUE, CsvColumns, csv_columns
 from npu_tui.native.layout import (
     CSV_DATE,
     CSV_LEFT_OUT,
@@ -39,6 +38,7 @@ from npu_tui.native.layout import (
     CSV_TEXT,
     CSV_WHOLE,
 )
+from npu_tui.native.rows import NO_VALUE, CsvColumns, csv_columns
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.text import LONGEST, printable
 

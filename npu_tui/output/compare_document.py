@@ -21,8 +21,6 @@ from npu_tui.output.document import (
     Paragraph,
     Proof,
     Table,
-)
-from npu_tui.output.rendered import (
     comparison_document,
     finding_cells,
     first_owners,

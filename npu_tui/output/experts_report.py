@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from npu_tui.load.formats.experts import ExpertFiles, expert_files_in, read_expert_files
 from npu_tui.load.survey import Survey
-from npu_tui.output.document import Block, Heading, Paragraph, Table
+from npu_tui.output.document import Block, Heading, Paragraph, Table, rendered
 from npu_tui.output.envelope import REASONS, NotChecked, Root, not_checked
-from npu_tui.output.rendered import rendered
 from npu_tui.profile.expert_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words

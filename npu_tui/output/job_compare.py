@@ -14,10 +14,9 @@ from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines
 from npu_tui.output.compare_report import JudgedTime, judged_time
-from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph
+from npu_tui.output.document import Block, Cell, Document, Finding, Findings, Paragraph, comparison_document, rendered
 from npu_tui.output.envelope import REASONS, ComparedSides, NotChecked, Old, Root, not_checked
 from npu_tui.output.job_report import JobSource
-from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.model import Finding as FoundByRule
 from npu_tui.strings import say, words

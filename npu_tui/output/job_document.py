@@ -18,10 +18,23 @@ from npu_tui.jobs.pipeline import PARTS
 from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES
 from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.load.roles import replica_of
-from npu_tui.output.document import Block, Cell, Code, Document, Finding, Findings, Heading, Items, Paragraph, Table
+from npu_tui.output.document import (
+    Block,
+    Cell,
+    Code,
+    Document,
+    Finding,
+    Findings,
+    Heading,
+    Items,
+    Paragraph,
+    Table,
+    first_owners,
+    rendered,
+    time_cell,
+)
 from npu_tui.output.experts_report import experts_part
 from npu_tui.output.job_report import JobPathPart, JobReport
-from npu_tui.output.rendered import first_owners, rendered, time_cell
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.strings import say
 from npu_tui.trace.text import share_text

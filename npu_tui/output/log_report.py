@@ -35,9 +35,10 @@ from npu_tui.output.document import (
     Table,
     Tip,
     Words,
+    made_table,
+    time_cell,
 )
 from npu_tui.output.envelope import PATH, REASONS, NotChecked, PathSource, Root, not_checked
-from npu_tui.output.rendered import made_table, time_cell
 from npu_tui.strings import say
 from npu_tui.trace.text import duration_text, printable, share_change_text, shortened
 from npu_tui.view.palette import Ink

@@ -10,10 +10,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.compare.snapshots import HELD, pairs
-from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.document import (
+    Block,
+    Cell,
+    Document,
+    Items,
+    Paragraph,
+    Table,
+    comparison_document,
+    made_table,
+    rendered,
+)
 from npu_tui.output.envelope import ComparedSides, Root
 from npu_tui.output.memory_report import DeviceRow, MemorySource, memory_report
-from npu_tui.output.rendered import comparison_document, made_table, rendered
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say
 from npu_tui.trace.snapshot import MemorySnapshot

@@ -13,9 +13,9 @@ from npu_tui.analysis.device import EVERYTHING
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.overlap import slow_stage
 from npu_tui.analysis.steps import FEWEST_STEPS, step_spread
+from npu_tui.output.document import ratio
 from npu_tui.output.envelope import NotChecked
 from npu_tui.output.experts_report import ExpertsReport, experts_at
-from npu_tui.output.rendered import ratio
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,
@@ -30,16 +30,15 @@ from npu_tui.output.report_schema import (
     StepTimes,
     TracePart,
 )
-from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.module_tables import BORROWED_CODE
-from npu_tui.profile.parts import Selection
+from npu_tui.profile.parts import FOREIGN, Selection
 from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import OVERLAP
 from npu_tui.profile.table import Record, Table, declared_tables, us
 from npu_tui.profile.trace_tables import distinct_events
+from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.inputs import first_of_largest, length_of
 from npu_tui.rules.told_path import ToldPath

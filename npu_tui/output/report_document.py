@@ -19,9 +19,11 @@ from npu_tui.output.document import (
     Picture,
     Proof,
     Tip,
+    or_unknown,
+    report_share,
+    report_time,
 )
 from npu_tui.output.experts_report import experts_part
-from npu_tui.output.rendered import or_unknown, report_share, report_time
 from npu_tui.output.report_schema import (
     BorrowedPart,
     CriticalPathPart,

@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from npu_tui.analysis.steps import FEWEST_STEPS
-from npu_tui.output.document import Cell, Table
-from npu_tui.output.rendered import (
+from npu_tui.output.document import (
+    Cell,
+    Table,
     finding_cells,
     first_owners,
     made_table,
@@ -23,8 +24,8 @@ from npu_tui.output.rendered import (
     time_cell,
 )
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
-from npu_tui.profile.kind import FOREIGN
 from npu_tui.profile.launch_tables import RANGES
+from npu_tui.profile.parts import FOREIGN
 from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, declared_tables

@@ -17,9 +17,8 @@ from npu_tui.compare.services import (
     load_of,
     unlike_in,
 )
-from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table
+from npu_tui.output.document import Block, Cell, Document, Items, Paragraph, Table, comparison_document, rendered
 from npu_tui.output.envelope import ComparedSides, PathSource, Root
-from npu_tui.output.rendered import comparison_document, rendered
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, rows_of
 from npu_tui.rules.service_verdict import JudgedService

@@ -1,8 +1,8 @@
 """One rank measured once: its trace, source, companion files and thresholds, and all that is computed of them."""
 
 TABLE_FILES = (
-    "trace_tables", "launch_tables", "work_tables", "step_tables", "collective_tables", "finding_tables",
-    "path_tables", "memory_tables", "module_tables", "fusion_tables", "engine_tables", "cpu_tables",
+    "trace_tables", "launch_tables", "work_tables", "collective_tables", "finding_tables",
+    "path_tables", "memory_tables", "module_tables", "engine_tables", "cpu_tables",
     "expert_tables", "lane_tables", "file_tables", "service_tables",
     "snapshot_tables",
 )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_tui.analysis.lanes import core_lanes, lane_times
 from npu_tui.load.formats.opprof import Core, measured_cores
-from npu_tui.profile.kind import FOREIGN
+from npu_tui.profile.parts import FOREIGN
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import COLUMNS, RankedSlices, TableSheet, columns, from_tuples, table
 from npu_tui.trace.arrays import I64, distinct, summed

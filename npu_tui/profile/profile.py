@@ -34,8 +34,7 @@ from npu_tui.analysis.replay_model import clock_floor
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.load.find import Source, Writer, left_out_messages, writer_of
 from npu_tui.native.library import kept_heap
-from npu_tui.profile.kind import kind_of
-from npu_tui.profile.parts import Parted, Selection, shared
+from npu_tui.profile.parts import Parted, Selection, kind_of, shared
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.kineto import is_kineto, is_of_gpu
 from npu_tui.trace.message import Message, message

@@ -9,7 +9,7 @@ from by_hand import ByHand
 from measured import profile_at
 
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.strings import words
 
 _STEPS, _KERNELS = 5, 40

@@ -15,7 +15,7 @@ from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import OVERLAP, STEPS
+from npu_tui.profile.work_tables import OVERLAP, STEPS
 from npu_tui.strings import words
 
 

@@ -14,7 +14,7 @@ from npu_tui.analysis.device import Window
 from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.profile.parts import Selection
-from npu_tui.profile.step_tables import OVERLAP, STEPS
+from npu_tui.profile.work_tables import OVERLAP, STEPS
 from npu_tui.strings import words
 
 

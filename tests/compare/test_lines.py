@@ -1,7 +1,7 @@
 """Code lines are the same lines where they moved, and where the project lies elsewhere."""
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.compare.lines import LineCost, line_changes
+from npu_tui.compare.operations import LineCost, line_changes
 
 
 def cost(line, lost, *operations, file="/home/a/vit/train.py", function="step"):

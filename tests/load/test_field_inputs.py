@@ -14,7 +14,7 @@ from measured import profile_at
 
 from npu_tui.cli.main import main
 from npu_tui.load.load import load
-from npu_tui.profile.step_tables import OVERLAP
+from npu_tui.profile.work_tables import OVERLAP
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from npu_tui.load.load import load
-from npu_tui.profile.kind import kind_of
+from npu_tui.profile.parts import kind_of
 from npu_tui.strings import words
 from npu_tui.trace.model import EVENTS, Trace
 

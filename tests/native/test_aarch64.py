@@ -15,8 +15,8 @@ import pytest
 
 from npu_tui.load.fast_scanner import ScannerMemory
 from npu_tui.native import build
-from npu_tui.native import columns as csv
 from npu_tui.native import library as libraries
+from npu_tui.native import rows as csv
 from npu_tui.native.layout import (
     CSV_DATE,
     CSV_MILLISECONDS,

@@ -10,9 +10,9 @@ import pytest
 from npu_tui.load import csv_rows
 from npu_tui.load.companion_schema import FileColumn, Kind, Reading, Schema
 from npu_tui.load.csv_table import read_table
-from npu_tui.native.columns import NO_VALUE, csv_columns
 from npu_tui.native.layout import CSV_DATE, CSV_MILLISECONDS, CSV_REAL, CSV_REQUESTS, CSV_TEXT, CSV_WHOLE
 from npu_tui.native.library import VARIABLE
+from npu_tui.native.rows import NO_VALUE, csv_columns
 
 CELLS: dict[Kind, list[str]] = {
     "whole": ["0", "12", "-7", "12.0", " 5\t", "", "N/A", "<NA>", "123456789012345678"],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from npu_tui.analysis.graph import NEVER
 from npu_tui.native.library import library
-from npu_tui.native.replay import passing, slow_passing, slow_walking, walking
+from npu_tui.native.spans import passing, slow_passing, slow_walking, walking
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no compiled library for this machine")
 

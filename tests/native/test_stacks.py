@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_tui.native.library import library
-from npu_tui.native.stacks import OWN, StackParts, Stretches, innermost, slow_innermost
+from npu_tui.native.spans import OWN, StackParts, Stretches, innermost, slow_innermost
 
 pytestmark = pytest.mark.skipif(library() is None, reason="there is no compiled library for this machine")
 

@@ -12,7 +12,7 @@ from npu_tui.cli.main import main
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written_document
-from npu_tui.profile.fusion_tables import FUSION
+from npu_tui.profile.module_tables import FUSION
 from npu_tui.query.frames import tables_of
 from npu_tui.query.query import query
 

@@ -17,8 +17,7 @@ from npu_tui.profile.checks import checks_of
 from npu_tui.profile.file_tables import PORTS, setting_of, value_text
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.profile import Profile
-from npu_tui.profile.step_tables import STEPS
-from npu_tui.profile.work_tables import OPERATORS
+from npu_tui.profile.work_tables import OPERATORS, STEPS
 from npu_tui.strings import knows, say, words
 from npu_tui.subjects import subject_of
 from npu_tui.trace.classes import OpClass
