@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from npu_tui.trace.arrays import I32, I64, Bools
 
-_LONGEST_SEARCH = 512
-"""Edits after which the furthest path is kept and the search starts again from its end."""
+_LONGEST_SEARCH = 512  # edits after which the furthest path is kept and the search starts again from its end
 
 
 def matched(base: I64, new: I64) -> tuple[I64, I64]:

@@ -17,18 +17,16 @@ from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.snapshot import Failure
 from npu_tui.trace.snapshot import BEFORE, GIVEN_BACK, SMALL, SMALL_SEGMENT, DeviceMemory
 
+# Bytes of a segment for requests of 1 to 10 MiB, and of a page of expandable segments in the large pool.
 _LARGE_SEGMENT = 20 << 20
-"""Bytes of a segment for requests of 1 to 10 MiB, and of a page of expandable segments in the large pool."""
 # ``kMinLargeAlloc`` and ``kRoundLarge``: a larger request gets a segment of its own, rounded up to 2 MiB.
 _OWN_SEGMENT, _GRAIN = 10 << 20, 2 << 20
 _ROUND = 512
 """``kMinBlockSize``: sizes of blocks are multiples of it, bytes."""
-_PADS = 32, 0
-"""What NPUCachingAllocator and CUDACachingAllocator add to each request before they round it up, bytes."""
-_MAX_EVENTS = 100_000
-"""The longest history that is replayed, events: some seconds."""
+_PADS = 32, 0  # what NPUCachingAllocator and CUDACachingAllocator add to each request before they round it up, bytes
+_MAX_EVENTS = 100_000  # the longest history that is replayed, events: some seconds
+# Values of ``max_split_size`` that are tried, bytes: one for activations of some MiB, one for those of many.
 _TRIED_MAX_SPLITS = (64 << 20, 256 << 20)
-"""Values of ``max_split_size`` that are tried, bytes: one for activations of some MiB, one for those of many."""
 _NO_LIMIT = 1 << 62  # above any size, and a sum with a size still fits into int64
 _FREE, _ALLOC, _EMPTY_CACHE = range(3)
 """What happens at one event, in this order."""

@@ -40,8 +40,7 @@ Keys = list[tuple[str | None, ...]]
 ACCEPTED = 0.8
 """Of the kernels of both sides. With a tenth of the names changed 0.89 of both are placed, with half a replay 1.0 and
 0.5, with the other mode 0.57 and 0.67."""
-_TRIED = 4
-"""Sequences of the other side that are aligned with one of this side: those with most kernels in common."""
+_TRIED = 4  # sequences of the other side that are aligned with one of this side: those with most kernels in common
 _UNNAMED = 5  # kernels that the sentence names as examples
 
 

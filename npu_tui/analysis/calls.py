@@ -27,12 +27,12 @@ BLOCKING_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 
 _LEVELS = {"AscendCL": "acl", "Model": "model", "Node": "node", "Hccl": "hccl", "Communication": "communication"}
 
+# Of the runtimes of CUDA, ROCm and MUSA, of the drivers of two, and of Level Zero and SYCL.
 _BLOCKING = re.compile(
     r"(?:cuda|hip|musa)(?:(?:Device|Stream|Event)Synchronize|Memcpy(?:WithStream)?)"
     r"|[cm]u(?:Ctx|Stream|Event)Synchronize|cuMemcpy(?:HtoD|DtoH)?(?:_v2)?"
     r"|ze(?:Event|Fence|CommandQueue|CommandList)(?:Host)?Synchronize|ur(?:EventWait|QueueFinish)"
 )
-"""Of the runtimes of CUDA, ROCm and MUSA, of the drivers of two, and of Level Zero and SYCL."""
 _ALLOCATING = re.compile(
     r"aclrt(?:Malloc|Free)(?!Host)\w*|aclMallocMem\w*"
     r"|(?:cuda|hip|musa)(?:Malloc|Free)|cuMem(?:Alloc|Free|Create|Release|Map|Unmap)(?:_v2)?"
@@ -48,8 +48,8 @@ def is_blocking_call(name: str) -> bool:
     return call.startswith("aclrtSynchronize") or call == "aclrtMemcpy"
 
 
+# What CUPTI and Kineto record of their own work; what else is ``overhead`` is the runtime's, such as lazy loading.
 _OF_PROFILER = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource"))
-"""What CUPTI and Kineto record of their own work; what else is ``overhead`` is the runtime's, such as lazy loading."""
 
 
 @of_trace

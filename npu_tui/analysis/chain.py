@@ -16,8 +16,7 @@ from npu_tui.trace.model import TASK_QUEUE, Trace
 
 StageName = Literal["op", "enqueue", "queue", "dequeue", "launch", "wait", "run"]
 
-_HOPS = 4
-"""Links followed at most from a host slice to its launch, such as enqueue to dequeue to launching call."""
+_HOPS = 4  # links followed at most from a host slice to its launch, such as enqueue to dequeue to launching call
 
 
 class Stage(Struct, frozen=True):

@@ -24,27 +24,23 @@ from npu_tui.trace.arrays import F64, I64
 
 MOST = 150
 """Runs that are looked at, the last ones."""
-_RISK = 0.02
-"""How often chance alone may make a change in a history."""
+_RISK = 0.02  # how often chance alone may make a change in a history
 _ORDERS = 999  # with the order that was recorded they are 1,000: chance is told to one in a thousand
 _BLOCKS = 20
 """Into how many blocks of runs a longer history is cut for these orders: runs near each other are often alike."""
 _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
 """How much a run is like the one before (autocorrelation) where few runs tell: about this, give or take."""
-_AT_ONCE = 1 << 21
-"""Numbers of one table of permuted sums."""
+_AT_ONCE = 1 << 21  # numbers of one table of permuted sums
 _DRAWN_IN = 2.0
 _OUTLYING = 5.0
 """Standard deviations from the median: what is drawn in, and what is no sample of a level."""
 _LEAST_SPREAD = 0.0005
 _LEAST_CHANGE = 0.001
 """Shares of the level: runs that agree better are said to spread by as much; a smaller change is none."""
-_SHOWN = 5.0
-"""Standard errors of a difference of levels that are found in four of five histories (simulated)."""
-_NEAR = 60
-"""Runs on either side of a change that tell how large it is."""
+_SHOWN = 5.0  # standard errors of a difference of levels that are found in four of five histories (simulated)
+_NEAR = 60  # runs on either side of a change that tell how large it is
+# A squared distance from a level, in variances, from which on a run tells no more about the place of a change.
 _FAR = 9.0
-"""A squared distance from a level, in variances, from which on a run tells no more about the place of a change."""
 
 
 class LevelChange(NamedTuple):

@@ -18,12 +18,9 @@ from npu_tui.trace.kineto import bound_launch_links
 from npu_tui.trace.model import ASYNC_NPU, Trace
 from npu_tui.trace.outlying import bulk_of
 
-_LEAST_NS = 10_000_000
-"""A launch is never so long on its way."""
-_DRIFT = 1e-3
-"""Clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)."""
-_SHARE = 0.25
-"""So many of those after a jump show it; the others wait on the device for longer than the jump is."""
+_LEAST_NS = 10_000_000  # a launch is never so long on its way
+_DRIFT = 1e-3  # clocks may run apart by less than this share of a trace (quartz 0.0001, NTP slews by 0.0005)
+_SHARE = 0.25  # so many of those after a jump show it; the others wait on the device for longer than the jump is
 _IDLE_NS = 10_000  # a device that is idle for less goes from one task to the next, and waits for no launch
 
 

@@ -17,8 +17,8 @@ from npu_tui.trace.frames import FRAME, is_of_program, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 
+# Where engines such as vLLM and SGLang keep the code of models, below whatever folder they are installed in.
 _MODEL_CODE = re.compile(r"(?:^|[/\\])(?:models|layers|attention|model_executor)[/\\]")
-"""Where engines such as vLLM and SGLang keep the code of models, below whatever folder they are installed in."""
 _GENERATED = re.compile(r"<|.*(?:^|[/\\])(?:torch|torch_npu|triton|torchinductor\w*|torch_compile_cache)[/\\]")
 
 

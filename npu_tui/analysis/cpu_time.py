@@ -35,8 +35,7 @@ INTERRUPT = len(State)
 WAITING = "waiting"
 _DEEP = 4
 """How many sleeps are followed to the threads that ended them."""
-_MOST_STARTS = 5000
-"""Slices of a thread that are asked whether it ran when they began."""
+_MOST_STARTS = 5000  # slices of a thread that are asked whether it ran when they began
 
 
 class LaunchWaits(Struct, frozen=True):

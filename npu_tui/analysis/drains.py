@@ -73,10 +73,8 @@ Cause = Literal[
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 """What ``Drains.cause`` numbers."""
 
-_BEFORE_NS = 2_000_000
-"""How long before a drain device work may have run that explains it."""
-_READ_NS = 20_000
-"""A shorter operation that reads a value found it on the host."""
+_BEFORE_NS = 2_000_000  # how long before a drain device work may have run that explains it
+_READ_NS = 20_000  # a shorter operation that reads a value found it on the host
 _GOOD_PART, _MOST = 0.25, 0.5
 """Shares of a drain that what explains it takes."""
 _MOSTLY_SILENT, _BEFORE_SILENCE = 0.8, 3
@@ -254,8 +252,7 @@ def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
     return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)
 
 
-_GAP_NS = 3_000_000
-"""Near-vertical launches farther apart than this belong to different ranges."""
+_GAP_NS = 3_000_000  # Near-vertical launches farther apart than this belong to different ranges
 
 
 class DispatchRange(Struct, frozen=True):

@@ -25,10 +25,9 @@ from npu_tui.trace.model import Trace
 Captured = Literal["graph", "mixed", "eager"]
 """Whether graphs replay the kernels of a step, some of them, or none."""
 
+# A step of which graphs replay this share is a replayed one; with a single launch of a graph, most of it is enough.
 _ALL_REPLAYED = 0.95
-"""A step of which graphs replay this share is a replayed one; with a single launch of a graph, most of it is enough."""
-_LONGER = 2.0
-"""Steps of an unknown kind that compute so much longer than replayed ones are unlike them."""
+_LONGER = 2.0  # steps of an unknown kind that compute so much longer than replayed ones are unlike them
 
 
 class EngineStep(Struct, frozen=True):

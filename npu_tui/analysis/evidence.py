@@ -38,6 +38,7 @@ _TAKEN: dict[str, tuple[Evidence, ...]] = {
 }
 """What a count of ``TraceHealth`` takes away; what was never shown takes nothing away."""
 
+# Warnings of what is missing in a number of events that nobody knows.
 _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
     **dict.fromkeys(("odd.db_texts", "odd.untold", "odd.half_told"), _SLICES),
     **dict.fromkeys(("odd.clock_ahead", "odd.clock_behind"), _BOTH),
@@ -46,13 +47,12 @@ _UNCOUNTED: dict[str, tuple[Evidence, ...]] = {
     "odd.db_connections": _LINKS,
     "input.too_long_later": _BOTH,
 }
-"""Warnings of what is missing in a number of events that nobody knows."""
 
+# Problems of a file beside the trace that take rows or cells away.
 _FILES = ("companion.cut_off", "companion.cut_short", "companion.unreadable", "companion.not_numbers")
-"""Problems of a file beside the trace that take rows or cells away."""
 
+# Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged.
 _PHASES = frozenset("NODSTpFcVva()=,n")
-"""Phases of the Trace Event Format that are not slices, samples or links; any other phase is damaged."""
 
 
 def half_told(found: ServiceTimeline) -> int:

@@ -31,11 +31,10 @@ _ATTENTION = re.compile(r"attention|flash|mla_", re.IGNORECASE)
 _GRADIENT = re.compile(r"Grad|Backward|Backprop|_bwd", re.IGNORECASE)
 _LAST = re.compile(r"^ArgMax", re.IGNORECASE)
 """Kernels that choose the next token: a pass ends there."""
-_VOCABULARY = 32_768
-"""Columns of weights from which a product is that of the words (lm head), which ends a pass too."""
+_VOCABULARY = 32_768  # columns of weights from which a product is that of the words (lm head), which ends a pass too
 
+# A group serves experts if it follows their products at least this fraction as often as the one that does most.
 _FEWER = 4
-"""A group serves experts if it follows their products at least this fraction as often as the one that does most."""
 # Kinds of kernels that are told, those with most time, and calls from which a median tells a pace.
 _PACES, _PACED_CALLS = 8, 3
 

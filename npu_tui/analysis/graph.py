@@ -148,8 +148,7 @@ class Plan(Struct, frozen=True, eq=False):
         return means
 
 
-_MOST = 4_096
-"""Forward passes of a step on one stage; more of them are several steps whose borders nothing tells."""
+_MOST = 4_096  # forward passes of a step on one stage; more of them are several steps whose borders nothing tells
 
 
 def plan_of(kinds: Sequence[str], wraps: bool | None) -> Iterator[Plan]:

@@ -34,12 +34,10 @@ from npu_tui.trace.once import of_trace
 
 WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
-_MOST = 0.5
-"""A call that holds more than this share of the time of the one around it is what that one does."""
-_PHASE = 0.05
-"""A part of a thread's launching that takes this share of the path is told by itself."""
+_MOST = 0.5  # a call that holds more than this share of the time of the one around it is what that one does
+_PHASE = 0.05  # a part of a thread's launching that takes this share of the path is told by itself
+# Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number.
 _MOST_CALLS = 200
-"""Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number."""
 
 
 class _Points(Struct, frozen=True):

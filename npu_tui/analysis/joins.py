@@ -15,10 +15,9 @@ _CANN = "cann::"
 _INPUT = re.compile(r"_in_\d+$")
 """The suffix that CANN appends for the memory of one input."""
 
+# Offsets of a start that are tried in this order, ns: table and trace may round microseconds differently.
 _OFF = (0, -1, 1)
-"""Offsets of a start that are tried in this order, ns: table and trace may round microseconds differently."""
-_FARTHEST_NS = 10_000_000
-"""A collective of the same name farther away than this is another one."""
+_FARTHEST_NS = 10_000_000  # a collective of the same name farther away than this is another one
 
 
 def rows_of_kernels(trace: Trace, items: I64, names: Sequence[str | None], start: I64) -> I64:

@@ -28,8 +28,8 @@ SIZES = {
 }  # fmt: skip
 """Bytes of an element by the data type that kernel_details.csv names, with ``DT_`` or without."""
 
+# Data types that few AI core operators support; others run on the AI CPU (msprof-analyze advisor: AICPU).
 _WIDE = ("DOUBLE", "INT64", "UINT64", "COMPLEX64", "COMPLEX128")
-"""Data types that few AI core operators support; others run on the AI CPU (msprof-analyze advisor: AICPU)."""
 
 # Where equal calls agree to a few ns three quartile ranges are nothing: a call must also take half as long again.
 _OUTLIER_RATIO = 1.5

@@ -26,8 +26,7 @@ HARDLY = 0.1
 AS_LATE = 0.5
 """Ranks with this share of the longest lateness are late too."""
 
-_PLACES = 1 << 32
-"""More ranks than a group has."""
+_PLACES = 1 << 32  # more ranks than a group has
 
 
 def peers_seen(collectives: Collectives) -> Arrivals:
@@ -144,12 +143,10 @@ def fill_of(fills: Mapping[int, int], items: I64) -> I64:
     return np.array([fills.get(item, 0) for item in items.tolist()], np.int64)
 
 
-_LONGER = 3.0
-"""A collective of unknown arrivals waited if it took this many times as long as expected, and long enough."""
+_LONGER = 3.0  # a collective of unknown arrivals waited if it took this many times as long as expected, and long enough
 SIBLINGS = 3
 """With fewer collectives of a type and lane nothing can be expected from them."""
-_SLOWEST = 2.0
-"""Bytes per ns that any link between ranks reaches: a collective that takes longer waited."""
+_SLOWEST = 2.0  # bytes per ns that any link between ranks reaches: a collective that takes longer waited
 
 
 def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:

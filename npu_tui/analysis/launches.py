@@ -35,8 +35,7 @@ _TRUST_SHARE = 0.05
 _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
 """See ``clock_floor``: launches on an empty queue take about as long as each other, within the spread."""
-_OPERATION = "cpu_op"
-"""The category of operations in traces of Kineto."""
+_OPERATION = "cpu_op"  # the category of operations in traces of Kineto
 
 
 class ClockFloor(Struct, frozen=True):
@@ -274,8 +273,7 @@ class LaunchPairs(Struct, frozen=True):
     graph: I64
 
 
-_REPLAYED = 4
-"""So many kernels without a link between two launches are replayed, also where no call says so."""
+_REPLAYED = 4  # so many kernels without a link between two launches are replayed, also where no call says so
 
 
 def busy_pairs(trace: Trace, device: DeviceSlices, launches: Dispatch) -> LaunchPairs:
@@ -319,10 +317,10 @@ def within_graphs(trace: Trace, pairs: LaunchPairs) -> I64:
     return np.sort(np.concatenate((links.target_slice[pairs.link[several]], pairs.unlinked[pairs.graph >= 0])))
 
 
+# Calls that launch a captured graph: CANN's, those of other runtimes, and the operations around them.
 _GRAPH = re.compile(
     r"aclmdl\w*Execute|ModelExecute|(?:cuda|hip)GraphLaunch|graph_?replay|graphs\.py\(\d+\): replay", re.IGNORECASE
 )
-"""Calls that launch a captured graph: CANN's, those of other runtimes, and the operations around them."""
 
 
 def graph_launches(trace: Trace, link: I64) -> npt.NDArray[np.bool_]:

@@ -30,14 +30,14 @@ ShapesOf = Callable[[I64], Sequence[object]]
 
 MODULE = "nn.Module: "
 """What the name of a slice of a module begins with."""
+# Types of kernels whose FLOP count; those of all others are too few to.
 _MATRIX = re.compile(r"matmul|gmm|conv[23]d|attention", re.IGNORECASE)
-"""Types of kernels whose FLOP count; those of all others are too few to."""
 _CONVOLUTION = re.compile(r"conv[23]d", re.IGNORECASE)
 _BACKWARD = re.compile(r"backprop|grad", re.IGNORECASE)
 _SHAPED = re.compile(r"::_?convolution")
 """The operation whose shapes are input and weight of a convolution."""
+# Where height and width stand in a shape, by its format.
 _SIDES: dict[str, slice] = {"NCHW": slice(2, 4), "NC1HWC0": slice(2, 4), "NHWC": slice(1, 3)}
-"""Where height and width stand in a shape, by its format."""
 
 
 class Module(Struct, frozen=True):

@@ -38,10 +38,8 @@ from npu_tui.trace.arrays import I64, among, distinct, once_each, summed
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
-_MOST = 0.5
-"""A call that holds more than this share of the time of the one around it is what that one does."""
-_LEAST = 0.001
-"""Share of the path from which an owner's gain is worth a run of the model."""
+_MOST = 0.5  # a call that holds more than this share of the time of the one around it is what that one does
+_LEAST = 0.001  # share of the path from which an owner's gain is worth a run of the model
 
 
 def owners(

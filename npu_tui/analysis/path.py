@@ -28,10 +28,10 @@ KINDS: tuple[PathKind, ...] = (
 HOST, COMPUTE, COPY, TRANSFER, LATE_RANK, LATENCY, DEVICE_GAP, UNEXPLAINED = range(8)
 """Codes of stretches: indices of ``KINDS``."""
 
+# A shorter latency needs no explanation: launches, wake-ups and hand-overs of real profiles take 2 to 80 us.
 _SHORT_NS = 100_000
-"""A shorter latency needs no explanation: launches, wake-ups and hand-overs of real profiles take 2 to 80 us."""
+# A latency of more than so many medians of its kind in the run is unexplained: something unknown held it up.
 _USUAL = 10
-"""A latency of more than so many medians of its kind in the run is unexplained: something unknown held it up."""
 _WAKE, _HAND_OVER, _LAUNCH, _IN_ORDER, _DEPENDENCY = range(5)
 """Kinds of latencies: from a task to the host, from thread to thread, from the host to a task, to the next task of the
 same stream, and of another one. Each has a median of its own."""

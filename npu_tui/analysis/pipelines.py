@@ -19,18 +19,12 @@ from npu_tui.analysis.collectives import Collective, Collectives
 from npu_tui.analysis.graph import BACKWARD, FORWARD, plan_with
 from npu_tui.trace.model import Trace
 
-_FEWEST_PASSES = 3
-"""Receives per step that show a rhythm: the first one, and two more."""
-_OF_A_MESSAGE = 1.5
-"""Even stages wait for each other for about as many times as long as a message takes."""
-_AHEAD = 1 / 3
-"""Share of both passes of a micro batch that the forward one takes, where they are not seen apart."""
-_TOGETHER_NS = 1_000
-"""What begins within this time of each other begins together: a send, and the receive after it."""
-_DRAWS = 16
-"""How often the step of even stages is played, each time with other passes of this one."""
-_CHANCE = 3.0
-"""Steps of even stages differ from what is expected of them by no more than this many standard deviations."""
+_FEWEST_PASSES = 3  # receives per step that show a rhythm: the first one, and two more
+_OF_A_MESSAGE = 1.5  # even stages wait for each other for about as many times as long as a message takes
+_AHEAD = 1 / 3  # share of both passes of a micro batch that the forward one takes, where they are not seen apart
+_TOGETHER_NS = 1_000  # what begins within this time of each other begins together: a send, and the receive after it
+_DRAWS = 16  # how often the step of even stages is played, each time with other passes of this one
+_CHANCE = 3.0  # steps of even stages differ from what is expected of them by no more than this many standard deviations
 
 
 class _Event(Struct, frozen=True):

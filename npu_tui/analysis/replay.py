@@ -110,8 +110,7 @@ def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
 
 CLOSE_ENOUGH = 0.02
 """A model whose unchanged run differs from the recorded length by a larger share is not used."""
-_LINKED = 0.5
-"""Share of the busy time whose launch must be known: of the rest nothing says when it could run instead."""
+_LINKED = 0.5  # share of the busy time whose launch must be known: of the rest nothing says when it could run instead
 
 
 class Run(Struct, frozen=True):

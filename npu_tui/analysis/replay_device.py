@@ -29,8 +29,7 @@ from npu_tui.trace.model import Trace
 
 KERNEL, RECORD, AWAIT, COLLECTIVE = range(4)
 
-_AFTER_EVENT_NS = 30_000
-"""A stream continues at most this long after the event that it waits for has fired."""
+_AFTER_EVENT_NS = 30_000  # a stream continues at most this long after the event that it waits for has fired
 
 
 class DeviceTasks(Struct):
@@ -277,8 +276,8 @@ def _last_of_others(tasks: DeviceTasks, records: I64, at: I64, stream: I64) -> I
     return np.where(at >= 0, records[np.maximum(at, 0)], -1)
 
 
+# A lateness that varies by less than this share of the variation of the work before does not depend on that work.
 _STEADY = 0.3
-"""A lateness that varies by less than this share of the variation of the work before does not depend on that work."""
 
 
 class TaskMeetings(Struct, frozen=True):

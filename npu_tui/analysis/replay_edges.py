@@ -16,14 +16,11 @@ from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, T
 from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
-_WAKE_NS = 200_000
-"""A host wait ends at most this long after the device is done."""
-_CALL_NS = 15_000
-"""The least duration of a blocking call that has nothing to wait for."""
+_WAKE_NS = 200_000  # a host wait ends at most this long after the device is done
+_CALL_NS = 15_000  # the least duration of a blocking call that has nothing to wait for
+# A task on an idle stream that starts later than this after its launch waited for the host to stage its data.
 _STAGED_NS = 100_000
-"""A task on an idle stream that starts later than this after its launch waited for the host to stage its data."""
-_PAUSE_NS = 1_000_000
-"""A task of unknown launch after a longer pause was not held up by its stream."""
+_PAUSE_NS = 1_000_000  # a task of unknown launch after a longer pause was not held up by its stream
 
 
 class ThreadWork(Struct, frozen=True):

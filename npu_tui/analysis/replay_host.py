@@ -93,8 +93,8 @@ def _merged(parts: list[I64]) -> I64:
 
 MARK, ENQUEUE, DEQUEUE, LAUNCH, WAIT_BEGIN, WAIT_END = range(6)
 
+# The least pause of the queue's thread between two entries; a shorter recorded one counts as it is.
 _QUEUE_GAP_NS = 2_000
-"""The least pause of the queue's thread between two entries; a shorter recorded one counts as it is."""
 
 
 class HostPoints(Struct):

@@ -29,10 +29,8 @@ from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
-_LEAST_NS = 200_000
-"""A shorter silence of the host counts as work."""
-_WAKE_NS = 100_000
-"""A wait ends at most this long after the device is done."""
+_LEAST_NS = 200_000  # a shorter silence of the host counts as work
+_WAKE_NS = 100_000  # a wait ends at most this long after the device is done
 
 
 class Unrecorded(Struct, frozen=True):
@@ -123,12 +121,9 @@ def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
 _LONG_NS = 100_000  # a shorter wait may have found the device done: its end tells nothing of the clocks
 _IDLE_NS = 20_000
 """A device that is idle for this long is done."""
-_NEAR_NS = 1_000_000
-"""A wait whose end is farther from any idle time waited for something else."""
-_CROWD_NS = 50_000
-"""How far above the median an excess still belongs to the crowd."""
-_FEWEST = 2
-"""Waits that are needed for a correction."""
+_NEAR_NS = 1_000_000  # a wait whose end is farther from any idle time waited for something else
+_CROWD_NS = 50_000  # how far above the median an excess still belongs to the crowd
+_FEWEST = 2  # waits that are needed for a correction
 
 
 def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
@@ -153,10 +148,8 @@ def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     return int(late[late <= usual + _CROWD_NS].max())
 
 
-_LEVELS = 64
-"""Nodes at one ns that an edge may push behind each other."""
-_ROUNDS = 400
-"""Rounds until edges that still lead back are left out."""
+_LEVELS = 64  # nodes at one ns that an edge may push behind each other
+_ROUNDS = 400  # rounds until edges that still lead back are left out
 
 
 class HostNodes(Struct, frozen=True):
@@ -338,16 +331,13 @@ def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
     return source[by_target], target[by_target], place
 
 
-_HELD_NS = 50_000
-"""A stream starts what is queued on it sooner than this, unless it waits for something."""
-_AT_ONCE_NS = 10_000
-"""What depends on a task starts at most this long after its end."""
-_EXACT_NS = 1_000
-"""An event fires within this time of the task before it, or the clock that records both is coarser."""
+_HELD_NS = 50_000  # a stream starts what is queued on it sooner than this, unless it waits for something
+_AT_ONCE_NS = 10_000  # what depends on a task starts at most this long after its end
+_EXACT_NS = 1_000  # an event fires within this time of the task before it, or the clock that records both is coarser
+# Waits of one stream that end with tasks of another one; a single one must be hardly possible by chance.
 _FEWEST_HITS = 2
-"""Waits of one stream that end with tasks of another one; a single one must be hardly possible by chance."""
+# Share of them that may be expected by chance: a stream of many short tasks always has one that has just ended.
 _BY_CHANCE = 0.2
-"""Share of them that may be expected by chance: a stream of many short tasks always has one that has just ended."""
 
 
 class Dependencies(Struct, frozen=True):

@@ -13,6 +13,7 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 
+# Frames of Python that wait for input: a socket, a queue, a pipe, an event loop with nothing to do.
 _WAITS = re.compile(
     r"<(?:method|built-in (?:method|function)) '?(?:poll|select|select\.select|epoll|kqueue|control|accept|recv\w*)\b"
     r"|<method 'get' of '_queue\.SimpleQueue'"
@@ -20,11 +21,8 @@ _WAITS = re.compile(
     r"|connection\.py\(\d+\): (?:wait|_?poll|_?recv\w*)|zmq/\S+\(\d+\): (?:poll|recv\w*)"
     r"|shm_broadcast\.py\(\d+\): (?:acquire_read|dequeue)"
 )
-"""Frames of Python that wait for input: a socket, a queue, a pipe, an event loop with nothing to do."""
-_OF_DATA = re.compile(r"dataloader|torch/utils/data", re.IGNORECASE)
-"""Frames below which such waits are for a batch."""
-_FAR_LONGER = 10
-"""Pauses of a server without requests exceed the usual one between two steps so many times."""
+_OF_DATA = re.compile(r"dataloader|torch/utils/data", re.IGNORECASE)  # frames below which such waits are for a batch
+_FAR_LONGER = 10  # pauses of a server without requests exceed the usual one between two steps so many times
 
 
 def request_waits(trace: Trace, threads: Iterable[int], least: float) -> list[tuple[int, int, int]]:

@@ -22,16 +22,11 @@ from npu_tui.trace.kineto import launch_links, runtime_calls
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
 
-_SAME = 0.95
-"""Share of the kernels of a training run that must come again after one period."""
-_PERIODS = 256
-"""Periods that are tried."""
-_COVERED = 0.6
-"""Share of all kernels that the repetitions must span together."""
-_OTHER_GRAPH = 1.25
-"""How many times as many kernels another graph has at least, if its first kernel is the same."""
-_PAUSE = 10
-"""How many times as long as nine tenths of the gaps between launches a pause between two groups of them is."""
+_SAME = 0.95  # share of the kernels of a training run that must come again after one period
+_PERIODS = 256  # periods that are tried
+_COVERED = 0.6  # share of all kernels that the repetitions must span together
+_OTHER_GRAPH = 1.25  # how many times as many kernels another graph has at least, if its first kernel is the same
+_PAUSE = 10  # how many times as long as nine tenths of the gaps between launches a pause between two groups of them is
 _BACKWARD = re.compile(r"Grad|Backward|Optimizer|ApplyAdam|ApplyMomentum", re.IGNORECASE)
 _OPTIMIZER_STEP = re.compile(r"Optimizer\.step\b")
 _READS = frozenset({"aten::item", "aten::_local_scalar_dense"})

@@ -35,10 +35,9 @@ from npu_tui.trace.once import once
 _FRAME = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\)")
 _DEVICE = ("hardware", "communication", "overlap")
 
+# How long Python's engine searches for a pattern before polars, which releases the interpreter's lock, takes over.
 _HERE_SECONDS = 0.05
-"""How long Python's engine searches for a pattern before polars, which releases the interpreter's lock, takes over."""
-_HERE_TRIES = 1e7
-"""Steps that Python's engine may need for one name in the worst case: a tenth of a second."""
+_HERE_TRIES = 1e7  # steps that Python's engine may need for one name in the worst case: a tenth of a second
 _PART = re.compile(r"\\(?P<escaped>.)|\[\^?\]?(?:\\.|[^\]])*\]|(?P<sign>.)", re.DOTALL)
 _NAMED_OR_PLAIN_GROUP = re.compile(r"\(\?(?::|P<\w+>)")
 _FIXED_GROUP = re.compile(r"\([^()|*+?{]*\)")

@@ -12,8 +12,7 @@ from npu_tui.trace.service import UNKNOWN
 
 MANY = 1 << 40
 """No limit."""
-_ASSUMED = 128
-"""Tokens of a block where the tables do not tell."""
+_ASSUMED = 128  # tokens of a block where the tables do not tell
 _SIZES = tuple(1 << power for power in range(3, 11))  # tokens of a block that are tried, 8 to 1,024
 _MOST_SPARE = 2  # blocks beyond its context that each request may hold
 _EXACT = 0.5

@@ -157,10 +157,9 @@ def _swapped(steps: Steps, rid: I64, step: I64, prompt: Bools, admitted: Bools) 
 
 _LATEST, _LONGEST = 4_000_000_000_000_000_000, 10_000_000_000_000_000
 """Moments and lengths (116 days) above which a table is damaged, ns."""
+# Answers that take no longer from the first to the last token leave at once even where they are streamed.
 _AT_ONCE = 4 * WHOLE_MS
-"""Answers that take no longer from the first to the last token leave at once even where they are streamed."""
-_MOST_CHUNKS = 2000
-"""Steps before the first token that are told apart."""
+_MOST_CHUNKS = 2000  # steps before the first token that are told apart
 
 
 def _reasons(found: ServiceTimeline) -> I64:

@@ -8,8 +8,7 @@ from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.service import UNKNOWN, Kind, Pass, Service
 
-_FEW = 16
-"""More tokens than one request decodes in a step, drafts included."""
+_FEW = 16  # more tokens than one request decodes in a step, drafts included
 
 
 def is_prompt(service: Service) -> Bools:

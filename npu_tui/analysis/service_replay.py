@@ -25,8 +25,7 @@ LIMIT = 2_000_000
 """Most pairs of request and step that a replay takes on; some seconds."""
 FAITHFUL = 0.1
 """How far the replay of the unchanged service may be from the recorded one."""
-_LEAST = 2
-"""The percentile of waits that counts as the shortest one."""
+_LEAST = 2  # the percentile of waits that counts as the shortest one
 
 
 NEVER_LATE = MANY << 20, MANY << 20, 1.0
@@ -471,8 +470,8 @@ class _QueuedRequest(Struct, eq=False):
         return held
 
 
+# Most times a request is scheduled, as a multiple of the recorded ones: what is preempted is computed again.
 _MOST_TURNS = 8
-"""Most times a request is scheduled, as a multiple of the recorded ones: what is preempted is computed again."""
 
 
 def with_engines(model: ServiceModel, **values: object) -> ServiceModel:

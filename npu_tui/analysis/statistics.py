@@ -26,10 +26,8 @@ FEWEST_PAIRS = 6
 LEVEL = 0.05  # what lies outside of a 95 % interval
 WITHIN = 1.959964
 """Standard deviations of normal values within which 95 % of them lie."""
-_EXACT_SIZE = 120
-"""Samples in all up to which the distribution is counted; above, it is normal to many digits."""
-_VISIBLE = 2.87
-"""Sum of the normal quantiles of 5 % (two sides) and 80 % power, with 2.5 % for unequal spreads."""
+_EXACT_SIZE = 120  # samples in all up to which the distribution is counted; above, it is normal to many digits
+_VISIBLE = 2.87  # sum of the normal quantiles of 5 % (two sides) and 80 % power, with 2.5 % for unequal spreads
 MAD_TO_SIGMA = 1.4826
 """From the median of absolute deviations to a standard deviation of normal values."""
 
@@ -256,8 +254,8 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
     return Judgement(base, new, delta, moved, visible, verdict)
 
 
+# A change so many times the smallest that samples show is one, though two or three tell little of their spread.
 _FAR = 3.0
-"""A change so many times the smallest that samples show is one, though two or three tell little of their spread."""
 
 
 def _is_far(base: F64, new: F64, visible: float | None) -> bool:

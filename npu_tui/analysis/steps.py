@@ -247,8 +247,7 @@ FEWEST_STEPS = 3
 _SLOWER = 1.2  # times as long as later steps, from which on a first one is warm-up
 _FEW, _SLOWER_THAN_FEW = 4, 2.0
 """Up to this many later steps may be equal by chance: then a warm-up step must take twice as long."""
-_AS_SLOW = 1 / 3
-"""A later step that is slower by this share of the warm-up's excess is slow as well."""
+_AS_SLOW = 1 / 3  # a later step that is slower by this share of the warm-up's excess is slow as well
 
 
 def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
@@ -273,8 +272,7 @@ def warm_up_steps(lengths: npt.NDArray[np.int64]) -> int:
     return warm if np.mean(slow) <= NOTABLE else 0
 
 
-_PART = 0.75
-"""Of the kernels and of the time: equal steps differ by less."""
+_PART = 0.75  # of the kernels and of the time: equal steps differ by less
 
 
 def begins_within(lengths: npt.NDArray[np.int64], kernels: npt.NDArray[np.int64]) -> bool:

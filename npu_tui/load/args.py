@@ -90,12 +90,9 @@ class ChosenArgs:
         return [data[at : at + length].decode() for _, at, length in known.tolist()]
 
 
-_GAP = 32 << 10
-"""So many bytes between chunks are read sooner than skipped."""
-_TOGETHER = 256 << 10
-"""Bytes of chunks that are read at a time; they stay in the cache."""
-_SHARE = 1024
-"""Chunks that a thread reads before it takes others."""
+_GAP = 32 << 10  # so many bytes between chunks are read sooner than skipped
+_TOGETHER = 256 << 10  # bytes of chunks that are read at a time; they stay in the cache
+_SHARE = 1024  # chunks that a thread reads before it takes others
 _THREADS = 4
 
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 !#$%&'()*+,-.:;<=>?@[]^_`{|}~")

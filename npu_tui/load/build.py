@@ -45,15 +45,14 @@ STEPS_LANE = "Steps"
 _SHOWN = frozenset("XCstfMBEbe")
 _INSTANTS = frozenset("iInRP")
 
-_DATED_NS = 10**17
-"""Times after this moment of 1973 are of a calendar: among them 0 is no time."""
+_DATED_NS = 10**17  # times after this moment of 1973 are of a calendar: among them 0 is no time
 
+# Fewer slices than this are put in order before another thread would have begun with the counters.
 _SIDE_BY_SIDE = 1 << 16
-"""Fewer slices than this are put in order before another thread would have begun with the counters."""
 
-_BLOCK = 1 << 16
-"""Slices at a time whose keys stay in the processor's cache."""
+_BLOCK = 1 << 16  # slices at a time whose keys stay in the processor's cache
 
+# Columns of slices that nothing here looks at.
 _IDS: tuple[tuple[str, type[np.signedinteger[Any]]], ...] = (
     ("task_type", np.int32),
     ("stream", np.int64),
@@ -61,10 +60,8 @@ _IDS: tuple[tuple[str, type[np.signedinteger[Any]]], ...] = (
     ("stack", np.int32),
     ("event", np.int64),
 )
-"""Columns of slices that nothing here looks at."""
 
-_TABLE = 1 << 24
-"""Codes below this are counted in a table, others sorted."""
+_TABLE = 1 << 24  # codes below this are counted in a table, others sorted
 
 
 class Background(Generic[T]):
@@ -365,12 +362,10 @@ def _rows_and_lanes(
     return make_rows(offset.astype(np.int64), item, slices.start[item], slices.end[item]), lanes
 
 
-_MOST_LANES = 10_000
-"""Each takes 6 kB and a tenth of a ms; the processes of a profile have some hundred threads."""
+_MOST_LANES = 10_000  # each takes 6 kB and a tenth of a ms; the processes of a profile have some hundred threads
+# The process and thread of the lane that those share for which there is none.
 _FURTHER = (place_number("further threads"), place_number("further threads"))
-"""The process and thread of the lane that those share for which there is none."""
-_FEWEST_STEPS = 2
-"""A single slice called ``step 1`` says nothing of what repeats."""
+_FEWEST_STEPS = 2  # a single slice called ``step 1`` says nothing of what repeats
 
 
 def _step_slices(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane], slices: Slices) -> tuple[I64, I32]:

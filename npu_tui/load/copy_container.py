@@ -226,8 +226,7 @@ class _StoredTrace(msgspec.Struct):
     copies: SizedCopies | None
 
 
-_LATER = ("roles", "folded", "communication", "copies")
-"""Fields that a trace is not made with."""
+_LATER = ("roles", "folded", "communication", "copies")  # fields that a trace is not made with
 
 
 class _Head(msgspec.Struct):

@@ -142,8 +142,7 @@ def _completed(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     return frame.with_columns(pl.lit(None, _type_of(column.kind)).alias(column.name) for column in missing)
 
 
-_MOST_REAL = 1e15
-"""A size, speed or percentage above that is none; sums and products of those below are finite."""
+_MOST_REAL = 1e15  # a size, speed or percentage above that is none; sums and products of those below are finite
 
 
 def _type_of(kind: Kind) -> Any:
@@ -404,8 +403,7 @@ def milliseconds_of(text: pl.Series) -> pl.Series:
     return whole
 
 
-_LATEST_MS = 4 * 10**12
-"""In the year 2096; what is larger counts us or ns since 1970."""
+_LATEST_MS = 4 * 10**12  # in the year 2096; what is larger counts us or ns since 1970
 _LATEST_S = _LATEST_MS // 1000
 _USUAL_DATE = "%Y-%m-%d %H:%M:%S:%6f"
 _DATES = "%Y-%m-%d %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"
@@ -446,8 +444,8 @@ def moments_of(text: pl.Series) -> pl.Series:
     return moments
 
 
+# Of a list that is cut off the last one has no end, nor a name: it may be shorter than it was.
 _MEMBER = r"\{[^{}]{5,}\}?"
-"""Of a list that is cut off the last one has no end, nor a name: it may be shorter than it was."""
 _RID = r"""['"]?\b(?:rid|req_id|request_id|id)['"]?\s*[:=]\s*['"]?([^'",{}\[\]]*[^'",{}\[\]\s])"""
 _NUMBERS = (
     r"""['"]?\b(?:iter|iter_size)['"]?\s*[:=]\s*['"]?(\d{1,15})""",
@@ -464,8 +462,8 @@ _PLAIN = r"""[^\[\]\(\)'",\s]+"""
 """A request in a list of nothing but their names."""
 
 
+# Bytes of lists that are taken apart at a time: for a name of one byte the pieces take a hundred times as much.
 _TOGETHER = 1 << 19
-"""Bytes of lists that are taken apart at a time: for a name of one byte the pieces take a hundred times as much."""
 
 
 def requests_of(texts: pl.Series) -> tuple[pl.Series, pl.DataFrame]:

@@ -30,8 +30,7 @@ _WORTH_A_THREAD = 8 << 20
 _WORTH_A_PICTURE = 64 << 20
 """Bytes of a database that takes longer than anybody waits for a first picture."""
 
-_FIRST_ROWS = 20_000
-"""Of each table, for that picture."""
+_FIRST_ROWS = 20_000  # of each table, for that picture
 
 
 def read_database(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:
@@ -126,9 +125,9 @@ class _Loading:
         return trace
 
 
+# How tables begin of an export of Nsight Systems
+# (https://docs.nvidia.com/nsight-systems/UserGuide/index.html#exporting-data).
 _NSIGHT = ("CUPTI_ACTIVITY_", "TARGET_INFO_")
-"""How tables begin of an export of Nsight Systems
-(https://docs.nvidia.com/nsight-systems/UserGuide/index.html#exporting-data)."""
 _OURS = (
     "STRING_IDS", "TASK", "PYTORCH_API", "CANN_API", "MSTX_EVENTS", "COMMUNICATION_OP", "COMPUTE_TASK_INFO",
     "META_DATA", "RANK_DEVICE_MAP", "HOST_INFO", "NPU_INFO", "SESSION_TIME_INFO", "ENUM_API_TYPE", "CONNECTION_IDS",

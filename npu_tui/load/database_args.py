@@ -35,8 +35,7 @@ _ITEMS = (_NODE, COLLECTIVE)
 _MOST_FRAMES = 1 << 14  # rows of one key that are read: a hostile stack may have any number
 _KEPT = 1 << 16  # texts and rows that are remembered before all are let go
 
-_BATCH = 1 << 12
-"""Rows that a scan reads and searches at a time."""
+_BATCH = 1 << 12  # rows that a scan reads and searches at a time
 
 Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""

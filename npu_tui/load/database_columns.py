@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 
-_TABLE = 1 << 22
-"""Numbers in so narrow a range are found in a table, others by sorting."""
+_TABLE = 1 << 22  # numbers in so narrow a range are found in a table, others by sorting
 _NARROW = 1 << 16
 _BLOCK = 1 << 16
 """Values at a time that stay in the processor's cache from one step to the next."""
@@ -120,8 +119,7 @@ def expanded(keys: I64, wanted: I64) -> tuple[I64, I64]:
     return left, order[np.arange(len(left)) - np.repeat(begins - first, count)]
 
 
-_MOST_NUMBERS = 16
-"""The profiler writes three at most."""
+_MOST_NUMBERS = 16  # the profiler writes three at most
 
 
 class Connections:
@@ -337,6 +335,7 @@ SORT = {
 }
 """Sort indexes of msprof's layers (its newest ``process_sort_index``)."""
 
+# Those of the versions that call the process of collectives HCCL, where they differ.
 _OLDER_SORT = {
     "Ascend Hardware": 13,
     "AI Core Freq": 14,
@@ -350,7 +349,6 @@ _OLDER_SORT = {
     "QoS": 22,
     "Overlap Analysis": 23,
 }
-"""Those of the versions that call the process of collectives HCCL, where they differ."""
 
 COLLECTIVE = 5500
 """The type of calls of the library of collectives, which is called ``hccl`` or ``communication``."""

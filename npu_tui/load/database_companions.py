@@ -280,14 +280,15 @@ _MISSING = ("", "N/A")
 Cells = dict[str, Any]
 """The cells of one row by the plain names of their columns."""
 
+# By the stem of their schemas: the tables that rows come from, and what makes columns of them.
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[DatabaseTables], dict[str, pl.Series]]]] = {
     "kernel_details": (("COMPUTE_TASK_INFO",), kernel_columns),
     "memory_record": (("MEMORY_RECORD", "NPU_MEM"), memory_columns),
     "operator_memory": (("OP_MEMORY",), allocation_columns),
     "npu_module_mem": (("NPU_MODULE_MEM",), module_columns),
 }
-"""By the stem of their schemas: the tables that rows come from, and what makes columns of them."""
 
+# The columns of the schema of steps by the plain names of those of ``StepTraceTime``, which are in us.
 _STEPS = {
     "step": "step",
     "computing": "computing",
@@ -300,7 +301,6 @@ _STEPS = {
     "exposed_without_receive": "communicationnotoverlappedandexcludereceive",
     "preparing": "preparing",
 }
-"""The columns of the schema of steps by the plain names of those of ``StepTraceTime``, which are in us."""
 
 _SPANS = ("elapsetime", "transittime", "waittime", "synchronizationtime", "idletime")
 

@@ -185,8 +185,7 @@ def _streams(whole: DatabaseColumns, rows: DatabaseRows) -> I32:
     return thread
 
 
-_MOST_PLANES = 1 << 12
-"""Level 0 writes 4294967295 or 65534 for a plane."""
+_MOST_PLANES = 1 << 12  # level 0 writes 4294967295 or 65534 for a plane
 
 
 class GroupCollectives(Struct):

@@ -110,8 +110,7 @@ def header_of(path: Path) -> Header:
 
 _idle: dict[tuple[object, ...], Database] = {}
 """Databases that stay open with nobody reading them, by what their files are; the one used last is the last."""
-_MOST_IDLE = 2
-"""That of a profile, and the ``analysis.db`` beside it."""
+_MOST_IDLE = 2  # that of a profile, and the ``analysis.db`` beside it
 _keeping = threading.Lock()
 
 
@@ -224,15 +223,13 @@ def _connected(path: Path, how: str, patience: float = 0.0) -> sqlite3.Connectio
     return connection
 
 
-_LONGEST_CELL = 256 << 20
-"""Bytes of a text that SQLite puts together; a piece of a column is a hundredth of it."""
+_LONGEST_CELL = 256 << 20  # bytes of a text that SQLite puts together; a piece of a column is a hundredth of it
 
 _STEPS_PER_TICK = 200_000  # steps of the machine of SQLite between two looks at the clock
 _FEWEST_STEPS, _STEPS_PER_BYTE = 200_000_000, 40
 """Steps of SQLite's machine: seconds for a small file; a whole database takes 3 a byte."""
 
-_OPENING_SECONDS = 10.0
-"""For the list of tables, which is read in one go: one of 100,000 tables takes a second."""
+_OPENING_SECONDS = 10.0  # for the list of tables, which is read in one go: one of 100,000 tables takes a second
 
 _READS = frozenset(
     (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_PRAGMA,

@@ -31,8 +31,8 @@ ABSENT = -1
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 """The numbers that a row may have."""
 
+# Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite or memory.
 _STEP = 1 << 16
-"""Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite or memory."""
 
 _LATEST = 1 << 62
 _MOST_VARIABLES = 500  # SQLite before 3.32 takes 999 in one statement

@@ -40,10 +40,9 @@ _BRACKETS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}\[\]]', re.DOTALL)
 _CLOSING = {b"{": b"}", b"[": b"]"}
 _DEEPEST = 1024
 """Brackets within brackets that are read: those of orjson."""
+# About the bytes that a list, an object, one more value and one more member take while they are parsed.
 _COSTS = {b"[": 72, b"{": 150, b",": 60, b":": 240}
-"""About the bytes that a list, an object, one more value and one more member take while they are parsed."""
-_WIDE = 3
-"""Bytes more that a sign takes in a text with one that needs four."""
+_WIDE = 3  # bytes more that a sign takes in a text with one that needs four
 _ROOM, _TIMES = 100 << 20, 2
 """Bytes that a document may take, and more of them for each of its own."""
 _BLANK = re.compile(rb"[ \t\r\n\0]*")
@@ -402,8 +401,7 @@ def _reading(name: str, document: JsonFile, columns: dict[str, type], rows: Iter
     return Reading(name, state, frame, tuple(columns) if len(frame) else (), why=document.why)
 
 
-_AT_ONCE = 1 << 16
-"""Rows of a frame that are lists for a while."""
+_AT_ONCE = 1 << 16  # rows of a frame that are lists for a while
 
 
 def number_of(value: Any) -> float | None:

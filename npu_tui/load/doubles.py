@@ -82,8 +82,7 @@ def first_rows(frame: pl.DataFrame, moments: Sequence[str]) -> Bools | None:
     return None if kept.all() else kept
 
 
-_TOGETHER = 1 << 16
-"""Rows that are copied to be compared at a time: a file may hold all of its rows twice."""
+_TOGETHER = 1 << 16  # rows that are copied to be compared at a time: a file may hold all of its rows twice
 
 
 def _side_by_side(hashes: npt.NDArray[Any]) -> tuple[I64, Bools]:

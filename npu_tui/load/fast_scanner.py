@@ -62,8 +62,7 @@ GROUPS: dict[str, dict[str, type[np.generic]]] = {
 }  # fmt: skip
 """The columns of slices, samples, link ends and chunks; those of a group have the same rows."""
 
-_ROWS = {"x": "x", "c": "c", "l": "l", "chunk": "chunks"}
-"""The number that counts the rows of a group."""
+_ROWS = {"x": "x", "c": "c", "l": "l", "chunk": "chunks"}  # the number that counts the rows of a group
 
 BUFFER = 1 << 20
 _CHUNK = 8 << 10
@@ -77,10 +76,9 @@ _SET_ASIDE = 512
 _LEAST_ROWS = 4 * MOST_VALUES + 64
 _LEAST_MAP = 1 << 18
 """Bytes of a column that are worth a mapping of their own."""
-_MOST_MAPS = 4096
-"""Mappings of a scanner; Linux gives 65530 to a process."""
+_MOST_MAPS = 4096  # mappings of a scanner; Linux gives 65530 to a process
+# No file has more rows than one in so many bytes. Room for too many costs nothing: memory comes when it is touched.
 _BYTES_PER_ROW = {"x": 160, "c": 100, "l": 300, "chunk": 1 << 13}
-"""No file has more rows than one in so many bytes. Room for too many costs nothing: memory comes when it is touched."""
 
 _ODD_BYTES = 16 << 10
 _ODD_MOST = 4 << 20

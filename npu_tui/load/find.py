@@ -52,8 +52,7 @@ from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 
-_WHOLE = 8 << 20
-"""Bytes up to which a file is known by all its content, a larger one by its size, its time and samples."""
+_WHOLE = 8 << 20  # bytes up to which a file is known by all its content, a larger one by its size, its time and samples
 
 _EDGE = 64 * 1024
 _SAMPLES, _SAMPLE = 64, 4096

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 _BLANK_LINES = re.compile(rb"\n\s*\n")
 _BLOCK, _LONGEST = 1 << 20, 4096
 """Bytes that are read at a time; a line is at most so long, one above it is counted as damaged."""
+# Name and number of a thread, CPU, seconds, their fraction, event, args.
 _LINE = (
     r"^\s*(.{1,64}?)-(\d{1,9})\s+(?:\(\s*[\d-]+\)\s+)?\[(\d{1,5})\]\s+(?:[^\s\d]\S*\s+)?"
     r"(\d{1,9})\.(\d{1,9}):\s+(\w+):(?:\s+(.*))?$"
 )
-"""Name and number of a thread, CPU, seconds, their fraction, event, args."""
 _WRITTEN = r"^#\s*entries-in-buffer/entries-written: (\d{1,12})/(\d{1,12})\b"
 """In the head of a file: how many events the buffer still held of all that were written into it."""
+# The CPU and how many events it lost, of which some writers say nothing.
 _LOST = r"^\s*CPU:(\d{1,5}) \[(?:LOST )?(?:(\d{1,12}) )?EVENTS(?: DROPPED)?\]"
-"""The CPU and how many events it lost, of which some writers say nothing."""
 _KINDS = {
     "sched_switch": Event.switch, "sched_migrate_task": Event.migrate, "sched_process_exit": Event.exit,
     **dict.fromkeys(("sched_wakeup", "sched_wakeup_new", "sched_waking"), Event.wake),
@@ -244,8 +244,8 @@ def load_scheduling(path: Path, watcher: Watcher = UNWATCHED) -> Scheduling:
 _CPUS, _THREADS = 1, 2
 _MOST_LANES = 2000
 """Threads that get a lane, those that ran longest: the others are on the lanes of CPUs."""
+# The states of threads, as MindStudio Insight and the kernel call them.
 _WORDS = ("Unknown", "Running", "Runnable (preempted)", "Runnable (woken)", "Sleeping", "Uninterruptible sleep")
-"""The states of threads, as MindStudio Insight and the kernel call them."""
 assert len(_WORDS) == len(State)
 
 

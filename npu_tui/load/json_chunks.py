@@ -28,12 +28,12 @@ BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
 _SEARCHED = 4096
 LONGEST = 64 << 20
 """No event has more bytes."""
+# Blocks shrink to this many bytes where there is damage, as every one of them is then looked at several times.
 _SMALLEST = 1024
-"""Blocks shrink to this many bytes where there is damage, as every one of them is then looked at several times."""
+# An element without an end is taken for damage only in blocks of this many bytes or more: events may be long.
 _LONG = 4096
-"""An element without an end is taken for damage only in blocks of this many bytes or more: events may be long."""
+# A whole event after damage is expected to end within this many bytes; nearly all are short.
 _WINDOWS = (1024, 64 * 1024)
-"""A whole event after damage is expected to end within this many bytes; nearly all are short."""
 _GAP = 64  # blanks that may stand between two events
 _TRIED = 4
 """How often every byte of a damaged block may be looked at again, so that no damage takes more than linear time."""

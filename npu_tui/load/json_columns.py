@@ -140,11 +140,11 @@ class JointCodes:
         return np.take(self._codes, events, axis=1)
 
 
+# Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips).
 _INSTANCE_KEYS = frozenset({"acc_id", "die", "die_id", "acc id", "die id"})
-"""Keys of counter args that tell samples apart and are no curve of their own (msprof's Acc PMU and multi-die chips)."""
 
+# A number that a writer has put into quotes.
 _NUMBER = re.compile(r"\s*[+-]?\d{1,300}(?:\.\d*)?(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
-"""A number that a writer has put into quotes."""
 
 _samples = msgspec.json.Decoder(list[dict[str, float]]).decode
 _values = dict[str, float].values

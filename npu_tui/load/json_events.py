@@ -21,11 +21,9 @@ from msgspec import Struct
 from npu_tui.load.times import TimeUnit
 from npu_tui.trace.text import BOUND, whole_number
 
-_LONGEST = 300
-"""A whole number of more digits stays a text: none means anything, and Python refuses some of them."""
+_LONGEST = 300  # a whole number of more digits stays a text: none means anything, and Python refuses some of them
 
-_HOLE = 16
-"""Zero bytes in a row that no writer puts into a text: what a disk has lost."""
+_HOLE = 16  # zero bytes in a row that no writer puts into a text: what a disk has lost
 _DEEPEST = 100
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+', re.DOTALL)
 """A text, whose end may be missing, or brackets of one way."""

@@ -31,6 +31,7 @@ from npu_tui.trace.model import UNFINISHED, Chunks
 
 Array = npt.NDArray[Any]
 
+# The columns that hold codes, each with the dictionary they are of; -1 stands for absent.
 _DICTIONARY = {
     "x_thread": "threads",
     "x_name": "names",
@@ -41,12 +42,11 @@ _DICTIONARY = {
     "l_category": "link_categories",
     "l_thread": "threads",
 }
-"""The columns that hold codes, each with the dictionary they are of; -1 stands for absent."""
 
 _NOTHING = np.array([-1], np.int32)
 
+# The phases of the link ends that slices with a ``bind_id`` stand for, by ``flow_in`` and ``flow_out``.
 _FLOW_PHASES = {(True, True): "t", (False, True): "s", (True, False): "f"}
-"""The phases of the link ends that slices with a ``bind_id`` stand for, by ``flow_in`` and ``flow_out``."""
 
 Numbered = tuple[int, Event]
 """An event with its ordinal in the file."""
@@ -299,8 +299,7 @@ class _OpenMarks:
         return None
 
 
-_MOST_OPEN = 64
-"""Of a thread so many slices at most are drawn that never ended, the outermost ones."""
+_MOST_OPEN = 64  # of a thread so many slices at most are drawn that never ended, the outermost ones
 
 
 class MarkPairs(Struct, frozen=True):

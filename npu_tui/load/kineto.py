@@ -40,8 +40,7 @@ from npu_tui.trace.side_file import held_bytes, open_regular
 _FRAMES = "python_function"
 _DEEPEST = 64
 """Frames of user code around each other, beyond which a stack begins anew: a recursion would make long texts."""
-_RUNTIME = ("_runtime", "_driver")
-"""How the categories of calls end that may launch."""
+_RUNTIME = ("_runtime", "_driver")  # how the categories of calls end that may launch
 _GRAPH_LAUNCH = re.compile(r"(?:cuda|hip)GraphLaunch\w*")
 
 

@@ -310,8 +310,8 @@ def bound_links(
     )
 
 
+# How far two times may be apart that were the same before each of them was put on the grid of a float of 0.25 us.
 _GRID_NS = 500
-"""How far two times may be apart that were the same before each of them was put on the grid of a float of 0.25 us."""
 
 
 def _following_slices(lane: I32, time: I64, bounds: I64, slices: Slices) -> I64:

@@ -62,8 +62,7 @@ def refusal(path: Path, error: OSError) -> Message:
     return message("input.unreadable", path=str(path), why=error.strerror or str(error))
 
 
-_QUICK_BYTES = 16 << 20
-"""The largest text that opens fast without a copy."""
+_QUICK_BYTES = 16 << 20  # the largest text that opens fast without a copy
 
 
 def opening_of(

@@ -54,8 +54,8 @@ _ACTIONS = {"MALLOC": Action.alloc.value, "FREE": Action.free_completed.value}
 _OPERATIONS = {"ATEN_START": _BEGUN, "ATEN_END": _ENDED}
 _OWNER = r"""[{,]\s*"?owner"?\s*:\s*"?([\w@./-]{1,128})"""
 """Whose memory it is, such as ``PTA@weight``, where the tool was told to find that out."""
+# A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON.
 _NUMBER = r"""(?s)^.*[{,]\s*"?%s"?\s*:\s*"?(-?[0-9]{1,18})(?:[^0-9]|$)"""
-"""A number in Attr, which has three spellings: ``{addr:1,size:-512}``, with hexadecimal addresses, or JSON."""
 _WHOLE, _HEXADECIMAL = r"^[0-9]{1,19}$", r"^0x([0-9a-fA-F]{1,16})$"
 _FRAME = re.compile(r"(.{1,4096})\((\d{1,9})\): (.{1,1024})")
 _OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
@@ -66,8 +66,7 @@ _MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
 _HOSTS = "cpu", "host"
 _KEPT = "action", "address", "size", "time", "owner", "total", "used"
 """Columns of allocations and releases that are looked at once all of them are in order."""
-_ROWS = 5_000
-"""Rows that are looked at together: as texts each takes 700 bytes."""
+_ROWS = 5_000  # rows that are looked at together: as texts each takes 700 bytes
 
 
 def load_memscope(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:

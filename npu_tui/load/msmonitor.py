@@ -24,12 +24,9 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import held_bytes, open_regular
 
-_MARKS = 4_000_000_000
-"""Added to the ids of marks, as msMonitor does, which count apart from those of launches."""
-_NODE = 10_000
-"""The level of calls that msMonitor does not tell apart (``ENUM_API_TYPE``)."""
-_LONGEST = 1 << 20
-"""Bytes of a line that is still a record: the longest holds the groups of all ranks."""
+_MARKS = 4_000_000_000  # added to the ids of marks, as msMonitor does, which count apart from those of launches
+_NODE = 10_000  # the level of calls that msMonitor does not tell apart (``ENUM_API_TYPE``)
+_LONGEST = 1 << 20  # bytes of a line that is still a record: the longest holds the groups of all ranks
 
 _TABLES = """
 CREATE TABLE STRING_IDS (id INTEGER, value TEXT);

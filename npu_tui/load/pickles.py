@@ -32,12 +32,9 @@ from npu_tui.trace.arrays import I64, U8, U64, Bools
 _FLOOR = 4 << 20
 _TIMES = 2
 """The objects of a pickle may take ``_FLOOR`` bytes and this many times its size, which is read as a whole."""
-_LONGEST = 1 << 16
-"""Bytes of one text: a file name or the name of a function."""
-_DEEPEST = 32
-"""Open containers; a snapshot has seven."""
-_MOST = 1 << 64
-"""Numbers are below it, and negative ones not below minus it."""
+_LONGEST = 1 << 16  # bytes of one text: a file name or the name of a function
+_DEEPEST = 32  # open containers; a snapshot has seven
+_MOST = 1 << 64  # numbers are below it, and negative ones not below minus it
 _ROOM = {
     "PROTO": 0, "FRAME": 0, "STOP": 0, "MARK": 16, "BINGET": 8, "LONG_BINGET": 8, "MEMOIZE": 8, "BINPUT": 8,
     "LONG_BINPUT": 8, "BININT1": 8, "BININT2": 40, "BININT": 40, "LONG1": 48, "BINFLOAT": 32, "NONE": 8, "NEWTRUE": 8,
@@ -58,8 +55,7 @@ class PickleError(Exception):
         self.code, self.at, self.what = code, at, what
 
 
-_MARK = object()
-"""Where the contents of a container begin on the stack."""
+_MARK = object()  # where the contents of a container begin on the stack
 
 
 class Unpickler:
@@ -208,8 +204,7 @@ _DICT, _OPEN, _ITEMS, _APPENDS, _PAIR, _LONG, _SHORT = b"}(ue\x86\x8ah"
 
 _LEAST, _LONGEST_RUN = 1 << 10, 1 << 18
 """Bytes that are tried at once: more after a stretch of nothing but entries, fewer after one that breaks off."""
-_BEYOND = 1 << 10
-"""Bytes behind a stretch, so that no field reaches beyond the file."""
+_BEYOND = 1 << 10  # bytes behind a stretch, so that no field reaches beyond the file
 _KEYS, _FRAMES = 16, 400
 """The most keys of an entry, the most references of a list."""
 _PATIENCE = 64  # entries after which a shape that failed is tried again at the latest

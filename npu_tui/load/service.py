@@ -59,14 +59,11 @@ if TYPE_CHECKING:
 _HOUR = 3_600_000_000_000
 _ASSUMED = 8 * _HOUR
 """New versions write dates of Asia/Shanghai, whatever the zone of the host is."""
-_COMPARED = 1000
-"""Rows with a date and ms that tell the zone of the dates."""
-_SIDE_BY_SIDE = 2
-"""Tables that are read at the same time: each waits for its file now and then."""
+_COMPARED = 1000  # rows with a date and ms that tell the zone of the dates
+_SIDE_BY_SIDE = 2  # tables that are read at the same time: each waits for its file now and then
 _UNREAD, _MOST_NAMED = ("coordinator.csv", "ep_balance.csv", "moe_analysis.csv", "span_info"), 4
 """What the tool may write beside that has no table here; how many databases of processes, or copies, are named."""
-_ROWS = 10_000
-"""Rows of a database that are looked at together: as texts a cell takes 60 bytes."""
+_ROWS = 10_000  # rows of a database that are looked at together: as texts a cell takes 60 bytes
 
 
 def _schema(table: type[ServiceRows]) -> Schema:
@@ -88,8 +85,8 @@ def _schema(table: type[ServiceRows]) -> Schema:
 
 SIZES = {"prompt_tokens": "=recvTokenSize", "output_tokens": "=replyTokenSize"}
 """Columns of requests that early versions wrote as marks beside the states: a mark is of the event at its time."""
+# Another such mark: the blocks of the KV cache that are left after an event of it.
 _LEFT = {"free_blocks": "=deviceKvCache"}
-"""Another such mark: the blocks of the KV cache that are left after an event of it."""
 SCHEMAS = {name: _schema(table) for name, table in TABLES.items()}
 """The file of every table."""
 

@@ -165,8 +165,7 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
 
 DECIMAL = r"^(\d+)\.0$"
 """The number of a request where some rows of its column have none: the writer makes decimals of all."""
-_SEVERAL = set(",[]{}:")
-"""What stands in a text that names several requests."""
+_SEVERAL = set(",[]{}:")  # what stands in a text that names several requests
 
 
 def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.Series]]:

@@ -50,10 +50,8 @@ _PARTS = "schedule", "execute", "draft", "other", "forward", "speculation"
 _BLOCKS = "used_blocks", "free_blocks"
 _NAMELESS = "?"
 """What has no rid."""
-_MOST_ENGINES = 256
-"""A layer each; a damaged file may name as many as it has rows."""
-_MOST_LANES = 256
-"""Of a layer; others share the last one."""
+_MOST_ENGINES = 256  # a layer each; a damaged file may name as many as it has rows
+_MOST_LANES = 256  # of a layer; others share the last one
 _REST = "Other engines"
 _LARGEST = 1 << 22
 """A batch of more requests has a damaged size."""

@@ -58,8 +58,7 @@ _LEAST_TEXT, _TEXT_TIMES = 64 << 20, 3
 """The letters of all stacks together: so many of any file, and so many times its size more."""
 _TOO_LARGE, _TOO_MANY_DEVICES = 1 << 50, 1024
 """Bytes of one block that no device has, and devices that no host has."""
-_TOO_LATE_US = 1 << 53
-"""Moments from here on do not fit into 64 bits as ns, and are none."""
+_TOO_LATE_US = 1 << 53  # moments from here on do not fit into 64 bits as ns, and are none
 
 
 def load_snapshot(path: Path, watcher: Watcher = UNWATCHED) -> MemorySnapshot:

@@ -19,10 +19,9 @@ from msgspec import Struct
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 
+# Bytes: over twice the largest module of PyTorch (``common_methods_invocations.py``, 1.4 MB). Larger is data.
 _LARGEST = 4 << 20
-"""Bytes: over twice the largest module of PyTorch (``common_methods_invocations.py``, 1.4 MB). Larger is data."""
-_ABOVE = 3
-"""Folders above a trace: its ``ASCEND_PROFILER_OUTPUT``, the profile, and what that was written into."""
+_ABOVE = 3  # folders above a trace: its ``ASCEND_PROFILER_OUTPUT``, the profile, and what that was written into
 
 _HEADING = re.compile(r"[ ]*(?:async +)?(?:def|class) +(?P<name>\w+)")
 _CLOSING = ")]}"
@@ -149,8 +148,8 @@ def _read_source(path: Path) -> Source | Message | None:
     return Source(path, lines, headings)
 
 
+# What a first line may name; others, such as punycode, take a time that grows with the square of the size.
 _ENCODINGS = frozenset(("utf-8", "utf-8-sig", "gbk", "gb2312", "gb18030", "big5", "iso-8859-1"))
-"""What a first line may name; others, such as punycode, take a time that grows with the square of the size."""
 
 
 def _decoded_source(raw: bytes) -> str:

@@ -20,8 +20,8 @@ T = TypeVar("T")
 HEAD = 64 << 10
 """Bytes of the beginning of a file that tell its format: the schema of a database fits in."""
 
+# Heads that are kept: a file is judged by all formats one after the other, and what was ``told`` is kept for good.
 _MOST_HEADS = 64
-"""Heads that are kept: a file is judged by all formats one after the other, and what was ``told`` is kept for good."""
 
 
 class Survey:

@@ -189,6 +189,7 @@ def _array_start(file: Path, stream: BinaryIO) -> int:
     raise InputError(message("input.no_array", path=str(file), found=repr(head.lstrip()[:12]).removeprefix("b")))
 
 
+# First bytes, the name of the format, and the command that unpacks it.
 _PACKED = (
     (b"PK\x03\x04", "zip", "unzip {file} -d {folder}"),
     (b"PK\x05\x06", "zip", "unzip {file} -d {folder}"),
@@ -199,7 +200,6 @@ _PACKED = (
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x {file}"),
     (b"Rar!\x1a\x07", "rar", "unrar x {file}"),
 )
-"""First bytes, the name of the format, and the command that unpacks it."""
 
 _TAR_AT, _TAR = 257, b"ustar"  # where POSIX has the mark in the header of the first member
 _WIDE = (
@@ -219,10 +219,11 @@ _POINTER_SIZE = re.compile(rb"^size (\d{1,18})$", re.MULTILINE)
 _PAGE = re.compile(rb"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
 _OTHERS = ((re.compile(rb"# tracer: "), "input.ftrace"), (re.compile(rb"PAR1"), "input.parquet"))
 """how files of other tools begin that lie near profiles: scheduler events, a table of columns."""
+# How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay).
 _EXECUTION_TRACE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"\d+\.\d+\.\d+-')
-"""How the file of PyTorch's ExecutionTraceObserver begins: https://github.com/facebookresearch/param (et_replay)."""
+# What PTO's runtime records of its tasks: docs/dfx/chip-swimlane-profiling.md of
+# https://github.com/hw-native-sys/simpler.
 _SWIMLANES = re.compile(r"(?:chip|perf)_swimlane.*\.json")
-"""What PTO's runtime records of its tasks: docs/dfx/chip-swimlane-profiling.md of https://github.com/hw-native-sys/simpler."""
 _TABLES = (".csv", ".xlsx", ".xls", ".tsv")
 _OF_PROFILERS = (
     ((b"Accelerator Core", b"Duration(us)"), "kernel_details.csv"),

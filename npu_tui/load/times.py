@@ -73,10 +73,8 @@ class TimeUnit(Struct, frozen=True):
 _TIMES = re.compile(rb'"(ts|dur)"\s*:\s*"?([-+.\deE]{1,40})')
 _EPOCH = Decimal(10**18)
 """Nanoseconds from 1970 to 2001; as microseconds they are in the year 33,000."""
-_ONLY_NS = Decimal("0.02")
-"""How far a duration in ns lies off a whole one at most where a float wrote it."""
-_TINY_NS = 100
-"""Slices as short as this lose a notable part by rounding."""
+_ONLY_NS = Decimal("0.02")  # how far a duration in ns lies off a whole one at most where a float wrote it
+_TINY_NS = 100  # slices as short as this lose a notable part by rounding
 
 
 def time_unit(sample: bytes) -> TimeUnit | None:

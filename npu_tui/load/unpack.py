@@ -23,8 +23,7 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile
 from npu_tui.trace.side_file import admitted, descriptor_of, held_bytes
 
-_MOST_KEPT = 64
-"""Files that stay open with their traces: a process may have some thousand, and a job as many ranks."""
+_MOST_KEPT = 64  # files that stay open with their traces: a process may have some thousand, and a job as many ranks
 
 
 class OpenFile:
@@ -191,8 +190,8 @@ _BLOCK = 1 << 20
 _SUSPICIOUS_BYTES = 64 << 20  # less fills no disk, however small it was packed
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
+# What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything.
 _USUAL_RATIO = 50
-"""What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything."""
 
 _TICK_SECONDS = 0.1
 

@@ -27,8 +27,7 @@ _ARGUMENTS = {
     "innermost": "anaaaananananananaanann",
 }  # fmt: skip
 """The functions of a library and what they take: an array, whose memory they work in, or a number of 64 bits."""
-_HOLDING = frozenset({"cells"})
-"""Those that let no other thread run meanwhile: a frame would wait for its turn again."""
+_HOLDING = frozenset({"cells"})  # those that let no other thread run meanwhile: a frame would wait for its turn again
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 

@@ -229,8 +229,7 @@ def _started_last(times: I64, wanted: I64, start: I64, end: I64, depth: I64) -> 
 
 NO_VALUE = int(np.iinfo(np.int64).min)
 """Stands for a cell without a value."""
-_SHORTEST = 30
-"""No request of a list takes fewer bytes."""
+_SHORTEST = 30  # no request of a list takes fewer bytes
 
 
 class CsvColumns(Struct):

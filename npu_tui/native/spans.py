@@ -17,8 +17,7 @@ from npu_tui.native.library import library
 
 I64 = npt.NDArray[np.int64]
 
-_FEW = 16
-"""A list this many times as long as the other is searched, not gone through."""
+_FEW = 16  # a list this many times as long as the other is searched, not gone through
 
 
 def count_until(known: I64, time: I64 | npt.NDArray[np.float64]) -> I64:

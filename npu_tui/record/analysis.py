@@ -37,10 +37,8 @@ _SAID = 200
 _CHECK_SECONDS = 60.0
 PYTHON = "python3"
 """What analyses unless the user names another: that of the shell has torch_npu, our own seldom."""
-_END_SECONDS = 3.0
-"""Seconds in which a program that is asked to end does so."""
-_GENTLY = ("nice", "-n", "10")
-"""The job that was recorded runs on, and its threads come first."""
+_END_SECONDS = 3.0  # seconds in which a program that is asked to end does so
+_GENTLY = ("nice", "-n", "10")  # the job that was recorded runs on, and its threads come first
 _DEPTH = 2
 
 
@@ -243,12 +241,10 @@ def _run_command(raw: RawProfile, command: Sequence[str], clock: RecordClock, fo
                           [raw.folder])  # fmt: skip
 
 
-_ROOM = 2
-"""An analysis needs the room of the raw data once more for CANN's tables and once more for the trace."""
+_ROOM = 2  # an analysis needs the room of the raw data once more for CANN's tables and once more for the trace
+# Bytes of raw data from which torch_npu itself warns that its analysis may take more than 30 minutes.
 _LONG_FROM = 1 << 30
-"""Bytes of raw data from which torch_npu itself warns that its analysis may take more than 30 minutes."""
-_LIKE = 16
-"""How many times larger or smaller than raw data those of the run that tells may be: any start takes seconds."""
+_LIKE = 16  # how many times larger or smaller than raw data those of the run that tells may be: any start takes seconds
 _MOST_BYTES = 64 << 10
 
 

@@ -22,12 +22,11 @@ from npu_tui.record.progress import (
 from npu_tui.record.switch import NAME, Switch, TorchJob, foreign, has_ended
 from npu_tui.trace.message import Message, message
 
+# A recording is refused where its estimate leaves less than a fifth of it free: an analysis makes files beside it.
 _SPARE = 1.2
-"""A recording is refused where its estimate leaves less than a fifth of it free: an analysis makes files beside it."""
+# A profile of MindSpore, with the host and the process that records it.
 _OF_PROCESS = re.compile(r"(.+)_(\d{1,9})_\d{14,17}_ascend_ms")
-"""A profile of MindSpore, with the host and the process that records it."""
-_STRAGGLERS = 20.0
-"""Seconds after which ranks that have not begun a step with the others record none."""
+_STRAGGLERS = 20.0  # seconds after which ranks that have not begun a step with the others record none
 
 
 def record_by_file(folder: Path, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:

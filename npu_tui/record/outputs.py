@@ -210,8 +210,8 @@ class Followed:
 _MARK = re.compile(rb"ProfilerStep#(\d{1,18})\D")
 _LONGEST = 32
 """Bytes of a mark of which only the beginning may have been read."""
+# Read at one look: a rank records a few MB a second, and what is left over comes with the next look.
 _MOST_BYTES = 16 << 20
-"""Read at one look: a rank records a few MB a second, and what is left over comes with the next look."""
 
 
 class StepMarks:

@@ -53,8 +53,8 @@ ANSWER_SECONDS = 10.0
 """A server that is well answers a question about itself in so many seconds."""
 
 
+# How many times the seconds of silence that are waited for a whole answer may take, however it trickles.
 _WHOLE_TIMES = 2
-"""How many times the seconds of silence that are waited for a whole answer may take, however it trickles."""
 
 
 @contextmanager
@@ -152,8 +152,8 @@ Engine = Literal["vllm", "sglang"]
 
 SECONDS = 5.0
 """How long a server that counts no steps is recorded without ``--seconds``."""
+# Stopping answers when every worker has written its profile; public reports have more than 20 minutes.
 _STOP_SECONDS = 3600.0
-"""Stopping answers when every worker has written its profile; public reports have more than 20 minutes."""
 
 
 def record_server(url: str, wanted: RecordRequest, clock: RecordClock) -> Iterator[Progress]:
@@ -236,8 +236,7 @@ class _Beside:
 _PLACE = "~/.ms_server_profiler"
 _LARGEST = 1 << 20
 """Bytes of the file: it holds some settings."""
-_QUIET = 5.0
-"""Seconds in which a database of a process that still records has changed."""
+_QUIET = 5.0  # seconds in which a database of a process that still records has changed
 
 
 class ServiceSwitch:

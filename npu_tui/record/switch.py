@@ -41,11 +41,9 @@ NAME = "profiler_config.json"
 
 Framework = Literal["torch_npu", "mindspore"]
 
-_MOST_BYTES = 1 << 20
-"""The shared memory of torch_npu that the file has to fit into."""
+_MOST_BYTES = 1 << 20  # the shared memory of torch_npu that the file has to fit into
 
-_BEHIND = 2.0
-"""Seconds that a disk keeps a time of change coarser by (FAT has 2 s); more than that its clock is wrong."""
+_BEHIND = 2.0  # seconds that a disk keeps a time of change coarser by (FAT has 2 s); more than that its clock is wrong
 
 
 class Switch:
@@ -204,6 +202,7 @@ _MOST_LOG = 4 << 20
 
 Event = Literal["read", "unreadable", "asked", "started", "stopped", "not_asked", "too_old", "no_analysis"]
 
+# What lines of the logs tell, and the step that some name.
 _EVENTS: tuple[tuple[Event, re.Pattern[str]], ...] = (
     ("read", re.compile(r"process load json success")),
     ("unreadable", re.compile(r"process load json failed")),
@@ -214,7 +213,6 @@ _EVENTS: tuple[tuple[Event, re.Pattern[str]], ...] = (
     ("not_asked", re.compile(r"not in valid rank_list")),
     ("no_analysis", re.compile(r"profiler data analyse will be closed")),
 )
-"""What lines of the logs tell, and the step that some name."""
 
 
 class Happened(Struct, frozen=True):

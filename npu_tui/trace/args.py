@@ -178,8 +178,7 @@ class ArgReader(Protocol):
         """
 
 
-_SOME = 20_000
-"""Events that are searched at once."""
+_SOME = 20_000  # events that are searched at once
 
 
 class RowArgs(Struct, frozen=True, eq=False):

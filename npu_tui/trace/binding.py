@@ -12,8 +12,7 @@ import numpy.typing as npt
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.once import once
 
-_AT_ONCE = 1 << 16
-"""Queries per block: the temporary arrays of a block stay in the cache of the processor."""
+_AT_ONCE = 1 << 16  # queries per block: the temporary arrays of a block stay in the cache of the processor
 
 
 class LaneIndex:

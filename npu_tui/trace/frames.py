@@ -19,10 +19,10 @@ _MODULES = re.compile(
 """Modules of the standard library, whose folder Kineto leaves out: ``enum.py(1266): __hash__``."""
 
 
+# C++ and the interpreter, which ``stacks="all"`` records too, some of it without a file.
 _NATIVE = re.compile(
     r"\?\?|\(\d+\): |$|[^(]*(?:\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|inl|so[.\d]*)|(?:^|/)python[.\d]*)(?:\(\d+\): |$)"
 )
-"""C++ and the interpreter, which ``stacks="all"`` records too, some of it without a file."""
 
 
 def is_native(frame: str) -> bool:
@@ -39,6 +39,7 @@ def is_of_user(file: str) -> bool:
     return _MODULES.fullmatch(parts[0]) is None and _LIBRARIES.isdisjoint(parts)
 
 
+# Packages that training and inference import: profilers cut their folder off as they do that of the program.
 _PACKAGES = frozenset(
     """IPython accelerate aiohttp apex cv2 datasets deepspeed diffusers einops fsspec h5py huggingface_hub joblib
     lightning matplotlib mindspeed numba numpy nltk omegaconf openpyxl pandas peft PIL psutil pyarrow pydantic
@@ -46,7 +47,6 @@ _PACKAGES = frozenset(
     tensorboard tensorboardX tiktoken timm tokenizers torchaudio torchdata torchvision tqdm transformers triton trl
     urllib3 wandb yaml zmq""".split()  # noqa: SIM905 - a list of names reads better
 )
-"""Packages that training and inference import: profilers cut their folder off as they do that of the program."""
 
 
 def is_of_program(file: str) -> bool:

@@ -19,8 +19,7 @@ KERNEL, COPY, FILL, COLLECTIVE = "kernel", "gpu_memcpy", "gpu_memset", "collecti
 DEVICE_CATEGORIES = frozenset({KERNEL, COPY, FILL, COLLECTIVE})
 LAUNCH = "ac2g"
 """The category of links from a call of the runtime to what it launched."""
-_NPU = "privateuse1_runtime"
-"""The category of calls of the runtime where torch_npu's part of Kineto records them."""
+_NPU = "privateuse1_runtime"  # the category of calls of the runtime where torch_npu's part of Kineto records them
 _SYNC = "cuda_sync"
 ANNOTATION = "gpu_user_annotation"
 """The category of a range of the host, shown again over what it launched: no work of the device."""
@@ -34,8 +33,8 @@ _EXCHANGING = re.compile(
 """Kernels that move the data of a collective themselves: of HCCL on AIV and AI CPU, that exchange the tokens of
 experts, of libraries for one server (vLLM, FlashInfer, LCCL), of shared memory between devices. msprof does not count
 those of HCCL as computing."""
+# A product that communicates as well computes most of its time; TorchInductor names kernels after what they follow.
 _COMPUTING = re.compile(r"mat_?mul|gemm|_mm|gmm|ffn|^triton_", re.IGNORECASE)
-"""A product that communicates as well computes most of its time; TorchInductor names kernels after what they follow."""
 _COPYING_KERNEL = "__amd_rocclr_copyBuffer"
 
 

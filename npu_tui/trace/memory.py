@@ -9,11 +9,11 @@ from pathlib import Path
 
 UNLIMITED = 1 << 62
 
+# Of each version: the folder, the files of limit and use, and what of the use the system gives back when asked.
 _CONTROL_GROUPS = {
     "": ("", "memory.max", "memory.current", "file"),
     "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
 }
-"""Of each version: the folder, the files of limit and use, and what of the use the system gives back when asked."""
 
 
 def free_addresses() -> int:

@@ -13,8 +13,7 @@ _HOUR_NS = 3600 * 10**9
 _DAY_NS = 24 * _HOUR_NS
 _LONGER = 100
 """A gap of less than a day, such as the hours of a time zone, is that many times as long as what lies on both sides."""
-_FEW = 0.1
-"""Such a gap parts less than this share of the slices from the others."""
+_FEW = 0.1  # such a gap parts less than this share of the slices from the others
 
 
 class Bulk(Struct, frozen=True):

@@ -22,8 +22,7 @@ LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read as a whole."""
 
 
-_MORE = 1 << 20
-"""Bytes by which a file is read that grows meanwhile: so many are laid out for it each time."""
+_MORE = 1 << 20  # bytes by which a file is read that grows meanwhile: so many are laid out for it each time
 
 _limits: list[_Limit] = []
 

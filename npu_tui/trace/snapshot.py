@@ -181,8 +181,7 @@ class Lives(Struct, eq=False):
         return np.flatnonzero((self.start <= event) & (self.end > event))
 
 
-_MOST_STREAMS = 64
-"""A damaged file may name as many as it has rows."""
+_MOST_STREAMS = 64  # a damaged file may name as many as it has rows
 
 
 def label_of(device: int, allocator: str | None, process: int | None) -> str:

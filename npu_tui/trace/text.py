@@ -21,8 +21,7 @@ WIDTHS = " ▏▎▍▌▋▊▉█"
 """A cell filled from its left by eighths, from none to all eight."""
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 """The same from its foot."""
-_LONGEST = 40
-"""Python refuses to parse texts of more than 4,300 digits, and takes quadratic time below that."""
+_LONGEST = 40  # Python refuses to parse texts of more than 4,300 digits, and takes quadratic time below that
 
 
 def whole_number(value: object) -> int | None:

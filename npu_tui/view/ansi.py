@@ -28,10 +28,9 @@ Depth = Literal["truecolor", "256", "16", "none"]
 _RESET = "\x1b[0m"
 _SAME = 256
 """In place of an ink number: the colour stays as it is."""
-_WORTH = 3
-"""Cells in a stretch that is worth a cursor move, which takes 4 bytes or more."""
+_WORTH = 3  # cells in a stretch that is worth a cursor move, which takes 4 bytes or more
+# Cells less to write that are worth a move of a row: it takes 12 bytes, a cell with its share of colours 3.
 _MOVE_WORTH = 4
-"""Cells less to write that are worth a move of a row: it takes 12 bytes, a cell with its share of colours 3."""
 _REVERSE = 8
 _WEIGHT = int(Attr.BOLD | Attr.DIM)
 _ON = {int(Attr.BOLD): "1", int(Attr.DIM): "2", int(Attr.UNDERLINE): "4", _REVERSE: "7"}

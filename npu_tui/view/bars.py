@@ -164,8 +164,7 @@ _THIN: U32 = np.array([ord(c) for c in "▏▏▏│││▕▕▕"], np.uint32
 _EDGE, _WHOLE, _LEFT_HALF, _RIGHT_HALF, _STRONG = (ord(c) for c in "▕█▌▐┃")
 _LABEL_ROOM = 3
 """The shortest run of cells that gets a label."""
-_GAP8 = 2
-"""Slices with a smaller gap, in eighths of a cell, are drawn as meeting."""
+_GAP8 = 2  # slices with a smaller gap, in eighths of a cell, are drawn as meeting
 
 
 class BarStyle(Struct):

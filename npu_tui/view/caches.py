@@ -25,8 +25,7 @@ from npu_tui.view.viewport import Viewport
 
 I32 = npt.NDArray[np.int32]
 
-_MOST_ROWS = 512
-"""Folded rows that keep their index; a trace with more lanes makes them again now and then."""
+_MOST_ROWS = 512  # folded rows that keep their index; a trace with more lanes makes them again now and then
 _MOST_GUTTER_ROWS = 4096
 
 
@@ -125,8 +124,8 @@ def _by_target(trace: Trace, path: PathLane) -> I64:
     return links[np.argsort(trace.links.target_time[links], kind="stable")]
 
 
+# From this height on lost time has its own row; below it takes the minimap's place while all is in view.
 _LOSSES_FROM = 26
-"""From this height on lost time has its own row; below it takes the minimap's place while all is in view."""
 
 TopRow = Literal["minimap", "findings", "losses"]
 

@@ -16,8 +16,7 @@ from npu_tui.view.rows import RowKey, RowList
 from npu_tui.view.scene import LinkMode, Scene, ScreenRow, Selected, ViewState
 from npu_tui.view.viewport import ViewHistory, Viewport
 
-_LEAD = 0.3
-"""Where a time that was off screen appears, as a share of the width."""
+_LEAD = 0.3  # where a time that was off screen appears, as a share of the width
 
 _MODES: tuple[LinkMode, ...] = ("off", "selection", "all")
 

@@ -138,8 +138,7 @@ def stacked(parts: list[Grid]) -> Grid:
     return Grid(*map(np.concatenate, planes))
 
 
-_NARROW_UP_TO = 0x1100
-"""Below this code point no character is wide."""
+_NARROW_UP_TO = 0x1100  # below this code point no character is wide
 
 
 def _wide(char: U32) -> npt.NDArray[np.bool_]:

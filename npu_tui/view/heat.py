@@ -46,8 +46,7 @@ def worst(shares: F64, count: int) -> F64:
     return reduced
 
 
-_TALLEST = 16
-"""Up to this many devices of a host each has its own line."""
+_TALLEST = 16  # up to this many devices of a host each has its own line
 
 
 class FieldPicture(Struct, frozen=True):
@@ -316,8 +315,8 @@ def _draw_rank(
         grid.char[line, at], grid.fg[line, at] = char, inks
 
 
+# Fills of computing, exposed communication and free time, as in the bars of a step.
 _FILLS = (("█", bar(OpClass.CUBE)), ("▒", bar(OpClass.COMMUNICATION)), ("╱", bar(OpClass.WAIT)))
-"""Fills of computing, exposed communication and free time, as in the bars of a step."""
 
 
 class DrawnParts(Struct, frozen=True):

@@ -54,20 +54,15 @@ class LinkIndex:
         return low, max(low, high)
 
 
-_MOST_TELLING = 80
-"""Starved and near-vertical lines at most; more hide the bars."""
-_MOST = 120
-"""Lines at most."""
-_GROUP = 3
-"""Columns of a group in which other links are sampled."""
+_MOST_TELLING = 80  # starved and near-vertical lines at most; more hide the bars
+_MOST = 120  # lines at most
+_GROUP = 3  # columns of a group in which other links are sampled
 _PER_GROUP = 4
 _OF_SELECTION = 64
 _ON_TOP = 100
 """Added to the order of the selection's lines."""
-_ON_PATH = 10
-"""The same for lines of a critical path."""
-_NOWHERE = -(1 << 40)
-"""A row that is never on screen."""
+_ON_PATH = 10  # the same for lines of a critical path
+_NOWHERE = -(1 << 40)  # a row that is never on screen
 
 
 class LaneArea(Struct, frozen=True):
@@ -199,8 +194,7 @@ _GLYPHS = np.array([NEAR_GLYPH, NEGATIVE_GLYPH, SHALLOW_GLYPH, QUEUED_GLYPH], np
 _INKS = np.array([Ink.NEAR, Ink.NEGATIVE, Ink.SHALLOW, Ink.QUEUED], np.uint8)
 _LOST_FAINT = 50_000
 """A column with less lost time (ns) is a paler red."""
-_LOST_BOLD = 500_000
-"""A column with this lost time is bold."""
+_LOST_BOLD = 500_000  # a column with this lost time is bold
 
 
 class StripCount(Struct, frozen=True):

@@ -50,8 +50,7 @@ def _worth(mark: FindingMark) -> tuple[int, int, str, int]:
     return list(_INKS).index(mark.severity), len(mark.label), mark.label, mark.start
 
 
-_NEAR = 4
-"""Columns from the begin of a line that its label may lie: farther off it would name another moment."""
+_NEAR = 4  # columns from the begin of a line that its label may lie: farther off it would name another moment
 
 
 class PlacedMark(Struct, frozen=True):

@@ -11,6 +11,7 @@ from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.heat import Places
 from npu_tui.view.palette import Ink, bar
 
+# The character and the ink of what fills a cell; nothing is a bubble.
 _FILLS = {
     "": ("╱", bar(OpClass.WAIT)),
     "forward": ("█", bar(OpClass.CUBE)),
@@ -20,7 +21,6 @@ _FILLS = {
     "tail": ("█", Ink.ALERT),
     "blank": (" ", Ink.FAINT),
 }
-"""The character and the ink of what fills a cell; nothing is a bubble."""
 
 
 class PassBar(Struct, frozen=True):
@@ -60,8 +60,7 @@ def bar_room(labels: list[str], notes: list[str], width: int) -> tuple[int, int]
     return left, max(width - left - max(map(cell_count, notes), default=0) - 2, 8)
 
 
-_LEAST_WORD = 6
-"""Cells of the shortest entry of the legend."""
+_LEAST_WORD = 6  # cells of the shortest entry of the legend
 
 
 def draw_passes(picture: PassesPicture, grid: Grid) -> Places:

@@ -24,8 +24,7 @@ from npu_tui.view.scene import Scene, ScreenRow, ViewState
 from npu_tui.view.stacked import SharedLanes, Twins, paired_rows, stacked_rows
 from npu_tui.view.viewport import Viewport
 
-_MARGIN = 2
-"""Rows kept visible above and below the cursor's row."""
+_MARGIN = 2  # rows kept visible above and below the cursor's row
 
 RowKey = tuple[int, int, int, int, int, int]
 """The content of a row, independent of folds: trace, layer, lane, depth, series, chart."""

@@ -15,10 +15,10 @@ from npu_tui.load.format import Files, Format, Source, named, rank_above, rank_o
 from npu_tui.load.survey import HEAD, Survey
 from npu_tui.load.unpack import MAGIC
 
+# Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``.
 _COPIED = re.compile(r"(?=.*trace)(?:.*trace_view.*|.*rank[_-]?\d.*)\.json(?:\.gz)?", re.IGNORECASE)
-"""Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``."""
+# Files that may be traces under names of somebody's own.
 _ANY = re.compile(r"(?!profiler_|communication|cluster_|chrome_tracing\.).*\.json(?:\.gz)?")
-"""Files that may be traces under names of somebody's own."""
 _BEGINS = re.compile(rb'\s*(?:\xef\xbb\xbf)?[\[{].*?"(?:ph|traceEvents|schemaVersion|distributedInfo)"\s*:', re.DOTALL)
 
 

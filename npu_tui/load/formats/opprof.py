@@ -112,8 +112,7 @@ def _number_or_none(text: str | None) -> float | None:
     return number if 0 <= number < float(1 << 53) else None
 
 
-_NAMED = 5
-"""Folders in a message."""
+_NAMED = 5  # folders in a message
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:

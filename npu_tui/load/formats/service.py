@@ -15,8 +15,9 @@ from npu_tui.load.survey import Survey
 SPANS = "chrome_tracing.json"
 DATABASES = "profiler.db", "ms_service_parsed.db"
 
+# Names that nobody else gives to a file.
 _SURE = frozenset({"request_status.csv", "pd_split_communication.csv", "pd_split_kvcache.csv", *DATABASES})
-"""Names that nobody else gives to a file."""
+# Names that others may give, and headings of which a table of this tool has one.
 _HEADINGS = {
     "request.csv": ("http_rid", "first_token_latency", "recv_token_size", "queue_wait_time"),
     "batch.csv": ("res_list", "batch_type", "prof_id", "prefill_batch_size"),
@@ -24,7 +25,6 @@ _HEADINGS = {
     "kvcache.csv": ("device_kvcache_left", "free_blocks", "kvcache_usage_rate"),
     "spec_decode.csv": ("spec_tokens", "accepted_tokens", "accepted_ratio"),
 }
-"""Names that others may give, and headings of which a table of this tool has one."""
 _NAMES = {*_SURE, *_HEADINGS, SPANS}
 _HEAD = 4096  # bytes that hold the heading of a table
 
