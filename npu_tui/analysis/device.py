@@ -199,7 +199,7 @@ def _kinds(names: list[str], rule: Callable[[str], bool]) -> Bools:
     return np.array([rule(name) for name in names] + [False])
 
 
-_FEW = 8
+_FEW = 8  # a lookup table costs more than so many comparisons
 
 HOST: tuple[LayerKind, ...] = ("python", "cann", "other")
 """The kinds of layers whose lanes are threads."""

@@ -252,7 +252,7 @@ def _touches(trace: Trace, chosen: I64, low: F64, high: F64) -> Bools:
     return touches(trace.slices.start[chosen], trace.slices.end[chosen], low, high)
 
 
-_GAP_NS = 3_000_000  # Near-vertical launches farther apart than this belong to different ranges
+_GAP_NS = 3_000_000  # near-vertical launches farther apart than this belong to different ranges
 
 
 class DispatchRange(Struct, frozen=True):

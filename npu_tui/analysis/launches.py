@@ -31,7 +31,7 @@ STARVED_US = Threshold("starved_us", 10.0)
 SHALLOW_NS = 100_000
 """Above the clock floor: up to here a launch is shallow, beyond it is queued."""
 _TRUST_SPREAD_NS = 20_000
-_TRUST_SHARE = 0.05
+_TRUST_SHARE = 0.05  # five times as many as lie below the floor, the 1st percentile, by definition
 _UNTRUSTED_FLOOR_NS = 30_000.0
 _FEW_LINKS = 50
 """See ``clock_floor``: launches on an empty queue take about as long as each other, within the spread."""

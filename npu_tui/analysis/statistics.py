@@ -189,7 +189,7 @@ class Tolerance(Struct, frozen=True):
     computing: float = 0.01
 
 
-_OUTLIER, _LEAST_SPREAD = 5.0, 0.01
+_OUTLIER, _LEAST_SPREAD = 5.0, 0.01  # see ``longest_usual``
 SEVERAL = 2
 """Where one side has so many more outliers than the other, they are what differs: they are compared as well."""
 

@@ -80,7 +80,11 @@ def excess_of(job: Job, balance: Balance) -> F64:
 _UNEVEN, _CHANCE = 1.1, 0.05
 """A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
 longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
-_MOSTLY, _STEADY, _MUCH, _NEARLY_ALL, _EXPLAINED = 0.5, 0.6, 0.25, 0.9, 0.7
+_MOSTLY = 0.5  # share of the waits for experts from which one rank is told alone
+_STEADY = 0.6  # share that the slowest rank of each layer has over all steps: less, and ranks take turns
+_MUCH = 0.25  # share of a rank's worst layer from which another of its layers is named
+_NEARLY_ALL = 0.9  # share that the ranks which are named have together
+_EXPLAINED = 0.7  # share of a rank's work above its peers from which its experts explain it
 
 
 class Hot(Struct, frozen=True, eq=False):
@@ -125,9 +129,8 @@ def hot_experts(job: Job) -> Hot | None:
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
     their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
-    return Hot(
-        kind, ranks, layers, their, job.savings.saved([Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))])[0]
-    )
+    reduction = Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))
+    return Hot(kind, ranks, layers, their, job.savings.saved([reduction])[0])
 
 
 def explained(job: Job) -> frozenset[int]:

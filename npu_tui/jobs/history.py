@@ -37,10 +37,10 @@ from npu_tui.trace.text import printable
 
 ENDING = ".run.json"
 """How the names of the files of a log end."""
-_LARGEST = 1 << 16
-_LEAST_US, _MOST_US = 0.001, 1e15
-_MOST_KINDS = 64
-_YEARS = 1970, 9999
+_LARGEST = 1 << 16  # bytes: a run is some hundred, and a log is read whole
+_LEAST_US, _MOST_US = 0.001, 1e15  # below a ns, or above 31 years, a step is damage
+_MOST_KINDS = 64  # of steps in a run; those of engines are a handful
+_YEARS = 1970, 9999  # ``datetime`` ends with 9999
 _VERSIONS = ("cann_version", "torch_npu_version", "mindspore_version")
 _CALLS = ("annotations", "graphs", "rhythm")
 

@@ -55,7 +55,7 @@ def is_message(kind: str) -> bool:
 NO_ORDINAL = -1
 
 NO_PAIR = -1
-_PLACES = 1 << 24
+_PLACES = 1 << 24  # two places make one number of 48 bits
 
 
 def pair_of(place: int, other: int) -> int:

@@ -28,7 +28,7 @@ _ABOVE = ("profiler_metadata.json",)
 _INFO = "profiler_info"
 _LOOK_SECONDS = 30.0
 """How often the workers of a cluster are counted."""
-_RETRIES = 3
+_RETRIES = 3  # of a rank whose worker died; dask counts them
 
 State = Literal["new", "there", "broken"]
 

@@ -28,7 +28,7 @@ from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
 from npu_tui.trace.text import on_one_line
 
-_WORD_BYTES = 8
+_WORD_BYTES = 8  # the library compares keys a word at a time, also past the end of the last one
 _TEXTS = 1 << 11
 _HEAP = 1 << 18
 """So many different texts and bytes of them; events with more are left unread."""
@@ -93,7 +93,7 @@ class ChosenArgs:
 _GAP = 32 << 10  # so many bytes between chunks are read sooner than skipped
 _TOGETHER = 256 << 10  # bytes of chunks that are read at a time; they stay in the cache
 _SHARE = 1024  # chunks that a thread reads before it takes others
-_THREADS = 4
+_THREADS = 4  # at most: each of them holds buffers of its own
 
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789 !#$%&'()*+,-.:;<=>?@[]^_`{|}~")
 """Lower-case characters that every JSON writer leaves as they are."""

@@ -47,7 +47,7 @@ _INFO = re.compile(r"profiler_info(?:_(\d{1,5}))?\.json")
 _LEVEL = re.compile(r"Level(\d)")
 _MISSING = ("", "N/A")
 _PROFILES = ("_ascend_pt", "_ascend_ms")
-_LARGE = 32 << 20
+_LARGE = 32 << 20  # bytes of a table that takes a while to read
 
 STEP_FILE = "step_trace_time.csv"
 STEP_TIMES = {"step": "Step", "computing": "Computing", "exposed": "Communication(Not Overlapped)", "free": "Free"}

@@ -29,7 +29,7 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.side_file import open_regular
 from npu_tui.trace.text import LONGEST
 
-FORMAT = 11
+FORMAT = 11  # a part of the key: a copy in another format is not found, so none is ever misread
 LEAST_BYTES = 24 << 20
 """Smaller traces are loaded as fast as they would be found."""
 
@@ -43,7 +43,7 @@ _STALE_SECONDS = 600.0  # a copy that was begun longer ago is written by nobody 
 _NICE = 10
 """The priority of the thread that writes a copy: while somebody looks at the trace, it takes what they leave."""
 
-_LAST_WAIT_SECONDS = 0.5
+_LAST_WAIT_SECONDS = 0.5  # at exit; a user would notice more, and the copy is made again the next time
 KEEPER = "writes a parsed copy"
 """The name of the threads that do."""
 

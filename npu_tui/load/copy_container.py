@@ -183,7 +183,7 @@ def _at(columns: Columns, index: I64) -> Columns:
 
 MAGIC = b"npu-tui\x04"
 _LEAD = struct.Struct("<8sQQLQQL")
-_ALIGN = 64
+_ALIGN = 64  # bytes of a cache line: where each column begins
 _PIECE = 4 << 20
 """Bytes of a column that have a checksum of their own."""
 
@@ -191,7 +191,7 @@ _THREADS = 2
 _FOLDED_BYTES = 56
 """Of a slice of a folded lane at most: two pieces of two times, a slice and a count."""
 
-_SKETCH_BYTES = 16 << 20
+_SKETCH_BYTES = 16 << 20  # more than any sketch takes: it only says how much room the disk must have
 
 Array = npt.NDArray[Any]
 

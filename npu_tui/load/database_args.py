@@ -29,7 +29,7 @@ from npu_tui.trace.text import on_one_line
 
 _TID = (1 << 32) - 1
 _DIMS = re.compile(r"[\d,;\s-]*")
-_QUEUE, _OP, _NODE = 50002, 50001, 10000
+_QUEUE, _OP, _NODE = 50002, 50001, 10000  # of ``ENUM_API_TYPE``
 _ITEMS = (_NODE, COLLECTIVE)
 
 _MOST_FRAMES = 1 << 14  # rows of one key that are read: a hostile stack may have any number

@@ -155,7 +155,7 @@ class Connections:
         return place, self._rows["connectionId"][at]
 
 
-_NO_CONNECTION = (1 << 32) - 1
+_NO_CONNECTION = (1 << 32) - 1  # -1 in 32 bits without a sign
 
 
 def valid_connections(values: I64) -> I64:

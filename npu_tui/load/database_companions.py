@@ -71,7 +71,7 @@ _PMU = {
 }
 """Names of measured values that the CSV writes otherwise."""
 
-_NO_CONTEXT = (1 << 32) - 1
+_NO_CONTEXT = (1 << 32) - 1  # -1 in 32 bits without a sign: the kernel is not divided among contexts
 
 
 def kernel_columns(tables: DatabaseTables) -> dict[str, pl.Series]:

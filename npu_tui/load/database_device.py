@@ -29,7 +29,7 @@ from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I32, I64, Bools
 from npu_tui.trace.intervals import difference, union
 
-NO_CONTEXT = (1 << 32) - 1
+NO_CONTEXT = (1 << 32) - 1  # -1 in 32 bits without a sign
 
 TASK_TYPES = {
     "KERNEL_AICORE": "AI_CORE",

@@ -35,7 +35,7 @@ from npu_tui.trace.arrays import F64, I32, I64, Bools
 from npu_tui.trace.binding import LaneIndex
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
 
-OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004
+OP, QUEUE, FUNCTION, MARK = 50001, 50002, 50003, 50004  # of ``ENUM_API_TYPE``: the calls of the framework
 _CATEGORIES = {OP: "cpu_op", FUNCTION: "python_function", MARK: "mstx"}
 _LEVELS = {20000: "AscendCL@", 15000: "Model@", 10000: "Node@", 5000: "Runtime@"}
 _TID = (1 << 32) - 1

@@ -34,7 +34,7 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 # Rows at a time: few enough to be cancelled in between, and so that no text becomes too long for SQLite or memory.
 _STEP = 1 << 16
 
-_LATEST = 1 << 62
+_LATEST = 1 << 62  # of 146 years after 1970: a later time is damage, and differences of earlier ones fit into 64 bits
 _MOST_VARIABLES = 500  # SQLite before 3.32 takes 999 in one statement
 _ROW_BYTES = 32
 """About what a row of the profiler's tables takes in the file; two whole databases have 40 and 42."""

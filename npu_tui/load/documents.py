@@ -209,7 +209,7 @@ def members_of(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-LARGEST = 2**62
+LARGEST = 2**62  # the sum of two numbers below it fits into 64 bits
 
 COMMUNICATION, MATRIX = "communication.json", "communication_matrix.json"
 
@@ -309,7 +309,7 @@ def is_rank(text: str) -> bool:
     return text.isdecimal() and len(text) < _MOST_DIGITS
 
 
-_MOST_DIGITS = 10
+_MOST_DIGITS = 10  # of a rank, which fits into 32 bits
 
 
 def matrix_row(

@@ -67,7 +67,7 @@ _ROWS = {"x": "x", "c": "c", "l": "l", "chunk": "chunks"}  # the number that cou
 BUFFER = 1 << 20
 _CHUNK = 8 << 10
 """Bytes per chunk at most: nothing decodes these chunks, and the args of few events are read from short ones."""
-_FOREVER = 1 << 62
+_FOREVER = 1 << 62  # no file is as long
 
 _ENTITIES = 1 << 11  # entries of each table at first; it grows when the library asks for more
 _HEAP = 1 << 17
@@ -80,9 +80,9 @@ _MOST_MAPS = 4096  # mappings of a scanner; Linux gives 65530 to a process
 # No file has more rows than one in so many bytes. Room for too many costs nothing: memory comes when it is touched.
 _BYTES_PER_ROW = {"x": 160, "c": 100, "l": 300, "chunk": 1 << 13}
 
-_ODD_BYTES = 16 << 10
-_ODD_MOST = 4 << 20
-_ODD_FACTOR = 8
+_ODD_BYTES = 16 << 10  # that the tolerant reader gets where one event is odd; it doubles while more are
+_ODD_MOST = 4 << 20  # as much as it gets where nearly all are
+_ODD_FACTOR = 8  # how much farther it looks each time for the end of an event that has none
 _TIME_COLUMNS = {SLICE_TIME: "x_time", SAMPLE_TIME: "c_time", LINK_TIME: "l_time"}
 _LETTERS = "XCstf"
 _TAIL, _BLANK = 64, b" \t\r\n"

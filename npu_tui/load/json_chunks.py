@@ -25,6 +25,7 @@ CHUNK = 256 * 1024
 """Bytes per chunk: as much as decodes at full speed, and little enough to be decoded again for one event."""
 
 BOUNDARY = re.compile(rb'\}(\s*,\s*)\{\s*"(?![,:}\]\s])')
+# Bytes from the end of a block that are searched first; four times as many while no boundary is in them.
 _SEARCHED = 4096
 LONGEST = 64 << 20
 """No event has more bytes."""

@@ -24,7 +24,7 @@ from npu_tui.trace.text import BOUND, whole_number
 _LONGEST = 300  # a whole number of more digits stays a text: none means anything, and Python refuses some of them
 
 _HOLE = 16  # zero bytes in a row that no writer puts into a text: what a disk has lost
-_DEEPEST = 100
+_DEEPEST = 100  # decoders recurse: deeper args of a hostile file would end them
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+', re.DOTALL)
 """A text, whose end may be missing, or brackets of one way."""
 

@@ -62,7 +62,7 @@ _OF_THE_TOOL = re.compile(r"[/\\]msmemscope[/\\]")
 _LONGEST_STACK = 400  # as many frames as of a snapshot of PyTorch
 _MICROSECONDS, _LATEST_US = 10**17, (2**63 - 1) // 1000
 """Times below it are in us, whatever the name of the column says, as those of 2025-04 are."""
-_MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256
+_MOST, _MOST_DEVICES, _MOST_ALLOCATORS = 1 << 50, 1024, 256  # more bytes or names are damage
 _HOSTS = "cpu", "host"
 _KEPT = "action", "address", "size", "time", "owner", "total", "used"
 """Columns of allocations and releases that are looked at once all of them are in order."""

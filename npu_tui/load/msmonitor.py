@@ -42,7 +42,7 @@ CREATE TABLE COMMUNICATION_OP (opName INTEGER, startNs INTEGER, endNs INTEGER, c
     groupName INTEGER, dataType INTEGER, algType INTEGER, count INTEGER, opType INTEGER, deviceId INTEGER);
 CREATE TABLE MSTX_EVENTS (startNs INTEGER, endNs INTEGER, message INTEGER, globalTid INTEGER, connectionId INTEGER);
 """
-_NO_CONTEXT = (1 << 32) - 1
+_NO_CONTEXT = (1 << 32) - 1  # -1 in 32 bits without a sign, as the profiler writes it
 
 Row = tuple[str, tuple[int | str, ...]]
 

@@ -22,7 +22,7 @@ Event = IntEnum("Event", "switch wake migrate exit irq_in irq_out lost")
 """Kinds of events that change anything; 0 are others."""
 SOFT = 1 << 32
 """Added to the number of a softirq."""
-GONE = 9
+GONE = 9  # no state: the thread has ended, and such spans are left out
 ENDS = {"R": State.preempted, "S": State.asleep, "D": State.blocked}
 """In which state a thread leaves its CPU, by the first letter that the kernel writes; others end it."""
 

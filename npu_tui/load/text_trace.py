@@ -36,7 +36,7 @@ _EARLY_SECONDS = 0.5  # and then: each picture takes time from loading
 _EARLY_SHARE = 0.7
 """Past this share of the file the whole trace comes soon."""
 
-_LONGEST_HEAD = 64 << 20
+_LONGEST_HEAD = 64 << 20  # no event is longer, so one that begins here is seen whole
 
 
 def read_or_tables(source: Source, watcher: Watcher, pace: ReadingPace) -> Trace:

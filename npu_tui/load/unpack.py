@@ -186,14 +186,14 @@ class Scratch:
 MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip."""
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes: a cancelled load stops after each
 _SUSPICIOUS_BYTES = 64 << 20  # less fills no disk, however small it was packed
 _SUSPICIOUS_RATIO = 300
 """A profile shrinks 10 to 30 times; what shrinks more than this is blanks."""
 # What a gzip tells of its length is taken for true up to this: the last bytes of one that is cut off are anything.
 _USUAL_RATIO = 50
 
-_TICK_SECONDS = 0.1
+_TICK_SECONDS = 0.1  # Ctrl+C and the progress wait no longer
 
 Advance = Callable[[int], None]
 """Called with the number of bytes taken in so far; raises to cancel."""

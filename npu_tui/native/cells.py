@@ -18,10 +18,10 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _BEFORE = np.iinfo(np.int64).min // 4
-_SHIFT = 4
-_DIRECT = 32
-_FEW = 64
-_BUILD = 1 << 20
+_SHIFT = 4  # each level holds the longest of 16 entries below it
+_DIRECT = 32  # so few slices are compared without the levels
+_FEW = 64  # entries of a level that are compared without the next one
+_BUILD = 1 << 20  # slices at a time, which bounds the memory while levels are made
 
 
 def spread(first: I64, length: I64) -> I64:

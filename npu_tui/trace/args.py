@@ -17,7 +17,7 @@ from npu_tui.trace.arrays import I32, I64, U8, Bools
 Index = I64 | npt.NDArray[np.bool_] | slice
 
 ABSENT, NUMBER, TEXT, OTHER = range(4)
-_LARGEST = 1 << 62
+_LARGEST = 1 << 62  # the sum of two numbers below it fits into 64 bits; larger ones stay as they are written
 
 
 class ArgColumn(Struct, frozen=True):

@@ -16,7 +16,7 @@ U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_FEW = 1 << 16
+_FEW = 1 << 16  # codes of 16 bits, which NumPy sorts by radix, in linear time
 
 
 def sort_slices(lane: I32, start: I64, end: I64) -> I64:
@@ -50,7 +50,7 @@ def sort_slices(lane: I32, start: I64, end: I64) -> I64:
     return order
 
 
-_ROOM = 1 << 16
+_ROOM = 1 << 16  # entries of a table that cost nothing, however few the values are
 
 
 def distinct(code: npt.NDArray[np.integer]) -> tuple[I64, I64]:

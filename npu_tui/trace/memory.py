@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-UNLIMITED = 1 << 62
+UNLIMITED = 1 << 62  # version 1 of control groups writes a number near 2**63 for it
 
 # Of each version: the folder, the files of limit and use, and what of the use the system gives back when asked.
 _CONTROL_GROUPS = {

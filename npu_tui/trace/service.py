@@ -386,7 +386,7 @@ def minus(later: I64, earlier: I64) -> I64:
     return np.where((later == UNKNOWN) | (earlier == UNKNOWN), UNKNOWN, later - earlier)
 
 
-_QUARTER = 900_000_000_000
+_QUARTER = 900_000_000_000  # ns: the offsets of all time zones are quarters of an hour
 
 
 def whole_quarters(time: int) -> int:

@@ -70,7 +70,7 @@ MEMORY = Nature(
 EVENT_NS = 1000
 """The time that one event stands for where none is recorded, ns."""
 
-_FEWEST_STEPS = 3
+_FEWEST_STEPS = 3  # two occurrences leave one gap, which cannot be uneven
 _EVEN = 1.5
 """The longest step may be so many times the shortest one: what recurs less evenly is no step."""
 _COVERED = 0.5

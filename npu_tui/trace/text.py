@@ -197,7 +197,7 @@ def _unbreakable_pieces(text: str) -> list[str]:
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "": 1_000_000}
 _TIME = re.compile(r"\s*([-+]?\d+(?:\.\d*)?|[-+]?\.\d+)\s*(ns|us|µs|μs|ms|s|)\s*", re.IGNORECASE)
 _EVENT = re.compile(r"\s*(?:event|事件)?\s*(\d[\d,]{,20})\s*(?:ev|events?|个?事件)?\s*", re.IGNORECASE)
-_UNITS_LONGEST = 100
+_UNITS_LONGEST = 100  # letters: a time is shorter, and a pattern may take long over more
 _SCALES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _UNIT_NAMES = ("ps", "ns", "µs", "ms", "s")
 

@@ -21,10 +21,10 @@ from npu_tui.trace.once import of_trace
 NO_RANK = 4_294_967_295
 """What msprof writes where a task has no such rank."""
 
-_MOST_RANKS = 1 << 31
+_MOST_RANKS = 1 << 31  # ranks are 32 bits wide
 _MOST_BYTES = 1 << 44
 """A larger size is damage; below it the sum over all tasks of a collective fits into 64 bits."""
-_LARGEST = 1 << 62
+_LARGEST = 1 << 62  # a larger product has left 64 bits
 
 _PLANE_ARGS = ("src rank", "dst rank", "size(Byte)", "link type")
 _COLLECTIVE_ARGS = ("alg_type", "count", "data_type")

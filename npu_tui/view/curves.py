@@ -30,7 +30,7 @@ CurveKind = ChartKind | Literal["counter"]
 STARVING_NS = -10_000
 """A lead of this or less (ns) is drawn as an alert."""
 
-_RUNNING_LEVEL = 4
+_RUNNING_LEVEL = 4  # levels of a column while the thread runs; as many again while it wants a CPU
 _CLASS = 7
 _NOTABLE = 50
 """Thousandths of a column that a thread wants a CPU and has none, from which the column shows it."""

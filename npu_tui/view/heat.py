@@ -128,7 +128,7 @@ def _mark(cursor: tuple[int, int], places: FieldPlaces, grid: Grid) -> None:
 _GAP = 2
 _WIDEST = 6
 """The widest cell, its blank column included."""
-_ASIDE_FROM = 70
+_ASIDE_FROM = 70  # columns: narrower, words at the side would take the room of the map
 _CURSOR = "▸"
 _LEAST_CELLS = 12
 """Cells that the map keeps before a figure is shown."""

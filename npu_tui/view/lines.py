@@ -16,7 +16,7 @@ SOURCE, DOWN, UP, LEFT, RIGHT = ord("●"), ord("▼"), ord("▲"), ord("◄"), 
 _BRAILLE = 0x2800
 # Bit of each dot in a braille cell, by (row, column) of the dot.
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint32)
-_UPRIGHT = 1.5
+_UPRIGHT = 1.5  # cells: a solid line that leans less is drawn upright, without steps
 _FIRST_GROUND, _SELECTED, _LABEL, _BOLD = int(Ink.LANE), int(Ink.SELECTED), int(Ink.LABEL), int(Attr.BOLD)
 
 

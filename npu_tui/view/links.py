@@ -57,8 +57,8 @@ class LinkIndex:
 _MOST_TELLING = 80  # starved and near-vertical lines at most; more hide the bars
 _MOST = 120  # lines at most
 _GROUP = 3  # columns of a group in which other links are sampled
-_PER_GROUP = 4
-_OF_SELECTION = 64
+_PER_GROUP = 4  # more lines between the same few columns cover each other
+_OF_SELECTION = 64  # the shortest of a slice with more, such as a wait for thousands
 _ON_TOP = 100
 """Added to the order of the selection's lines."""
 _ON_PATH = 10  # the same for lines of a critical path

@@ -19,7 +19,7 @@ from npu_tui.view.viewport import Viewport
 _WIDE, _NORMAL = (160, 31), (100, 24)
 """Columns of the screen from which the gutter has this width."""
 _NARROW = 16
-_LEAST_LANES = 4
+_LEAST_LANES = 4  # columns that the lanes keep in the narrowest terminal
 _STRIP, _FOLDED, _OPEN, _GUIDE = "▎", "▸", "▾", "│"
 _PIN = "^"
 _GUIDE_EVERY = 5
@@ -95,7 +95,7 @@ def _fitted(name: str, room: int, shorter: str) -> str:
     return cut_middle(text, room)
 
 
-_WIDE_GAP, _NARROW_GAP, _RULER_WIDE = 14, 11, 100
+_WIDE_GAP, _NARROW_GAP, _RULER_WIDE = 14, 11, 100  # columns between two ticks at least, from a width on and below it
 _LONGEST_STEP = 1 << 62
 _TICK, _LINE, _CURSOR, _FLAG = "╷", "━", "▼", "⚑"
 

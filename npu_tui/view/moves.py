@@ -12,7 +12,7 @@ from npu_tui.view.outline import is_plane
 from npu_tui.view.scene import ScreenRow, Selected
 from npu_tui.view.viewport import Viewport
 
-_SNAP_COLUMNS = 2
+_SNAP_COLUMNS = 2  # a mark within so many columns of an edge lies on it
 
 
 # All times and viewports here are those of the row's own trace.

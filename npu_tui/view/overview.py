@@ -96,7 +96,7 @@ def mark_at(marks: list[FindingMark], viewport: Viewport, column: int) -> Findin
 
 
 _MINIMAP, _RULER, _STRIP, _LOSSES = range(4)
-_ROOMY = 16
+_ROOMY = 16  # columns; in fewer the name of the category stands alone
 
 
 class TopRows(Struct):

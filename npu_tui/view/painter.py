@@ -28,7 +28,7 @@ from npu_tui.view.viewport import Viewport
 
 __all__ = ["Frame", "Painter", "compose", "gutter_width", "lanes_top"]
 
-_QUIET = 0.7
+_QUIET = 0.7  # share of free cells from which lines of time are drawn through a row
 _GRID_LINE, _RULE = ord("┊"), ord("─")
 
 

@@ -34,7 +34,7 @@ from npu_tui.trace.side_file import read_regular
 
 DUMP = re.compile(r"(prefill|decode)_(\d{1,6})\.csv")
 _PLACEMENT = re.compile(r".*global_deployment\.json|expert_?map.*\.json", re.IGNORECASE)
-_MOST_FILES = 20_000
+_MOST_FILES = 20_000  # a hostile folder may hold any number
 
 GROUP_LIST = re.compile(r"NPU\.npu_grouped_matmul\.(\d{1,9})\.forward\.kwargs\.group_list\.pt")
 TENSORS = "dump_tensor_data"
