@@ -235,10 +235,12 @@ def captured(side: KernelSide) -> list[KernelSequence]:
     calls, name = calls[kernel.text_codes >= 0], kernel.text_codes[kernel.text_codes >= 0]
     order = np.argsort(slices.start[calls], kind="stable")
     calls, name = calls[order], name[order]
+    # Only calls between a begin and the next end of a capture are recorded into a graph; the others run at once.
     at = np.searchsorted(slices.start[begin], slices.start[calls], "right") - 1
     until = np.searchsorted(slices.start[end], slices.start[calls], "right")
     inside = (at >= 0) & (until == at)
     calls, name = calls[inside], name[inside]
+    # vLLM captures piecewise: many captures in one range, which is one sequence of kernels.
     of_range = np.searchsorted(slices.start[ranges], slices.start[calls], "right") - 1
     return [
         KernelSequence(
@@ -400,8 +402,10 @@ def _together(
         np.concatenate([getattr(part.found, name) for part in parts])[order] for name in ("placed", "at", "choices")
     )
     common = np.concatenate([part.found.common for part in parts], axis=1)[:, order]
+    # What does not fit well enough keeps its place, and claims nothing of modules and shapes.
     common[1:, ~fits] = -1
     common[0, ~fits & (at < 0)] = -1
+    # The innermost module that is known: levels go from the whole model to its parts.
     module = np.full(len(item), -1, np.int64)
     for level in common[4:]:
         module = np.where(level >= 0, level, module)

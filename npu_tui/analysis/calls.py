@@ -198,6 +198,7 @@ def call_tree(trace: Trace, lane: Lane, window: Window) -> list[EqualCalls]:
     for k in most_first(sums, [trace.names[name] for name in names]):
         below.setdefault(above[k], []).append(k)
     calls: list[EqualCalls] = []
+    # A stack instead of recursion: a hostile profile nests calls deeper than Python allows.
     stack = [(k, 0) for k in reversed(below.get(-1, []))]
     while stack:
         k, depth = stack.pop()

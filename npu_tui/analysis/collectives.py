@@ -227,6 +227,7 @@ class Collectives(Sequence[Collective]):
     def taken(self, chosen: Bools | I64) -> Collectives:
         """The ``chosen`` collectives, in order."""
         if chosen.dtype == np.bool_:
+            # Most often nothing is left out, and the columns can be shared.
             if chosen.all():
                 return self
             chosen = np.flatnonzero(chosen)

@@ -151,6 +151,7 @@ def _of_thread(
     _put(rows, *chosen)
     for running in (True, False):
         here = (state == State.running) if running else np.isin(state, WAITS)
+        # Interrupts take time from what runs, other threads from what waits for the CPU.
         within = scheduling.interrupts if running else scheduling.runs
         for cpu in np.unique(other[here]).tolist():
             row = np.flatnonzero(here & (other == cpu))
@@ -159,6 +160,7 @@ def _of_thread(
             taken = summed(inner, until - begin, len(row))
             part = INTERRUPT if running else state[row][inner]
             by = spans.kind[found]
+            # The idle task between a wake-up and the switch to the thread is the wake-up itself.
             by = np.where((by == IDLE) & (until - begin < SHORT_NS) & (not running), WAKING, by)
             _put(rows, of[row][inner], part, until - begin, task, by, cpu, begin, until)
             rest = (end - start)[row] - taken

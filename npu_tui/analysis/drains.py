@@ -291,6 +291,7 @@ def dispatch_ranges(trace: Trace, device: DeviceSlices, launches: Dispatch) -> l
         return []
     firsts = np.flatnonzero(np.append(True, np.diff(time[near]) > _GAP_NS))
     lasts = np.append(firsts[1:], len(near)) - 1
+    # Two launches in a row may be near-vertical by chance; three show a host that is always behind.
     members = lasts - firsts + 1
     firsts, lasts, members = firsts[members >= SOME], lasts[members >= SOME], members[members >= SOME]
     start = time[near[firsts]]

@@ -128,6 +128,8 @@ def engine_steps(
     begins = trace.slices.start[items] if on_host else low
     ends = np.append(begins[1:], max(int(trace.end), int(begins.max(initial=0)))) if count else begins
     kernel, copy, busy = _masks(trace, devices)
+    # Asynchronous scheduling starts a step on the host while the device is in the one before: what a step launched is
+    # told by the links, not by its time.
     work = launched_by(trace, begins)
     of_kernel, of_copy = (_steps_of(trace, work, (low, high), on_host, items) for items in (kernel, copy))
     in_graph = BySlice(work.item, work.graph.astype(np.int64)).of(kernel) > 0
@@ -136,6 +138,7 @@ def engine_steps(
     )
     covered = union(trace.slices.start[busy], trace.slices.end[busy])
     working = covered_within(*covered, low, high)
+    # The bubble of a step: from the end of its last work to that of its window, without time nobody asked for.
     last = np.searchsorted(covered[0], high, "left") - 1
     reached = np.where(last >= 0, np.append(covered[1], 0)[last], low)
     idle_from = np.minimum(np.maximum(reached, low), high)
@@ -146,6 +149,7 @@ def engine_steps(
     first = np.unique(work.made[work.graph], return_index=True)[1]
     graphs = _counted(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
     phases = _phases(trace, begins, ends) if on_host else {}
+    # Without any launch and any call of a graph nothing is known of how kernels came to the device.
     known = bool(len(launches)) or bool(len(called))
     rows = []
     for k, step in enumerate(steps):

@@ -134,6 +134,7 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     batches = service.batches
     passes = np.isin(batches.passes, (Pass.schedule, Pass.execute))
     processes, rows = np.unique(batches.process[passes & (batches.process >= 0)], return_counts=True)
+    # A damaged file may name any number of processes; real engines have tens, and those with most rows are kept.
     most = np.sort(np.argsort(-rows, kind="stable")[:_MOST_PROCESSES])
     processes, rows = processes[most], rows[most]
     passes &= np.isin(batches.process, processes)
@@ -141,6 +142,7 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     order = known[np.lexsort((batches.process[known], keys[known]))]
     same = keys[order][1:] == keys[order][:-1]
     pairs = np.stack([batches.process[order][:-1][same], batches.process[order][1:][same]])
+    # The scheduler and the workers of an engine name the same batches: processes that share enough are one engine.
     group = {process: process for process in processes.tolist()}
     count = dict(zip(processes.tolist(), rows.tolist(), strict=True))
     pairs, counts = np.unique(pairs, axis=1, return_counts=True)
@@ -157,7 +159,9 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
         if (batches.passes[mine] == Pass.execute).any():
             prefills = bool(len(kinds) and (kinds == Kind.prefill).all())
             found.append((int(ranks[0]) if len(ranks) else None, members, prefills))
+    # Prefill engines first, then by their data-parallel rank: the order in which a request meets them.
     found.sort(key=lambda engine: (not engine[2], -1 if engine[0] is None else engine[0]))
+    # Only where another engine decodes and caches are sent is one a prefill engine of a split service.
     some_decode = any(not prefills for _, _, prefills in found)
     of = np.full(max(len(service.texts), 1), -1)
     engines = []

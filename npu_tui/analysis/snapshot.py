@@ -349,7 +349,9 @@ def free_in_pools(device: DeviceMemory, event: int) -> list[Pool]:
     small = np.where(held >= 0, np.append(segments.small, False)[held], size <= SMALL_SEGMENT)
     starts, sizes = np.append(segments.address, address), np.append(segments.size, size)
     came = np.isin(action, TAKEN)
+    # Segments are those of the end: what was taken later is undone, what was given back later is put back.
     sign = np.append(np.ones(len(segments), np.int64), np.where(came, -1, 1))
+    # Pieces of an expandable segment are neighbours and merge; a segment of ``cudaMalloc`` stays apart.
     fixed = ~np.append(segments.expandable, np.isin(action, (Action.segment_map, Action.segment_unmap)))
     number = np.full(len(starts), -1)
     if events.pool is not None and (events.pool >= 0).any():

@@ -77,11 +77,13 @@ def steps(trace: Trace) -> list[Step]:
     for item in marked:
         name = trace.name_of(item)
         number = int(step_number(name) or repeated_number(name) or -1)
+        # The same number within the step of that number is its mark on another lane.
         if number >= 0 and int(trace.slices.start[item]) >= reached_by.get(number, -(2**62)):
             numbered.append((number, item))
             reached_by[number] = int(trace.slices.end[item])
     if not numbered:
         return [Step(None, None, -1, EVERYTHING)]
+    # With each number once the order is that of the numbers: marks of the device may lie in another one.
     if len(reached_by) == len(numbered):
         numbered.sort()
     items = np.array([item for _, item in numbered])
@@ -187,6 +189,7 @@ def step_sums(trace: Trace, all_steps: list[Step], lanes: OverlapLanes) -> list[
         for lane in trace.file_lanes
         if trace.layers[lane.layer].kind == "communication" and trace.layers[lane.layer].device == lanes.device
     )
+    # A receive waits for the stage before: torch_npu calls that the bubble, and leaves it out of the stage's time.
     received = named_in(trace, groups, lambda name: name.startswith(_RECEIVE))
     received = received[np.argsort(trace.slices.start[received], kind="stable")]
     receive = trace.slices.start[received], trace.slices.end[received]
@@ -474,9 +477,11 @@ def device_windows(trace: Trace, begins: I64) -> list[tuple[int, int] | None]:
     computing = np.isin(slices.op_class[item], _WORK)
     np.maximum.at(kernels, step[computing], end[computing])
     reached = np.append(-_LATE, np.maximum.accumulate(kernels)[:-1]) if count else kernels
+    # Work before the last kernel of the earlier steps, such as the copy of the next inputs, runs beside them.
     after = start >= reached[step]
     begun = np.full(count, _LATE)
     np.minimum.at(begun, step[after], start[after])
+    # A step all of whose work runs beside earlier ones begins where their kernels end.
     begun = np.where(begun < _LATE, begun, np.maximum(first, reached))
     working = np.flatnonzero(first < _LATE)
     begun = np.maximum.accumulate(begun[working])

@@ -149,6 +149,7 @@ def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]
     thread = number[slices.lane[operations]]
     order = np.lexsort((slices.start[operations], thread))
     ends = np.zeros(len(operations), np.int64)
+    # The Python code before an operation belongs to it, back to the end of what its thread did before.
     for number_of_thread in np.unique(thread).tolist():
         of_thread = order[thread[order] == number_of_thread]
         reach = np.maximum.accumulate(slices.end[operations[of_thread]])

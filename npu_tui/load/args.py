@@ -66,6 +66,7 @@ class ChosenArgs:
             "entries": self._entries,
             "heap": self._heap,
         }
+        # One block of memory names all others, so that a call of the library takes one pointer.
         self._plan = np.zeros(2 * len(CHOSEN_REGION) + len(CHOSEN_WORD), np.int64)
         for name, word in CHOSEN_REGION.items():
             self._plan[word : word + 2] = self._arrays[name].ctypes.data, self._arrays[name].nbytes

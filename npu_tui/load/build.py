@@ -308,6 +308,7 @@ def _slice_classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, cat
 
     def classes(distinct: I64) -> I8:
         decided = np.array([CLASS_OF_CATEGORY.get(category, -1) for category in categories], np.int8)
+        # The category decides for most events of the host; only names of the others are looked at.
         host = np.array([plan.kind in ("python", "other") for plan in plans], np.bool_)
         layers, codes = np.divmod(distinct // len(names), len(categories))
         op_class = np.where(host[layers], decided[codes], -1).astype(np.int8)
@@ -316,10 +317,12 @@ def _slice_classes(whole: WholeColumns, plans: list[ProcessPlan], lane: I32, cat
             op_class[i] = classify(plans[int(layers[i])].kind, category, name)
         return op_class
 
+    # Keys in a table take linear time. Too many for one are sorted.
     if size > _TABLE:
         key = keys(slice(None))
         distinct = np.unique(key)
         return np.take(classes(distinct), np.searchsorted(distinct, key))
+    # In blocks, so that keys are never there for all slices at once.
     blocks = [slice(at, at + _BLOCK) for at in range(0, len(lane), _BLOCK)]
     seen = np.zeros(size, np.bool_)
     for block in blocks:
@@ -346,6 +349,7 @@ def _rows_and_lanes(
             label = thread_label(whole.metadata, plan.pid, tid)
             first, last = int(bounds[at]), int(bounds[at + 1])
             lanes.append(Lane(at, i, tid, label, rank, first, last, int(first_row[at]), int(height[at])))
+    # With rows in 16 bits NumPy sorts by radix, in linear time.
     few = first_row[-1] <= 1 << 16
     row = np.take(first_row.astype(np.int32), slices.lane) + slices.depth
     item = np.argsort(row.astype(np.uint16) if few else row, kind="stable").astype(np.int32)
@@ -380,6 +384,7 @@ def _step_slices(whole: WholeColumns, plans: list[ProcessPlan], lanes: list[Lane
     graph = np.array([lane.name.startswith(STEP_TRACE) for lane in lanes], np.bool_)
     host = np.isin(kinds, ("python", "cann", "other"))
     served = _slices_named(slices, whole.names, engine_name)
+    # An autograd engine runs in training only: there calls of an engine, such as a rollout, are parts of a step.
     if len(served) and not any(name.startswith("autograd::engine") for name in whole.names):
         on_host = served[host[slices.lane[served]]]
         served = on_host if len(on_host) else served
@@ -428,6 +433,7 @@ def sorted_counters(whole: WholeColumns, plans: list[ProcessPlan], start_ns: int
     code = np.take(new_code, code)
     order = sort_slices(code, time, time)
     time, value, code = np.take(time, order), np.take(value, order), np.take(code, order)
+    # Writers that merge files repeat samples, and a curve needs each once.
     same = np.append(False, (code[1:] == code[:-1]) & (time[1:] == time[:-1]))[: len(time)]
     single = ~again(same, value)
     untimed, twice = len(timed) - len(time), len(single) - int(np.count_nonzero(single))

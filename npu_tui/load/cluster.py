@@ -109,6 +109,7 @@ def read_cluster(folder: Path) -> Cluster:
     if database.is_file():
         document = with_tables(database, partial(_read_tables, cluster))
         cluster.states[DATABASE] = document.state
+    # The database holds all that the text files do, so these are only asked for what it lacks.
     if not cluster.steps:
         companions = Companions(folder)
         _read_step_times(cluster, companions.rows(STEPS, *_COLUMNS))
@@ -218,6 +219,7 @@ def _read_tables(cluster: Cluster, tables: DatabaseTables) -> bool:
             cluster.links += _link(_collective_place(cells, name), ends, [cells.get(column) for column in values])
     for cells in plain_rows(tables, "CommunicationGroupMapping"):
         _add_group(cluster, cells.get("pgname"), cells.get("groupid"), cells.get("rankset"))
+    # ``HostInfo`` names hosts by a number of their own, ``RankDeviceMap`` the host of each rank.
     names = {
         _text_or_empty(cells.get("hostuid")): _text_or_empty(cells.get("hostname"))
         for cells in plain_rows(tables, "HostInfo")

@@ -59,6 +59,7 @@ def sketch_of(trace: Trace, go_on: Callable[[], bool] = always) -> Trace | None:
         if not go_on():
             return None
         leaves[lane.first_row] = folded_row(trace, lane) if lane.rows > DEEP else leaf_row(trace, lane)
+    # Longer stretches until the sketch is small enough: it is read before anything else is.
     halves = 0
     while True:
         edges = _stretch_starts(trace, max(_STEP >> halves, _LEAST), max(_WHOLE >> halves, _LEAST))

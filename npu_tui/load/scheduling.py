@@ -251,6 +251,7 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Owned
     before = np.append(-99, rows["kind"][:-1])
     before[np.append(True, rows["task"][1:] != rows["task"][:-1])] = _DOUBT
     asleep = (before == _OUT) & (np.append(0, rows["value"][:-1]) != State.preempted)
+    # A thread waked while it runs or waits for a CPU already changes nothing; it may be waked twice.
     useless = (rows["kind"] == Event.wake) & ~(asleep | (before == _DOUBT))
     useless |= (rows["kind"] == _DOUBT) & (before == Event.exit)
     rows = {name: values[~useless] for name, values in rows.items()}
@@ -264,11 +265,14 @@ def _states(columns: dict[str, I64], edges: tuple[I64, ...], last: int) -> Owned
     )
     ends = (after == _OUT) | (after == Event.exit) | (after == _DOUBT)
     sleeps = np.isin(implied, SLEEPS)
+    # What a record implies holds until the next one of its thread, if that fits; else a record was lost, and it is
+    # unknown.
     fits = np.where(sleeps, (after == Event.wake) | (after == _DOUBT), after != _OUT)
     fits = np.where(implied == State.running, ends, fits)
     fits &= ~(np.isin(implied, WAITS) & (after == Event.exit))
     state = np.where(fits | (implied == GONE), implied, State.unknown)
     other = np.where(sleeps, np.where(after == Event.wake, np.append(rows["by"][1:], NOBODY), NOBODY), rows["cpu"])
+    # Some writers do not say on which CPU a thread was waked: it is the one on which it runs next.
     next_cpu = np.append(rows["cpu"][1:], NOBODY)
     other = np.where((kind == Event.wake) & (other == NOBODY) & (after == _IN), next_cpu, other)
     end = np.where(goes_on, np.append(rows["time"][1:], last), last)

@@ -88,6 +88,7 @@ def add_slices(whole: WholeColumns, path: Path) -> tuple[TextArgs, list[Message]
                 threads_of[track] = whole.thread(_cell_number(pid), _cell_number(tid), as_text(name))
             cells = "timestamp", "duration", "name", "track_id", "cat", "args"
             for start, length, name, track, category, args in tables.cells(slices, *cells):
+                # Below 2**62, so that the end of a slice fits into 64 bits, too.
                 timed = isinstance(start, int) and isinstance(length, int) and 0 < start < 1 << 62 > 2 * length >= 0
                 thread = threads_of[track] if track in threads_of else whole.threads[_cell_number(track), 0]
                 times = (start, start + length) if timed else (INVALID, INVALID)
@@ -145,6 +146,7 @@ def spans_of(trace: Trace, service: Service, count: int) -> EngineRanges:
     if len(items):
         (column,) = trace.args.columns(slices.event[items], ["rid"])
         rids = {text: code for code, text in enumerate(service.rids)}
+        # A span of several requests names them in one text: it belongs to none of them alone.
         names = [text if not set(text) & _SEVERAL else "" for text in column.texts]
         numbers = np.array([rids.setdefault(name, len(rids)) if name else NONE for name in names] + [NONE], np.int32)
         rid = numbers[column.text_codes]

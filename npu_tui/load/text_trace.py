@@ -249,10 +249,12 @@ def foreign(head: bytes, file: Path) -> Message | None:
             return _packed(file, form, command.format(file=quoted, folder=folder))
     if head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return _packed(file, "tar", f"tar -xf {quoted} -C {shlex.quote(str(file.parent))}")
+    # Wide encodings before all that looks at letters: there every other byte is zero.
     for magic, encoding in _WIDE:
         if head.startswith(magic):
             command = f"iconv -f {encoding} -t UTF-8 {quoted} > {_name_beside(file, 'utf8')}"
             return message("input.wide", path=str(file), encoding=encoding, command=command)
+    # What Git LFS leaves where the file itself was not fetched.
     if head.startswith(_POINTER):
         size = _POINTER_SIZE.search(head)
         return message("input.pointer", path=str(file), size=int(size[1]) if size else 0)

@@ -314,6 +314,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
                 continue
             mine = at[begin : begin + count]
             gaps = np.diff(mine)
+            # Blocks of one request after the other recur evenly, too; something must be released in between.
             if int(gaps.sum()) >= _COVERED * len(events) and np.diff(released[mine]).all():
                 spread[count] += 1
                 if int(gaps.max()) <= _EVEN * int(gaps.min()):
@@ -322,6 +323,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
         sure = {count: number for count, number in shared.items() if _chance(count, number, spread[count]) < _CHANCE}
         if not sure:
             return at[:0]
+        # Of counts that are equally frequent the smaller one: twice a step is a step of two halves.
         steps = max(sure.items(), key=lambda pair: (pair[1], -pair[0]))[0]
         first = min((int(at[begin]), begin) for count, begin in even if count == steps)[1]
         return at[first : first + steps]
