@@ -99,11 +99,13 @@ def _chain(trace: Trace, works: Bools, chained: I64) -> int:
         own = [int(item[place - 1])] if place and slices.lane[item[place - 1]] == lane else []
         low, high = np.searchsorted(lane_of, (lane, lane + 1))
         since = int(slices.start[own[0]]) + 1 if own else int(slices.start[trace.lanes[lane].first])
+        # Links to waits in its lane since the slice before count as well: a wait has no work of its own.
         first, last = (low + np.searchsorted(time_of[low:high], time) for time in (since, start + 1))
         linked = links.source_slice[bound[first:last]]
         before = [*own, *linked[works[linked] & (slices.start[linked] < start)].tolist()]
         if not before:
             return between
+        # What ends after the slice began ran beside it: it counts up to there only.
         at = max(before, key=lambda k: min(int(slices.end[k]), start))
         between += max(edge - int(slices.end[at]), 0)
         edge = min(edge, int(slices.end[at]))

@@ -196,6 +196,7 @@ def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
         for name, ratio in kernels.ratios.items()
     }
     columns = kernels.type, kernels.name, kernels.shapes, kernels.core, kernels.dtypes
+    # A text is shown where all members of a group have the same one.
     uniform = [_common(groups, coded) for coded in columns]
     total_time = int(total.sum())
     rows = []

@@ -124,6 +124,7 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     messages, closing, _ = steps[0]
     place = messages[0].place
     receives = [message for messages, _, _ in steps for message in messages if message.kind == "receive"]
+    # Between the stages a message takes the median of the transfers that are recorded here.
     moving = median(each.end - each.start - each.wait for each in receives)
     moved = np.zeros((1, 2, len(plan.kind)))
     moved[:, 1, (plan.needs >= 0) & (plan.stage[plan.needs] != plan.stage)] = moving
@@ -134,6 +135,7 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     own = np.flatnonzero(plan.stage == place)
     ends = plan.ends(time, np.broadcast_to(moved, (_DRAWS, *moved.shape[1:])))
     until = ends.max(axis=1) if closing is not None else ends[:, own[-1]]
+    # A last receive begins a pass that no message ends: the recorded step is without it, so this one is, too.
     if closing is None and messages[-1].kind == "receive":
         until = until - time[:, own[-1]]
     if not place:
@@ -162,6 +164,7 @@ def _passes_between_messages(
         ("receive", ahead) if place else ("send", behind): FORWARD,
         ("receive", behind) if place < stages - 1 else ("send", ahead): BACKWARD,
     }
+    # With two stages the one before is the one behind, and messages do not tell the two ways apart.
     if ahead == behind and len(marks) < 2:
         return None
     borders = sorted({each.start for each in messages} | ({closing.start} if closing is not None else set()))
@@ -177,6 +180,7 @@ def _passes_between_messages(
             low, high = next((time for time in reversed(begins) if time < each.start - _TOGETHER_NS), -1), each.start
         passes.append((high if each.kind == "send" else low, kind, low, high))
     passes.sort()
+    # Two passes with one begin follow each other unseen: the time is shared in the usual ratio of their work.
     shared = Counter(low for _, _, low, _ in passes)
     parts = {FORWARD: _AHEAD, BACKWARD: 1 - _AHEAD}
     return [

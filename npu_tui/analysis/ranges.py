@@ -160,6 +160,7 @@ def range_sums(
         return []
     layer_of = np.array([lane.layer for lane in trace.lanes], np.int64)
     labels, code = _labels(trace, items, by, compute, types_of)
+    # One key for layer and label, so that one sort makes all groups.
     group = layer_of[slices.lane[items]] * len(labels) + code
     order = np.argsort(group, kind="stable")
     items, group, self_times = items[order], group[order], self_times[order]

@@ -225,6 +225,7 @@ class Replay:
             work -= ready.less[number]
         late, peer = self._waits_at(number, task_of, ready.waits)
         task = looked_up(ready.length, task_of)
+        # Of a collective only what the other ranks do not explain is the work of this one.
         task -= np.minimum(looked_up(self.model.meetings.others, self._meeting_of.of(task_of)), task)
         return ReplayWalk(
             np.append(edges.target[number], first).astype(np.int32),

@@ -85,6 +85,7 @@ def device_tasks(trace: Trace, device: DeviceSlices) -> DeviceTasks:
     item = np.flatnonzero(chosen)
     kind = np.where(device.collective[item], COLLECTIVE, of_name[slices.name[item]])
     stream = slices.lane[item].astype(np.int64)
+    # Collectives have lanes of their own, which are no streams: they queue on the stream that runs their tasks.
     of_groups = _streams_of_groups(trace, item, kind, hardware) | _streams_of_events(trace, item, kind)
     for lane, group_stream in of_groups.items():
         stream[stream == lane] = group_stream

@@ -290,6 +290,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
     sketch = sketch_of(trace, go_on)
     if sketch is None:
         return False
+    # Everything that the first picture needs is computed now, so that whoever opens the copy finds it there.
     trace.roles = sketch.roles
     with contextlib.suppress(InputError):
         trace.communication, trace.copies = communication_args(trace), copies_of(trace)
@@ -303,6 +304,7 @@ def write_container(trace: Trace, out: BinaryIO, stamp: int, go_on: Callable[[],
         heads += out.tell(), len(head), zlib.crc32(head)
         out.write(head)
         out.seek(_aligned(out.tell()))
+    # The lead is written last: a file without it is no copy, whatever stopped the writer.
     out.seek(0)
     out.write(_LEAD.pack(MAGIC, *heads))
     out.flush()

@@ -233,6 +233,7 @@ class _Typed:
         there = {column.kind for column in self._columns}
         labels = texts.cast(pl.Categorical) if there & {"label", "requests"} else texts
         kinds = {"text": texts, "label": labels, "shapes": _one_line(texts) if "shapes" in there else texts}
+        # Requests of batches are lists in one cell, which become a table of their own.
         if self._lists in found.values:
             rid, *numbers = found.requests.T
             columns = (labels.gather(rid - 1), *map(_nullable_numbers, numbers))

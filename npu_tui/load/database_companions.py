@@ -466,6 +466,7 @@ def _collectives_of(tables: DatabaseTables) -> list[WrittenCollective]:
         place = _place_of(cells)
         spans = tuple(cells.get(column) for column in _SPANS)
         _, transit, *waiting, _ = (number_of(span) or 0 for span in spans)
+        # The database has no ratios; these are rounded as communication.json has them.
         wait, synchronization = (round(span / (span + transit), 4) if span + transit else 0 for span in waiting)
         collectives[place] = WrittenCollective(place, cells.get("starttimestamp"), spans, wait, synchronization)
     for cells in plain_rows(tables, "CommAnalyzerBandwidth"):

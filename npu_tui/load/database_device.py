@@ -82,6 +82,7 @@ def read_device(tables: DatabaseTables, texts: Texts, whole: DatabaseColumns) ->
     if not len(tasks):
         return None
     connection = valid_connections(tasks["connectionId"])
+    # A task whose parts are recorded too would be drawn twice.
     shown = ~_parents(tasks, connection, kernel.there)
     whole.os_pid = whole.os_pid or int(tasks["globalPid"].max(initial=0))
     rows = tasks.where(shown)
@@ -156,6 +157,7 @@ def _task_types(
         return np.array([codes[TASK_TYPES.get(word, word)] for word in words], np.int32)[place]
 
     task_type = codes_of(rows["taskType"])
+    # What the task itself calls ``KERNEL_MIX`` or the like, its table of kernels names exactly.
     for source in known:
         numbers = source.columns["taskType"]
         named = source.there & ~texts.which(numbers, lambda word: word in (NOT_APPLICABLE, ""))

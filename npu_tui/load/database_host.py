@@ -75,6 +75,7 @@ def read_host(
     host = HostRows()
     stacks = None
     for name in ("PYTORCH_API", "CANN_API", "API"):
+        # ``API`` holds the same calls as ``CANN_API``: one of them is read.
         if name == "API" and host.cann:
             break
         rows = tables.select(name, ("startNs", "endNs", "globalTid", "connectionId", "name", "type", "callchainId"))
@@ -139,6 +140,7 @@ def _framework(
             category[is_of_kind] = categories[word]
     if queue.any():
         category[queue] = np.where(dequeue[queue], categories["dequeue"], categories["enqueue"])
+    # A table of connections numbers what the task queue passes on.
     correlation = np.full(len(rows), -1, np.int64)
     correlation[queue] = connections.first_of(rows["connectionId"][queue])
     chain, texts_of = stacks
@@ -228,6 +230,7 @@ def read_links(
     if targets is None:
         return
     ends, connection = targets
+    # Marks first: a kernel between two of them belongs to the range that the program named.
     for marks in host.marks:
         source, target = expanded(connection, marks.connection)
         whole.links(MARKS, source, marks.ends[source], ends[target])

@@ -81,6 +81,7 @@ def read_operations(
     data = _content(path)
     if isinstance(data, JsonFile):
         return data
+    # A file that takes little memory is parsed in one go; of others one operation at a time is in memory.
     if fits(data):
         document = _document(data)
         listed = None if document.value is None else list(rows(operations_in(document.value)))

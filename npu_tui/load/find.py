@@ -354,6 +354,7 @@ def listed(code: str, path: Path, places: Sequence[Path], count: int) -> Message
 
 def _nothing_in(path: Path, form: Form | None, survey: Survey) -> Message:
     """What is said of a directory without a trace, with the command that makes one out of raw data."""
+    # From what is most certain to what is a guess: the first that applies is said.
     if form is not None and any(held.traces for held in _held_below(path, survey)):
         return message(f"input.no_{form}_in", path=str(path))
     if (folder := cluster_folder(path, survey)) is not None:

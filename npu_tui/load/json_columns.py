@@ -415,6 +415,7 @@ class EventColumns(Dictionaries):
         marks = _phase_bytes(events)
         self._marks.append(marks)
         left = len(events)
+        # Masks over the phases: only rare events are looked at one by one.
         if slices := list(compress(events, marks.translate(_SLICES))):
             left -= len(slices)
             self._add_slices(slices)
@@ -428,6 +429,7 @@ class EventColumns(Dictionaries):
         if left and (ends := list(compress(events, marks.translate(_LINK_ENDS)))):
             left -= len(ends)
             self._ends.add(ends)
+        # Rare phases are kept as events: they are replayed when all ranges are there.
         for ordinal, event in enumerate(events, self.count) if left else ():
             if event.ph not in _COMMON:
                 self._phases[event.ph] += 1

@@ -358,6 +358,7 @@ def paired_marks(
     def add(beginning: int, end: int, category: str | None = None) -> None:
         ordinal, first = marks[beginning]
         tid, label = first.tid, first.cat or first.name
+        # Asynchronous slices overlap, which slices of a thread do not: each kind has a lane below all real numbers.
         if first.ph == "b":
             tid = -2 - crc32(f"async {label}".encode())
             lane_names[first.pid, tid] = label

@@ -170,6 +170,7 @@ def _replaceable(facts: Facts, matched: SequenceMatches, positions: I64) -> Sequ
     if not len(first):
         return matched
     start = facts.trace.slices.start[facts.kernels[positions]]
+    # A collective between two members stands in the way of one operator for both.
     waited = np.sort(facts.trace.slices.start[facts.collectives.item[serial(facts)]])
     kept = np.searchsorted(waited, start[first]) == np.searchsorted(waited, start[last - 1])
     flags = np.array([(run.linear, run.bias, run.api == CHAIN) for run in runs])[matched.run]

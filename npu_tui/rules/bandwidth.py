@@ -185,6 +185,7 @@ def vectors(facts: Facts) -> Draft | None:
     rows = np.flatnonzero(large & np.isfinite(speed))
     if len(rows) < ENOUGH:
         return None
+    # A percentile, as a single short kernel may seem to reach any speed.
     best = float(np.percentile(speed[rows], _BEST_PERCENTILE))
     slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]
     time, total = int(table.duration[slow].sum()), int(table.duration.sum())

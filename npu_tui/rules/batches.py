@@ -78,6 +78,7 @@ def padding(facts: Facts) -> Draft | None:
     known = len(sizes) > 1
     keep = np.ones(len(steps))
     if known:
+        # Between two captured sizes a batch of its real size would take the time in between.
         keep = np.interp(real, sizes, usual) / np.maximum(np.interp(size, sizes, usual), 1)
     inside_steps = np.flatnonzero(chosen & (of >= 0))
     change, removes = _shorter(facts, facts.kernels[inside_steps], keep[of[inside_steps]])

@@ -67,6 +67,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     lost = sum(culprit.total for culprit in every)
     unknown = sum(culprit.total for culprit in every if culprit.part == "unknown")
     if found is None:
+        # Most of the loss must be known before anybody is blamed, or before it is said that nobody is.
         if facts.share(unknown) >= facts.limits[SEVERITY_MEDIUM] and unknown > lost / 2:
             reason = known.unknown[0] if known.unknown else message("cpu.lost_events")
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))

@@ -121,6 +121,7 @@ def _launching(facts: Facts, alone: list[EngineStep], replayed: list[EngineStep]
     low, high, first, last = low[with_graph], high[with_graph], graphs[first[with_graph]], graphs[last[with_graph]]
     until = np.where(call[last] >= 0, trace.slices.end[call[last]], made[last])
     around = first - low, high - 1 - last, until - made[low]
+    # The median of steps with graphs: a single one may have been held up.
     before, after, taken = (int(np.median(times)) for times in around)
     low, high = launches(alone)
     enough = high - low > before + after
@@ -138,6 +139,7 @@ def host(facts: Facts) -> Draft | None:
     calls = np.array([(step.start, step.start + (step.host or 0)) for step in called], np.int64)
     between = (calls[:-1, 1], np.maximum(calls[1:, 0], calls[:-1, 1]))
     phases["between"] = without(union(*between), together(*phases.values(), NOTHING))
+    # Time in waits for the device is no work of the host.
     waits = together(forward, facts.span_of(np.concatenate((sync_calls(facts), sync_operations(facts)))))
     work = {name: without(span, waits) for name, span in phases.items()}
     idle = {name: common(facts.lost, facts.on_device(span)) for name, span in work.items()}

@@ -70,6 +70,7 @@ def _spared(facts: Facts, subject: str, items: I64, change: Change) -> Draft | N
         return None
     every, calls = facts.collectives, operation_of(facts.trace, items)
     chosen = np.isin(every.item, items)
+    # Names with and without ``_`` at the end are one operation to a reader.
     kinds = Counter(every.types[kind].rstrip("_") for kind in every.type[chosen].tolist())
     words = {"count": round(len(items) / facts.count), "unit": facts.unit, "time": cost / facts.count}
     words |= {

@@ -265,6 +265,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
     words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
     time, late = cost / facts.count, _late_behind(facts, removes)
     behind: Said = message("finding.work.late", count=late) if late else ""
+    # Launches that took longer than usual are a cause of their own: loading a kernel at its first use.
     slow = launch_delays(facts.trace).of(owner.items)
     form = "_launching" * bool(len(slow) and (slow >= 0).all())
     compiles = any(_COMPILER.search(call) is not None for call in (owner.name, *owner.calls))

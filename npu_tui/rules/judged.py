@@ -31,6 +31,7 @@ def within(facts: Facts, change: Change) -> Change:
     def judged(items: I64) -> I64:
         return items[facts.window.holds(start[items])]
 
+    # A wait before the first judged step, or into a time without requests, stays as it was recorded.
     dropped = [item for item in change.waits if start[item] < first or _before_idle(facts, int(end[item]), idle)]
     met = facts.collectives.item.tolist()
     return replace(

@@ -72,6 +72,7 @@ def block_dim(facts: Facts) -> Draft | None:
         on_cores = _on(table, cores) & (table.block_dim > 0)
         if count := _cores(table, on_cores, prefix):
             dim = table.block_dim[on_cores]
+            # Whole rounds of all cores: 25 blocks on 24 cores take two, of which the second uses one core.
             idle[on_cores] = table.duration[on_cores] * (1.0 - dim / (np.ceil(dim / count) * count))
             counted |= on_cores
     chosen = np.flatnonzero((idle > 0) & (table.duration >= limits[SMALL_KERNEL_US] * 1000))
@@ -393,6 +394,7 @@ def pipes(facts: Facts) -> Draft | None:
     times = {name: int(table.duration[rows].sum()) for name, rows in {**bound, "none": none}.items()}
     shares = {name: time / total for name, time in times.items()}
     top = max(times, key=lambda name: times[name])
+    # Reading is what MEM.BW tells about.
     if top == "mte2" or times[top] < limits[KERNEL_SHARE] * total:
         return None
     rows = np.flatnonzero(none if top == "none" else bound[top])

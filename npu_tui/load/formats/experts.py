@@ -220,6 +220,7 @@ def _placement(path: Path, content: bytes, problems: list[Message]) -> ExpertSlo
     devices = tuple(sorted({device for held in slots.values() for device in held}))
     width = max((len(experts) for held in slots.values() for experts in held.values()), default=0)
     size = len(slots) * len(devices) * width
+    # Three numbers of a small file can ask for any table.
     if not size or size > _MOST_SLOTS or len(slots) > _MOST_LAYERS:
         raise ValueError(f"{len(slots):,} layers of {len(devices):,} devices with {width:,} experts")
     table = np.full((len(slots), len(devices), width), NONE, np.int64)
