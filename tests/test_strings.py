@@ -23,8 +23,7 @@ from npu_tui.analysis.path import KINDS as PATH_KINDS
 from npu_tui.analysis.rhythm import Unit
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.compare.steps import PARTS
-from npu_tui.gate.checks import JOB_LIMITS
-from npu_tui.gate.measures import BASELINE_MEASURES, LIMITS, PLACES
+from npu_tui.gate.measures import BASELINE_MEASURES, PLACES
 from npu_tui.jobs.heat import AXES, METRICS
 from npu_tui.jobs.links import Verdict
 from npu_tui.load.companion_schema import State
@@ -37,6 +36,7 @@ from npu_tui.rules.explanation import WORDS
 from npu_tui.rules.find import RULES, THRESHOLDS
 from npu_tui.rules.model import SEVERITIES, Confidence, FindingClass
 from npu_tui.strings import LANGUAGES, say, texts_of, words
+from npu_tui.subjects import SUBJECTS
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import ASYNC_NPU, FORWARD_BACKWARD, HOST_TO_DEVICE, TASK_QUEUE
@@ -150,7 +150,7 @@ COMPUTED = {
     "input.": {"several_more", "tables_more", "jobs_more", "loose_more", "recordings_more", "left_out_more"},
     "query.": {"no_column.near", "no_table.near"},
     "compared.part.": {f"{part}{form}" for part in PARTS for form in ("", ".short")} | {"others"},
-    "gate.measure.": {*BASELINE_MEASURES, *(name for name in LIMITS.values() if ":" not in name), *JOB_LIMITS.values()},
+    "gate.measure.": {*BASELINE_MEASURES, "host_late", *SUBJECTS["job"]},
     "gate.definition.": {*BASELINE_MEASURES, "tolerances"},
     "gate.differs.": {*PLACES, "selection"},
     "gate.status.": {"pass", "fail", "not_measured"},

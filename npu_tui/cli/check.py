@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from npu_tui.analysis.statistics import Tolerance
     from npu_tui.gate.answer import GateAnswer
     from npu_tui.gate.checks import GateCheck
+    from npu_tui.gate.measures import Limit
     from npu_tui.jobs.history import LoggedRun
     from npu_tui.profile.profile import Profile
-    from npu_tui.subjects import Unit
     from npu_tui.trace.message import Message
 
 
@@ -168,28 +168,17 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     logged = _logged(parser, options)
     of_jobs = options.against is not None and logged is None
     of_jobs = of_jobs and all(named_subject(path).of_several for path in (options.path, options.against))
-    if of_jobs or options.max_rank_wait is not None or options.max_own_excess is not None:
-        return _check_job(parser, options, of_jobs)
-    from npu_tui.gate.measures import LIMITS, OF_SERVICES, SHARED, parse_limit
-
-    limits = []
-    for option in LIMITS:
-        given = getattr(options, option)
-        for text in given if isinstance(given, list) else [given] if given is not None else []:
-            limit = parse_limit(option, text)
-            if limit is None:
-                key = "gate.bad_share" if option in SHARED else "gate.bad_time"
-                key = "gate.bad_latency" if option in OF_SERVICES else key
-                parser.error(say(key, option=f"--{option.replace('_', '-')}", text=text))
-            limits.append(limit)
-    own_limits = _own_limits(parser, options)
+    asked = {name: list(_limits(parser, options, name)) for name in SUBJECTS}
+    if of_jobs or asked["job"]:
+        return _check_job(parser, options, asked, of_jobs)
+    limits = [limit for of_subject in asked.values() for limit in of_subject]
     tolerances = _tolerances(parser, options.tolerance, options.against is not None)
     only, ignore = _ids(parser, options.only), _ids(parser, options.ignore)
     severity, verdicts = _failing(parser, options)
     _refuse_useless(parser, options, severity)
-    if not (limits or own_limits or severity or options.baseline or options.write_baseline or options.against):
+    if not (limits or severity or options.baseline or options.write_baseline or options.against):
         parser.error(say("gate.nothing"))
-    if logged is not None and not (limits or own_limits or severity or options.baseline or options.write_baseline):
+    if logged is not None and not (limits or severity or options.baseline or options.write_baseline):
         return _check_log(parser, options, tolerances, logged)
     from npu_tui.gate.measures import baseline, latency_notes, read_baseline, write_baseline
 
@@ -212,10 +201,12 @@ def run_check(parser: Parser, options: argparse.Namespace) -> int:
     subject, allowed = subject_of(part.trace), allowed_loss(parser, options)
     found, lost = figures_of(part), lost_in(part, allowed)
     measured = measures(found, lost, subject.no_times)
-    mine = {name: most for name, most in own_limits.items() if name in subject.measures}
+    mine = [limit for limit in limits if limit.measure in subject.measures]
     checks, notes = measure_checks(part, subject, mine, lost.get("slices"))
-    checks += limit_checks(measured, limits) + finding_checks(found, subject, severity, only, ignore, lost)
-    checks += foreign_checks(own_limits, subject)
+    foreign = foreign_checks(limits, subject)
+    answered = {limit.measure for limit in mine} | {check.id for check in foreign}
+    checks += limit_checks(measured, [limit for limit in limits if limit.measure not in answered])
+    checks += finding_checks(found, subject, severity, only, ignore, lost) + foreign
     losses: list[Mapping[Evidence, Message]] = [lost]
     if logged is not None:
         from npu_tui.jobs.history import run_of
@@ -255,55 +246,44 @@ def _print_answer(answer: GateAnswer, options: argparse.Namespace) -> int:
     return DONE if answer.passed else FAILED
 
 
-def _own_limits(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, float]:
-    """The limits that ``options`` give on measures of one subject, in bytes or as shares."""
-    from npu_tui.gate.measures import parse_share, parse_size
+def _limits(parser: argparse.ArgumentParser, options: argparse.Namespace, subject: str) -> Iterator[Limit]:
+    """The limits that ``options`` give on what is measured of ``subject``."""
+    from npu_tui.gate.measures import parse_limit
 
-    limits: dict[str, float] = {}
-    for name, unit in _own_measures():
-        text = getattr(options, f"max_{name}")
-        if text is None:
-            continue
-        limit = parse_size(text) if unit == "size" else parse_share(text)
-        if limit is None:
-            parser.error(say(f"gate.bad_limit.{unit}", option=f"--max-{name}", text=text))
-        limits[name] = limit
-    return limits
+    for name, unit in SUBJECTS[subject].items():
+        given = getattr(options, f"max_{name}")
+        for text in given if isinstance(given, list) else [given] if given is not None else []:
+            limit = parse_limit(name, unit, text)
+            if limit is None:
+                parser.error(say(f"gate.bad_limit.{unit}", option=_option(name), text=text))
+            yield limit
 
 
-def _own_measures() -> Iterator[tuple[str, Unit]]:
-    """What only one subject has measures of, and what a limit of each is."""
-    return ((name, unit) for measures in SUBJECTS.values() for name, unit in measures.items())
+def _option(measure: str) -> str:
+    return f"--max-{measure.replace('_', '-')}"
 
 
-def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, against: bool) -> int:
-    """Answer the limits on a job, and hold it ``against`` another; limits on one profile do not go with them."""
+def _check_job(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, asked: Mapping[str, list[Limit]], against: bool
+) -> int:
+    """Answer the limits ``asked`` of a job, and hold it ``against`` another; those on something else do not go."""
     from npu_tui.gate.answer import GateAnswer
-    from npu_tui.gate.checks import JOB_LIMITS, against_job_checks, job_checks, job_notes
-    from npu_tui.gate.measures import LIMITS, parse_most
+    from npu_tui.gate.checks import against_job_checks, job_checks, job_notes
     from npu_tui.jobs.against import JobComparison
     from npu_tui.jobs.opening import open_job, open_steps
     from npu_tui.subjects import subject
 
     severity, verdicts = _failing(parser, options)
     refuse_options(parser, options, subject("job"), "check")
-    others = (*LIMITS, *(f"max_{name}" for name, _ in _own_measures()))
-    for option in (*others, *(() if against else ("fail_on", "against"))):
+    others = [name for other, measures in SUBJECTS.items() if other != "job" for name in measures]
+    for option in (*(f"max_{name}" for name in others), *(() if against else ("fail_on", "against"))):
         if getattr(options, option) is not None:
             parser.error(say("gate.job.alone", option=f"--{option.replace('_', '-')}"))
-    limits = {}
-    for option, measure in JOB_LIMITS.items():
-        text = getattr(options, option)
-        most = None if text is None else parse_most(text)
-        if text is not None and most is None:
-            parser.error(say("gate.bad_share", option=f"--{option.replace('_', '-')}", text=text))
-        if most is not None:
-            limits[measure] = most
     if severity:
         parser.error(say("gate.job.alone", option=f"--fail-on {severity}"))
     tolerances, allowed = _tolerances(parser, options.tolerance, against), allowed_loss(parser, options)
     checks, notes = [], []
-    if limits:
+    if limits := asked["job"]:
         job = open_job(Path(options.path))
         checks = job_checks(job, limits, allowed)
         measured = [check for check in checks if check.status != "not_measured"]
@@ -316,21 +296,18 @@ def _check_job(parser: argparse.ArgumentParser, options: argparse.Namespace, aga
     return _print_answer(GateAnswer(options.path, checks, notes, options.allow_unmeasured), options)
 
 
-_TAKES = {
-    "max-free": "LIMIT", "max-host-late": "LIMIT", "max-lost": "LIMIT", "max-exposed-communication": "LIMIT",
-    "max-step": "TIME", "max-ttft": "LIMIT", "max-tpot": "LIMIT", "max-rank-wait": "LIMIT", "max-own-excess": "LIMIT",
-}  # fmt: skip
-"""Limits by what each takes."""
+_TAKES = {"size": "SIZE", "share": "SHARE", "time": "LIMIT", "step": "TIME", "latency": "LIMIT"}
+"""What an option takes, by the unit of its limit."""
 
 
 def check_options(parser: Parser) -> None:
     """Its arguments and options."""
     add_profile(parser)
-    own = {f"max-{name}": unit.upper() for name, unit in _own_measures()}
-    for option, metavar in (_TAKES | own | {"fail-on": "WHAT", "against": "BASE"}).items():
-        repeated = {"action": "append"} if option in ("max-step", "max-ttft", "max-tpot") else {}
-        text = say(f"gate.{option.replace('-', '_')}")
-        parser.add_argument(f"--{option}", metavar=metavar, help=text, **repeated)  # type: ignore[arg-type]
+    for name, unit in (limit for limits in SUBJECTS.values() for limit in limits.items()):
+        repeated = {"action": "append"} if unit in ("step", "latency") else {}
+        parser.add_argument(_option(name), metavar=_TAKES[unit], help=say(f"gate.max_{name}"), **repeated)  # type: ignore[arg-type]
+    parser.add_argument("--fail-on", metavar="WHAT", help=say("gate.fail_on"))
+    parser.add_argument("--against", metavar="BASE", help=say("gate.against"))
     add_log(parser)
     parser.add_argument("--only", action="append", default=[], metavar="IDS", help=say("gate.only"))
     parser.add_argument("--ignore", action="append", default=[], metavar="IDS", help=say("gate.ignore"))

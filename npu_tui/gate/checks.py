@@ -22,7 +22,6 @@ from npu_tui.gate.measures import (
     TOLERANCE,
     Limit,
     Measures,
-    Most,
     allowed,
 )
 from npu_tui.jobs.against import JobComparison
@@ -117,28 +116,28 @@ _ROUNDING_US = 0.0005
 
 
 def measure_checks(
-    profile: Profile, subject: Subject, limits: Mapping[str, float], lost: Message | None
+    profile: Profile, subject: Subject, limits: Iterable[Limit], lost: Message | None
 ) -> tuple[list[GateCheck], list[str]]:
     """One check for each of ``limits`` on a measure of ``subject``, and what to know about the answers.
 
-    Bytes or a share (0..1) are allowed. Where too much is ``lost`` nothing is measured.
+    Where too much is ``lost`` nothing is measured.
     """
     checks, notes = [], []
-    for name, most in limits.items():
-        measured = subject.measures[name](profile)
+    for limit in limits:
+        name, measured = limit.measure, subject.measures[limit.measure](profile)
         value, whole = measured.value, measured.whole
         share = None if whole is None else value / whole
-        kept = value <= most if share is None else share <= most + _ROUNDING_SHARE
+        most = limit.size if limit.share is None or whole is None else int(limit.share * whole)
+        kept = value <= (most or 0) if share is None else share <= (limit.share or 0.0) + _ROUNDING_SHARE
         unknown = lost or measured.unknown or (measured.may_be_more if kept else "")
         notes += [words(measured.note)] if measured.note else []
         if unknown:
             checks.append(GateCheck("limit", name, "not_measured", text=words(unknown)))
             continue
-        allowed_share, allowed_bytes = (None, int(most)) if whole is None else (most, int(most * whole))
         checks.append(
             GateCheck(
-                "limit", name, _PASSES[kept], share=share, allowed_share=allowed_share, text=words(measured.where),
-                value_bytes=value, allowed_bytes=allowed_bytes,
+                "limit", name, _PASSES[kept], share=share, allowed_share=limit.share, text=words(measured.where),
+                value_bytes=value, allowed_bytes=most,
             )
         )  # fmt: skip
     return checks, notes
@@ -147,13 +146,13 @@ def measure_checks(
 _ROUNDING_SHARE = 1e-9
 
 
-def foreign_checks(measures: Collection[str], subject: Subject) -> list[GateCheck]:
-    """A check for each of ``measures``, which are not those of ``subject``."""
+def foreign_checks(limits: Collection[Limit], subject: Subject) -> list[GateCheck]:
+    """A check for each of ``limits`` that is on a measure of another subject than ``subject``."""
     return [
-        GateCheck("limit", name, "not_measured", text=say(other.of_others))
-        for name in measures
+        GateCheck("limit", limit.measure, "not_measured", text=say(other.of_others))
+        for limit in limits
         for other in subjects()
-        if other is not subject and name in other.measures
+        if other is not subject and limit.measure in other.measures
     ]
 
 
@@ -241,10 +240,6 @@ def differences(report: Report, base: dict[str, Any]) -> list[str]:
     return notes
 
 
-JOB_LIMITS = {"max_rank_wait": "rank_wait", "max_own_excess": "own_excess"}
-"""The measure that each option limits: what the job waits for one rank, and what one works longer than its peers."""
-
-
 def job_notes(job: Job) -> list[str]:
     """Ranks that were not recorded: a limit on the others can be measured, one on them cannot."""
     if not job.missing:
@@ -255,30 +250,32 @@ def job_notes(job: Job) -> list[str]:
 _NAMED = 8
 
 
-def job_checks(job: Job, limits: dict[str, Most], allowed_loss: float = 0.0) -> list[GateCheck]:
-    """A check for each of ``limits`` by measure; one that nothing was measured for does not pass.
+def job_checks(job: Job, limits: Collection[Limit], allowed_loss: float = 0.0) -> list[GateCheck]:
+    """A check for each of ``limits``; one that nothing was measured for does not pass.
+
+    They are on what the job waits for one rank, and on what one works longer than its peers.
 
     Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
     """
     lost = [loss for loss in job_losses(job) if loss.share > allowed_loss]
-    checks = [_worst(job, measure, share, time) for measure, (share, time) in limits.items()]
+    checks = [_worst(job, limit) for limit in limits]
     if lost:
         why = words(max(lost, key=lambda loss: loss.share).why)
-        checks = [GateCheck("limit", measure, "not_measured", text=why) for measure in limits]
+        checks = [GateCheck("limit", limit.measure, "not_measured", text=why) for limit in limits]
     return checks
 
 
-def _worst(job: Job, measure: str, share: float | None, time: float | None) -> GateCheck:
+def _worst(job: Job, limit: Limit) -> GateCheck:
     """The check of the role that fails it the most; that of the job where it has no several."""
-    checks = [_checked(part, measure, share, time) for part in job.parts]
+    checks = [_checked(part, limit) for part in job.parts]
     measured = [check for check in checks if check.status != "not_measured"]
     return (
         max(measured, key=lambda check: (check.value_us or 0.0) / (check.allowed_us or 1.0)) if measured else checks[0]
     )
 
 
-def _checked(job: Job, measure: str, share: float | None, time: float | None) -> GateCheck:
-    length = job.length / 1e3
+def _checked(job: Job, limit: Limit) -> GateCheck:
+    measure, length = limit.measure, job.length / 1e3
     if not job.blamed or not length:
         return GateCheck("limit", measure, "not_measured", text=say("gate.job.nothing"))
     if measure == "own_excess" and all(
@@ -286,11 +283,11 @@ def _checked(job: Job, measure: str, share: float | None, time: float | None) ->
     ):
         return GateCheck("limit", measure, "not_measured", text=say("gate.job.no_peers"))
     value, rank = max(((sums.cost if measure == "rank_wait" else sums.own) / 1e3, sums.rank) for sums in job.sums)
-    most = time if share is None else share * length
+    most = limit.time if limit.share is None else limit.share * length
     status = _PASSES[most is not None and value <= most]
     text = say("gate.job.rank", rank=rank)
     text = text if job.role is None else say("job.of_role", role=job.role, what=text)
-    return GateCheck("limit", measure, status, round(value, 3), most, value / length, share, text=text)
+    return GateCheck("limit", measure, status, round(value, 3), most, value / length, limit.share, text=text)
 
 
 AGAINST_MEASURES = ("step", "computing", *(part for part in PARTS if part != "computing"))

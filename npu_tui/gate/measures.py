@@ -18,6 +18,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.output.envelope import VERSIONS, Old, Root, json_bytes, side_by_side
 from npu_tui.output.report_schema import Report, SelectionPart
 from npu_tui.strings import say, words
+from npu_tui.subjects import SUBJECTS, Unit
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular
 from npu_tui.trace.text import parse_duration
@@ -139,44 +140,14 @@ def _percentile(lengths: list[float], percent: int) -> float | None:
     return round(float(np.percentile(lengths, percent)), 3) if lengths else None
 
 
-LIMITS = {
-    "max_free": "free",
-    "max_host_late": "host_late",
-    "max_lost": "lost",
-    "max_exposed_communication": "exposed_communication",
-    "max_step": "step_p99",
-    "max_ttft": "ttft:p99",
-    "max_tpot": "tpot:p99",
-}
-"""The measure that each option limits."""
-
-SHARED = ("max_free", "max_host_late", "max_lost", "max_exposed_communication")
-"""The options that accept a percentage as well as a time; a step is not a share of anything."""
-
-
-OF_SERVICES = ("max_ttft", "max_tpot")
-"""The options that limit the latency of an inference service."""
-METRICS = ("ttft", "tpot")
+METRICS = tuple(SUBJECTS["service"])
 
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 _OF_KIND = re.compile(rf"([^\s:]+):({'|'.join(PERCENTILES)})(?:\s*:\s*|\s+)(\S.*)")
 
 
-Most = tuple[float | None, float | None]
-"""The most a measure may be: a share of the total, or a time in µs."""
-
-
-def parse_most(text: str) -> Most | None:
-    """The limit in ``text``, such as ``2%`` or ``5ms``; None if it is invalid."""
-    share = parse_share(text)
-    time = parse_duration(text) if share is None and text.strip()[-1:].isalpha() else None
-    if share is None and (time is None or time < 0):
-        return None
-    return share, None if time is None else time / 1000
-
-
 class Limit(Struct, frozen=True):
-    """The most that ``measure`` may be: ``share`` of the device time (0..1), or ``time`` in µs.
+    """The most that ``measure`` may be: ``share`` of the whole (0..1), ``time`` in µs, or ``size`` in bytes.
 
     A measure such as ``decode:p99`` is of the engine steps of one kind.
     """
@@ -184,6 +155,7 @@ class Limit(Struct, frozen=True):
     measure: str
     share: float | None = None
     time: float | None = None
+    size: int | None = None
 
 
 _MOST_PERCENT = 1e9
@@ -213,21 +185,24 @@ def parse_size(text: str) -> int | None:
     return round(float(match[1]) * factor)
 
 
-def parse_limit(option: str, text: str) -> Limit | None:
-    """The limit in the value of ``option``; None if it is invalid. A bare number is: it may mean a share or a time.
+def parse_limit(name: str, unit: Unit, text: str) -> Limit | None:
+    """The limit in ``text`` on what ``name`` measures; None if it is invalid.
 
-    ``max_step`` takes ``decode:p99:9ms`` or ``decode:p99 9ms`` for the engine steps of a kind, too; ``max_ttft`` and
-    ``max_tpot`` take ``p50:300ms``; p99 is the default.
+    A bare number is: it may mean a share or a time. The p99 of steps and latencies is limited unless ``text`` says
+    another one, as ``decode:p99:9ms``, ``decode:p99 9ms`` or ``p50:300ms`` do.
     """
-    measure = LIMITS[option]
-    metric = measure.partition(":")[0] if option in OF_SERVICES else ""
-    of_kind = (
-        _OF_KIND.fullmatch(f"{metric}:{text.strip()}" if metric else text.strip()) if option not in SHARED else None
-    )
-    if of_kind is not None:
+    if unit == "size":
+        size = parse_size(text)
+        return None if size is None else Limit(name, size=size)
+    measure, text = {"step": f"{name}_p99", "latency": f"{name}:p99"}.get(unit, name), text.strip()
+    of_kind = _OF_KIND.fullmatch(f"{name}:{text}" if unit == "latency" else text)
+    if of_kind is not None and unit in ("step", "latency"):
         measure, text = f"{of_kind[1].lower()}:{of_kind[2]}", of_kind[3]
-    most = parse_most(text)
-    return None if most is None or (most[0] is not None and option not in SHARED) else Limit(measure, *most)
+    share = parse_share(text) if unit in ("time", "share") else None
+    time = parse_duration(text) if share is None and unit != "share" and text[-1:].isalpha() else None
+    if share is None and (time is None or time < 0):
+        return None
+    return Limit(measure, share, None if time is None else time / 1000)
 
 
 def allowed(limit: Limit, measured: Measures) -> float | None:

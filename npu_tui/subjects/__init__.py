@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from npu_tui.subjects.declaration import Subject
     from npu_tui.trace.model import Trace
 
-Unit = Literal["size", "share"]
+Unit = Literal["size", "share", "time", "step", "latency"]
+"""What a limit is: bytes; a share of the whole; a time or a share of the device time; the time of a step, of engine
+steps by kind and percentile (``decode:p99``); a latency by percentile."""
 
 SUBJECTS: dict[str, dict[str, Unit]] = {
-    "profile": {},
-    "job": {},
+    "profile": {"free": "time", "host_late": "time", "lost": "time", "exposed_communication": "time", "step": "step"},
+    "job": {"rank_wait": "time", "own_excess": "time"},
     "memory": {"peak": "size", "fragmentation": "share"},
-    "service": {},
+    "service": {"ttft": "latency", "tpot": "latency"},
     "ftrace": {},
     "graph_dump": {},
 }
-"""Every subject, with its measures that ``npu-tui check`` limits and what a limit of each is.
+"""Every subject, with what ``npu-tui check`` limits of it and what such a limit is.
 
 The command describes its options by them before anything of a subject is imported.
 """
