@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.limits import FAR_LONGER, HALF
+from npu_tui.analysis.limits import FAR_LONGER, HALF, LITTLE
 from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
 from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
@@ -26,6 +26,8 @@ Cycle = IntEnum("Cycle", "schedule prepare forward sampling draft bubble idle", 
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
 _MOST_PROCESSES = 512
 """A damaged table may name as many as it has rows."""
+_HANDED_OVER = 100_000
+"""Executions as short, ns, only hand a batch over: reading 0.1 G parameters in 16 bits takes a device as long."""
 ROUNDING = 1_000
 """Moments in ms are floats of the tool: good for a quarter of a microsecond."""
 
@@ -194,7 +196,9 @@ def steps_of(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
     schedule = _schedules(service, keys, engine, row)
     has = schedule >= 0
     start = batches.start[row]
-    end, drafted = _drafted(service, of_process, number, start, batches.end[row])
+    opened = np.where(has, np.minimum(batches.start[schedule], start), start)
+    passed = batches.end[row] if len(forward_passes(service)) else _ended(number, opened, start, batches.end[row])
+    end, drafted = _drafted(service, of_process, number, start, passed)
     blocks = {
         name: np.where(has, getattr(batches, name)[schedule], UNKNOWN) for name in ("free_blocks", "allocated_blocks")
     }
@@ -208,8 +212,28 @@ def steps_of(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
         np.where(has, batches.end[schedule], UNKNOWN), work, size, prompts, decoded,
         blocks["free_blocks"], blocks["allocated_blocks"], np.zeros((len(row), len(Cycle)), np.int64),
     )  # fmt: skip
-    _cycles(service, steps, of_process, drafted)
+    _cycles(service, steps, of_process, passed, drafted)
     return steps
+
+
+def _ended(engine: I64, opened: I64, start: I64, end: I64) -> I64:
+    """When each step ends: with its execution or, where that only hands the batch over, when the next one is opened."""
+    end = end.copy()
+    for number in np.unique(engine).tolist():
+        mine = np.flatnonzero(engine == number)
+        until = opened[mine][1:] - start[mine][:-1]
+        usual = float(np.median(until)) if len(until) else 0.0
+        if len(until) and np.median((end - start)[mine]) <= min(_HANDED_OVER, LITTLE * usual):
+            # No token is scheduled before the last one is there; but no request may have been.
+            lasting = np.minimum(until, int(FAR_LONGER * usual))
+            end[mine[:-1]] = np.maximum(end[mine[:-1]], start[mine[:-1]] + lasting)
+    return end
+
+
+def handed_over(service: Service, steps: Steps) -> int:
+    """How many ``steps`` last longer than their executions, which only hand a batch over."""
+    lasting = service.batches.end[steps.row] - steps.start
+    return int(np.count_nonzero((lasting <= _HANDED_OVER) & (steps.end > service.batches.end[steps.row])))
 
 
 def _drafted(service: Service, of_process: I64, engine: I64, start: I64, end: I64) -> tuple[I64, I64]:
@@ -370,8 +394,8 @@ def _work(service: Service, row: I64) -> tuple[I64, I64, I64, I64]:
 _WORK_OF = np.array([Work[name] if name in Work.__members__ else Work.unknown for name in Kind.__members__])
 
 
-def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> None:
-    """Fill ``steps.cycle`` but for idle time; drafts took ``drafted`` ns of each step."""
+def _cycles(service: Service, steps: Steps, of_process: I64, passed: I64, drafted: I64) -> None:
+    """Fill ``steps.cycle`` but for idle time; each pass ended when it ``passed``, drafts took ``drafted`` ns of it."""
     n = len(steps)
     same = np.append(False, steps.engine[1:] == steps.engine[:-1])
     before = np.where(same, np.append(0, steps.end[:-1]), steps.opened)
@@ -382,7 +406,7 @@ def _cycles(service: Service, steps: Steps, of_process: I64, drafted: I64) -> No
     begin = np.clip(steps.start, before, end)
     opened = np.clip(steps.opened, before, begin)
     closed = np.clip(np.where(steps.schedule == UNKNOWN, opened, steps.schedule_end), opened, begin)
-    before_it, after_it = _around_forward(service, steps, of_process)
+    before_it, after_it = _around_forward(service, steps, of_process, passed)
     after = np.minimum(np.maximum(after_it, drafted), end - begin)
     prepare = np.clip(before_it - (begin - steps.start), 0, end - begin - after)
     draft = np.minimum(drafted, after)
@@ -434,12 +458,12 @@ def forward_passes(service: Service) -> ForwardPasses:
 _NUMBER = re.compile(r"\d+")
 
 
-def _around_forward(service: Service, steps: Steps, of_process: I64) -> tuple[I64, I64]:
+def _around_forward(service: Service, steps: Steps, of_process: I64, passed: I64) -> tuple[I64, I64]:
     """Time of each step before and after its forward pass, 0 where nothing tells; later drafts are in the second.
 
     The pass is of the process that executes, else of one of its workers.
     """
-    before, after = np.zeros(len(steps), np.int64), steps.end - service.batches.end[steps.row]
+    before, after = np.zeros(len(steps), np.int64), steps.end - passed
     forwards, process = forward_passes(service), service.batches.process[steps.row]
     engine = np.where(forwards.process >= 0, of_process[forwards.process], -1)
     for code in np.unique(process).tolist():

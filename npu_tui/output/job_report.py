@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
+from npu_tui.analysis.limits import NEARLY_ALL
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
@@ -21,6 +22,7 @@ from npu_tui.output.experts_report import ExpertsReport, experts_report
 from npu_tui.profile.table import Record, declared_tables, rows_of, us, with_sections
 from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import MUCH_LOST, Finding
+from npu_tui.rules.rule import runs_of
 from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import printable
@@ -191,7 +193,7 @@ def verdict(job: Job, findings: list[Finding]) -> Message:
 
 def _unexplained_rank(job: Job) -> Message | None:
     """The rank that spends most of its steps in exposed communication, where that is much and has no cause yet."""
-    losses: list[tuple[float, int, int, int, int]] = []
+    losses: list[tuple[float, int, int, int, int]] = []  # share of a step, rank; exposed, all, bubble of one, ns
     for profile in job.ranks:
         exposed, total = (sum(getattr(step, name) for step in profile.steps) for name in ("exposed", "total"))
         if total and exposed > MUCH_LOST * total:
@@ -201,6 +203,13 @@ def _unexplained_rank(job: Job) -> Message | None:
         return None
     share, rank, exposed, total, bubble = max(losses)
     args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
+    received = [loss for loss in losses if bubble and loss[4] >= NEARLY_ALL * bubble]
+    if len(received) > 1:  # a stage waits as one
+        bubbles, totals = ([loss[part] for loss in received] for part in (4, 3))
+        return message(
+            "job.verdict.bubble", ranks=runs_of(sorted(loss[1] for loss in received)), least=min(bubbles),
+            most=max(bubbles), share=sum(bubbles) / sum(totals),
+        )  # fmt: skip
     waited = _waited_per_step(job, rank)
     if bubble:
         why = "bubble"

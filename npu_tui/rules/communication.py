@@ -108,9 +108,13 @@ def exposed(facts: Facts) -> Draft | None:
         verdict += "_all" * all_long
     if severity == "info":
         verdict, spent = "verdict_fill", length_of(filling)
+    nameless = mostly_late and not known and not all_long
+    title = f"finding.exposed.title{'_waited' * nameless}"
     return Draft(
         severity,
-        message("finding.exposed.title", each=facts.per_unit(sums.not_overlapped), share=share, mostly=mostly),
+        message(
+            title, each=facts.per_unit(sums.not_overlapped), share=share, mostly=mostly, waited=waited / facts.count
+        ),
         sentences(*parts),
         facts.longest(items, lambda item: message("finding.exposed.place", time=exposed_of(facts, item)))
         or tuple(Evidence(a, b, None, "Communication(Not Overlapped)", "") for a, b in largest(facts.exposed)),

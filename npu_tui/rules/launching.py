@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import numpy as np
 
@@ -137,16 +138,18 @@ def small(facts: Facts) -> Draft | None:
     types, code = facts.kernel_types
     counts = np.bincount(code[short], minlength=len(types)).tolist()
     line, change = _looped(facts, kernels[short])
+    words: dict[str, Any] = {"share": share, "least": limits[SMALL_KERNEL_US] * 1000}
+    words["at"] = "" if line is None else message("finding.vertical.at", line=line_of(line))
     return Draft(
         "low",
         *about(
-            "small", share=share, least=limits[SMALL_KERNEL_US] * 1000, count=int(np.count_nonzero(short)),
-            all=len(kernels), median=float(np.median(facts.length(kernels[short]))), interval=interval,
-            lost=length_of(removes), types=most_common(+Counter(dict(zip(types, counts, strict=True)))),
-            at="" if line is None else message("finding.vertical.at", line=line_of(line)),
+            "small", **words, count=int(np.count_nonzero(short)), all=len(kernels),
+            median=float(np.median(facts.length(kernels[short]))), interval=interval, lost=length_of(removes),
+            types=most_common(+Counter(dict(zip(types, counts, strict=True)))),
         ),
         facts.longest(kernels[short], lambda item: message("finding.small.place"), most=5),
         removes=removes,
+        verdict=message("finding.small.verdict", **words, chip=facts.chip, each=facts.per_unit(length_of(removes))),
         change=None if line is None else change | facts.without_work(removes),
         code_lines=() if line is None else (line,),
         reach=None if line is None else "place",

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from npu_tui.analysis.evidence import half_told
 from npu_tui.analysis.limits import FEWEST_OF_P99, HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_steps import Cycle, forward_passes
-from npu_tui.analysis.service_timeline import TTFT, ServiceTimeline
+from npu_tui.analysis.service_steps import Cycle, forward_passes, handed_over
+from npu_tui.analysis.service_timeline import TTFT, Metric, ServiceTimeline
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules.model import Evidence, Finding, Findings, SubjectVerdict
 from npu_tui.rules.rule import Skipped, advise, sentences, severity_of
@@ -87,9 +87,14 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     )  # fmt: skip
     leaders = tuple(finding for finding in findings[:1] if finding.severity != "info")
     half, every = half_told(found), len(found.latencies.start)
-    warnings = (message("odd.half_told", count=half, all=every, share=half / every),) if half else ()
+    warnings = [message("odd.half_told", count=half, all=every, share=half / every)] if half else []
+    if handed := handed_over(service, found.steps):
+        warnings.append(message("service.handed_over", count=handed, all=len(found.steps)))
     return JudgedService(
-        Findings(findings, tuple(not_checked), tuple(verdict), leaders), warnings, found=found, figures=facts.figures
+        Findings(findings, tuple(not_checked), tuple(verdict), leaders),
+        tuple(warnings),
+        found=found,
+        figures=facts.figures,
     )
 
 
@@ -235,6 +240,8 @@ def _verdict(
     told: list[Message] = []
     if led:
         told.append(sentences(message("service.cause", title=led[0][1].title), _outlook(facts, led[0][1])))
+    if len(facts.ttft.rids) < FEWEST_REQUESTS:
+        told += [_mostly(facts, metric) for metric in facts.latencies.metrics if len(metric.rids)]
     told += unknown
     if not led and not unknown and not is_told:
         told.append(_verdict_without_cause(facts))
@@ -274,6 +281,14 @@ def _verdict_without_cause(facts: ServiceFacts) -> Message:
     (every, slowest), metric, name = max(parts)
     words = {"metric": message(f"latency.metric.{metric}"), "part": message(f"latency.part.{name}")}
     return message("service.most", every=every, slowest=slowest, **words)
+
+
+def _mostly(facts: ServiceFacts, metric: Metric) -> Message:
+    """What ``metric`` is on average, and its largest part."""
+    place = max(range(len(metric.names)), key=lambda place: metric.share(place)[0])
+    words = {"metric": facts.called(metric), "part": message(f"latency.part.{metric.names[place]}")}
+    mean, share = float(metric.values.mean()), metric.share(place)[0]
+    return message("service.mostly", count=len(metric.rids), mean=mean, share=share, **words)
 
 
 _COMPUTED = "prefill", "decode", "forward"

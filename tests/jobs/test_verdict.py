@@ -30,8 +30,8 @@ EPOCH = 1_760_000_000_000_000_000
 MS = 1_000_000
 
 
-def job(exposed: tuple[int, int], level: int, kind: str = "trace_view_json") -> Job:
-    """Two ranks of three steps of 100 ms, with so many ms of exposed communication."""
+def job(exposed: tuple[int, ...], level: int, kind: str = "trace_view_json") -> Job:
+    """Ranks of three steps of 100 ms, with so many ms of exposed communication."""
     return Job(
         Path("job"),
         [
@@ -55,6 +55,22 @@ def test_exposed_communication_without_a_cause_leads_and_says_what_would_tell(le
         "cause not known: rank 1 spends 40.00 ms of 100.0 ms a step (40.0%) in exposed communication"
     )
     assert said.endswith(why)
+
+
+def test_the_ranks_of_a_stage_that_waits_are_named_together():
+    """Four ranks receive for as long, but for a little, and three compute meanwhile."""
+    even, bubbles = job((45, 46, 47, 48, 20, 20, 20), 1), (40, 41, 42, 43, 0, 0, 0)
+    ranks = [
+        replace(profile, steps=tuple(replace(step, bubble=bubble * MS) for step in profile.steps))
+        for profile, bubble in zip(even.ranks, bubbles, strict=True)
+    ]
+    said = words(verdict(Job(Path("job"), ranks, []), []))
+    assert said == (
+        "cause not known: ranks 0–3 wait 40.00 ms to 43.00 ms a step (41.5%) to receive from another pipeline stage "
+        "(Bubble)"
+    )
+    said = words(verdict(Job(Path("job"), [ranks[3], *ranks[4:]], []), []))
+    assert said.startswith("cause not known: rank 3 spends 48.00 ms of 100.0 ms a step (48.0%)")
 
 
 def test_a_job_that_hides_its_communication_has_nothing_to_explain():

@@ -244,6 +244,19 @@ def test_launch_blocking_is_high() -> None:
     assert "100%" not in said  # nobody has counted
 
 
+def test_the_first_sentence_tells_what_small_kernels_and_unnamed_ranks_cost() -> None:
+    small = check("OP.SMALL", facts_of(job("slow_python")))
+    assert isinstance(small, Draft)
+    assert small.verdict is not None
+    said = "DISPATCH: the NPU waits 1.125 ms per step for the launches of small kernels: 55.0% of all are"
+    assert words(small.verdict).startswith(said)
+    late = measured(replace(TROUBLED["straggler"], profiler_level=0)).findings.findings[0]
+    assert late.id == "COMM.EXPOSED"
+    assert words(late.title) == (
+        "Communication is exposed for 10.74 ms per step (63.6%), 7.929 ms of it waiting for a rank that no task names"
+    )
+
+
 def test_what_needs_a_file_names_it() -> None:
     missing = dict(job("healthy").findings.not_checked)
     assert "kernel_details.csv" in words(missing["DTYPE"])

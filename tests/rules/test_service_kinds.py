@@ -621,3 +621,27 @@ def test_forward_passes_tell_a_late_worker_that_writes_no_executions(late: int, 
     assert named(found) == (["SERVICE.WORKERS"] if late else [])
     if late:
         assert words(found.findings.findings[0].title).startswith("Worker worker-2 begins each step 8.000 ms after")
+
+
+def test_executions_that_hand_a_batch_over_are_no_bubbles(tmp_path: Path) -> None:
+    """They are over after 20 µs: a step lasts until the next one is scheduled, and few requests are told by parts."""
+    folder = written(Service(requests=6, tenants=(Tenant(1, (200, 300), (60, 90)),)), tmp_path)
+    (folder / "forward.csv").write_bytes(b"")
+    recorded = timeline(read_service(folder))
+
+    def handed_over(row: Row) -> Row:
+        if row["name"] != "modelExec" or not row["start_time(ms)"]:
+            return row
+        return row | {"end_time(ms)": repr(float(row["start_time(ms)"]) + 0.02), "during_time(ms)": "0.02"}
+
+    rewritten(folder, "batch", each(handed_over))
+    judged = told(folder)
+    found = judged.found.steps.cycle.sum(axis=0)
+    true = recorded.steps.cycle.sum(axis=0)
+    assert found[Cycle.forward] == pytest.approx(true[Cycle.forward], rel=0.1)
+    assert found[Cycle.bubble] < 0.05 * found[Cycle.forward]
+    assert any("only hand a batch over" in words(warning) for warning in judged.warnings)
+    first = words(judged.findings.verdict[0])
+    assert first.startswith("TTFT is ")
+    assert "(6 requests)" in first
+    assert not told(written(Service(requests=6), tmp_path / "whole")).warnings
