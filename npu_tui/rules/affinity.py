@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.calls import HostOperators
 from npu_tui.analysis.code_lines import CodeLine, stack_of, user_line
-from npu_tui.analysis.launches import operation_of
+from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.limits import NAMED, NOTABLE, PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
@@ -37,7 +37,7 @@ from npu_tui.rules.sequences import (
 )
 from npu_tui.trace.arrays import I64, Bools, BySlice, in_groups
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Slices
+from npu_tui.trace.model import FORWARD_BACKWARD, Slices, Trace
 from npu_tui.trace.text import brief
 
 _PREFIX, _COLLECTIVES = "aten::", "c10d::"
@@ -53,8 +53,8 @@ class Saving(Struct):
     """How often one API fits, the device time of all places and how much of it the API would save, ns.
 
     ``places`` are the first of them: first slice, last slice, and the names of the run. ``spans`` are when all of them
-    begin and end, ``spare`` the kernels that would not run: all of a run but the longest, which takes as long as one
-    that does the work of all.
+    begin and end, ``spare`` the members that would not run: all of a run but the longest, which takes as long as one
+    that does the work of all. ``members`` are those of all runs, with the number of the run that each belongs to.
     """
 
     count: int = 0
@@ -64,6 +64,7 @@ class Saving(Struct):
     places: list[tuple[int, int, str]] = []
     spans: list[Span] = []
     spare: list[I64] = []
+    members: list[tuple[I64, I64]] = []
 
     def add(
         self, slices: Slices, first: I64, last: I64, words: Callable[[int], str], time: int, saves: int, exact: bool
@@ -310,6 +311,7 @@ def _add(
             return " → ".join(names[name] for name in code[first[k] : last[k]].tolist())
 
         row = savings.setdefault(runs[int(matched.run[members[0]])].api, Saving())
+        row.members.append((items[at[own]], row.count + np.unique(number[own], return_inverse=True)[1]))
         exact = any(runs[k].exact or runs[k].whole for k in np.unique(matched.run[members]).tolist())
         sums = int(time[at[own]].sum()), int(time[at[own & spare]].sum())
         row.add(slices, items[first], items[np.maximum(last - 1, 0)], words, *sums, exact)
@@ -347,15 +349,56 @@ def _in_place(facts: Facts, count: int) -> Message:
 _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 
 
+def _spare_kernels(facts: Facts, savings: dict[str, Saving]) -> I64:
+    """The kernels that calls in place of runs of operations spare, in the pass forward and in the one backward.
+
+    One of each run stays in either pass: as long as the longest, as it reads and writes what that does.
+    """
+    trace = facts.trace
+    operations, number = _joined([]), _joined([])
+    for saving in savings.values():
+        for items, run in saving.members:
+            operations, number = _joined([operations, items]), _joined([number, run + number.max(initial=-1) + 1])
+    order = np.argsort(operations)
+    runs = BySlice(operations[order], number[order])
+    called = operation_of(trace, facts.kernels)
+    spare = []
+    links = trace.bound_links_of(FORWARD_BACKWARD)
+    inside = runs.of(_around(trace, operations, trace.links.source_slice[links].astype(np.int64)))
+    targets = trace.links.target_slice[links[inside >= 0]].astype(np.int64)
+    of_targets = BySlice(targets, inside[inside >= 0])
+    for run in (runs.of(_around(trace, operations, called)), of_targets.of(_around(trace, targets, called))):
+        there = np.flatnonzero(run >= 0)
+        there = there[np.lexsort((-facts.length(facts.kernels[there]), run[there]))]
+        spare.append(facts.kernels[there[1:][run[there[1:]] == run[there[:-1]]]])
+    return np.sort(_joined(spare))
+
+
+def _around(trace: Trace, chosen: I64, items: I64) -> I64:
+    """The innermost slice of ``chosen`` that each of ``items`` is, or lies in; -1 without one; (n,)."""
+    slices = trace.slices
+    lane = np.where(items >= 0, slices.lane[items], -1)
+    return Around(trace, np.unique(chosen)).find(lane, slices.start[items], slices.end[items])
+
+
+def _joined(parts: list[I64]) -> I64:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
 def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if not savings:
         return None
     lines = _calling_lines(facts, savings)
     rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
     timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
-    exact = [saving for _, saving in rows if saving.exact]
-    saves = sum(saving.saves for saving in exact)
-    time, computing = sum(saving.time for _, saving in timed), facts.sums.computing
+    exact = {api: saving for api, saving in timed if saving.exact}
+    spare = (
+        _spare_kernels(facts, exact)
+        if kind == "api"
+        else _joined([part for row in exact.values() for part in row.spare])
+    )
+    saves, computing = int(facts.length(spare).sum()), facts.sums.computing
+    time = sum(saving.time for _, saving in timed)
     severity: Severity = "low" if facts.share(saves) >= facts.limits[SYNC_SHARE] else "info"
     title = message(
         "finding.affinity.title",
@@ -363,17 +406,19 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
         more=message("finding.affinity.more", count=len(rows) - 1) if len(rows) > 1 else "",
     )
     weight, removes, change = float(saves), None, None
-    if rows[0][0] == CHAIN and severity != "info":
-        chains = savings[CHAIN]
-        spare = np.concatenate(chains.spare)
+    if severity != "info":
         calls = np.unique(operation_of(facts.trace, spare))
         removes, weight = facts.span_of(spare), 0.0
         change = Change(tasks=(TaskCut(spare),)) | facts.without_operations(calls[calls >= 0])
+        severity = severity_of(facts.limits, facts.share(saves))
+        first, most = max(exact.items(), key=lambda entry: entry[1].saves)
+        words = {"share": facts.share(most.time), "count": most.count, "api": first}
+        words |= {"words": brief(most.places[0][2], 60), "each": facts.per_unit(saves)}
+        words |= {"more": message("finding.affinity.more", count=len(exact) - 1) if len(exact) > 1 else ""}
         fused = [api for api, saving in api_savings(facts).items() if saving.exact and saving.saves]
-        known = message("finding.affinity.known", apis=fused[:NAMED]) if fused else ""
-        words = {"share": facts.share(chains.time), "count": chains.count, "api": known or CHAIN}
-        title = message("finding.affinity.chain", **words)
-        severity = severity_of(facts.limits, facts.share(chains.saves))
+        if first == CHAIN and fused:
+            words["api"] = message("finding.affinity.known", apis=fused[:NAMED])
+        title = message(f"finding.affinity.{'chain' if first == CHAIN else 'priced'}", **words)
     if _DOT in savings and facts.share(savings[_DOT].time) >= facts.limits[SEVERITY_HIGH]:
         # The cube multiplies blocks of which one number counts: nearly all of that time is for nothing.
         severity, weight = "medium", weight + savings[_DOT].time
@@ -390,7 +435,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if IN_PLACE in savings:
         parts.append(_in_place(facts, savings[IN_PLACE].count))
     if change is not None:
-        parts.append(message("finding.affinity.as_long"))
+        parts.append(message(f"finding.affinity.as_long{'_both' * (kind == 'api')}"))
     if lines:
         parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices
@@ -415,6 +460,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
         weight=weight,
         confidence="medium" if exact else "low",
         change=change,
+        reach="cause" if change is not None else None,
         code_lines=lines,
         shown=together(*(span for _, saving in rows for span in saving.spans)),
     )
