@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line
+from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
@@ -37,7 +37,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
-from npu_tui.trace.arrays import F64, I64, BySlice
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
@@ -272,18 +272,19 @@ def recompute(facts: Facts) -> Draft | None:
     )
 
 
-def without_gradient(facts: Facts) -> Draft | None:
-    """What a pass forward computes of nothing that is trained: masks, positions, statistics.
+def without_gradient(facts: Facts) -> tuple[Draft, ...]:
+    """What a pass forward computes of nothing that is trained: masks, positions, statistics; or all of it once more.
 
-    Nothing in the pass backward comes from it. Products among it are a part of the model that is not trained.
+    Nothing in the pass backward comes from it. Products among it are a part of the model that is not trained, unless
+    they are those of the pass that is.
     """
     trace, slices = facts.trace, facts.trace.slices
     links = trace.bound_links_of(FORWARD_BACKWARD)
     if not len(links):
-        return None
-    forward = np.flatnonzero(phases(trace, facts.kernels) == PHASES.index("forward"))
-    operations = operation_of(trace, facts.kernels[forward])
-    forward, operations = forward[operations >= 0], operations[operations >= 0]
+        return ()
+    phase, operations = phases(trace, facts.kernels), operation_of(trace, facts.kernels)
+    passing = np.isin(phase, [PHASES.index("forward"), PHASES.index("neither")]) & (operations >= 0)
+    at, operations = np.flatnonzero(passing), operations[passing]
     trained = np.unique(trace.links.source_slice[links]).astype(np.int64)
     around = Around(trace, trained).find(slices.lane[operations], slices.start[operations], slices.end[operations])
     chosen = around < 0
@@ -291,33 +292,66 @@ def without_gradient(facts: Facts) -> Draft | None:
         begins = np.sort(slices.start[trained[slices.lane[trained] == lane]])
         low, high = (np.searchsorted(begins, edge[operations]) for edge in (slices.start, slices.end))
         chosen &= (slices.lane[operations] != lane) | (low == high)
+    again, place = _again(facts, at, chosen)
     line = lines_of_stacks(trace, stack_of(trace, operations))[0]
-    chosen &= (line < 0) | ~np.isin(line, line[~chosen])  # a line that trains something is a part of the model
-    items, operations = facts.kernels[forward[chosen]], operations[chosen]
+    # A line that trains something is a part of the model.
+    apart = chosen & ~again & (phase[at] == PHASES.index("forward")) & ((line < 0) | ~np.isin(line, line[~chosen]))
     types, code = facts.kernel_types
-    if any(CUBE.search(types[kind]) for kind in np.unique(code[forward[chosen]]).tolist()):
-        return None
+    if any(CUBE.search(types[kind]) for kind in np.unique(code[at[apart]]).tolist()):
+        apart[:] = False
+    parts = (("nograd", apart, ()), ("again", again, place))
+    drafts = [_untrained(facts, at[part], operations[part], subject, lines) for subject, part, lines in parts]
+    return tuple(draft for draft in drafts if draft is not None)
+
+
+def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLine, ...]]:
+    """Which kernels of passes forward, at such places, run what is trained once more, and the line that asks for it.
+
+    They are stretches of ``untrained`` ones with products, all of them of types and shapes that are trained as well.
+    """
+    table, (types, code) = facts.kernel_table, facts.kernel_types
+    if not untrained.any() or not table.shapes.is_known or len(table) != len(facts.kernels):
+        return np.zeros(len(at), np.bool_), ()
+    kind = code[at].astype(np.int64) * (len(table.shapes.values) + 1) + table.shapes.code[at] + 1
+    product = np.array([CUBE.search(name) is not None for name in types])[code[at]]
+    stretch = np.cumsum(np.append(True, np.diff(untrained.astype(np.int8)) != 0)) - 1
+    products, known = (np.bincount(stretch, part) for part in (product, product & np.isin(kind, kind[~untrained])))
+    again: Bools = untrained & ((products > 0) & (known == products))[stretch]
+    # The lines of the model are those of the pass that is trained as well: the frame that all products have counts.
+    stacks, stack = facts.trace.stacks, stack_of(facts.trace, operation_of(facts.trace, facts.kernels[at]))
+    asking = np.unique(stack[again & product]).tolist()
+    place = tuple(common_lines(stacks[each] for each in asking if each >= 0)[-1:])
+    if place:
+        below = [each for each in np.unique(stack[stack >= 0]).tolist() if place[0] in user_lines(stacks[each])]
+        again &= np.isin(stack, below)
+    return again, place
+
+
+def _untrained(facts: Facts, at: I64, operations: I64, subject: str, place: tuple[CodeLine, ...]) -> Draft | None:
+    """The draft about the kernels at ``at`` and the ``operations`` that launched them; its ``place`` if known."""
+    items, (types, code) = facts.kernels[at], facts.kernel_types
     time = int(facts.length(items).sum())
     if facts.share(time) < facts.limits[SEVERITY_MEDIUM]:
         return None
-    lines = ranked(lines_by(facts, operations, facts.length(items)), LISTED)
+    lines = place or tuple(line for line, _ in ranked(lines_by(facts, operations, facts.length(items)), LISTED))
     sums = Counter[str]()
-    for kind, spent in zip(code[forward[chosen]].tolist(), facts.length(items).tolist(), strict=True):
+    for kind, spent in zip(code[at].tolist(), facts.length(items).tolist(), strict=True):
         sums[types[kind]] += spent
-    named = message("finding.share.lines", lines=[line_of(line) for line, _ in lines]) if lines else ""
+    named = message("finding.share.lines", lines=[line_of(line) for line in lines]) if lines else ""
     words = {"each": facts.per_unit(time), "share": facts.share(time), "count": len(items)}
-    words |= {"at": message("finding.dtype.at", line=line_of(lines[0][0])) if lines else ""}
+    words |= {"at": message("finding.dtype.at", line=line_of(lines[0])) if lines else ""}
     words |= {"kernels": [timed(name, spent) for name, spent in ranked(sums, LISTED)]}
     words |= {"names": [brief(name, 40) for name, _ in ranked(sums, _MOST_KINDS)]}
     return Draft(
         severity_of(facts.limits, facts.share(time)),
-        message("finding.nograd.title", **words),
-        sentences(message("finding.nograd.detail", **words), named),
+        message(f"finding.{subject}.title", **words),
+        sentences(message(f"finding.{subject}.detail", **words), named),
         facts.longest(items, lambda item: message("finding.nograd.place"), 5),
+        advise(*(("again",) if subject == "again" else ("nograd_once", "nograd_debug"))),
         removes=facts.span_of(items),
         confidence="medium",
-        code_lines=tuple(line for line, _ in lines),
-        verdict=message("finding.nograd.title", **words),
+        code_lines=lines,
+        verdict=message(f"finding.{subject}.title", **words),
         change=Change(tasks=(TaskCut(items),)) | facts.without_operations(np.unique(operations)),
     )
 
@@ -355,8 +389,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "python"),
         check=without_gradient,
         thresholds=GRADES,
-        advice=("nograd_once", "nograd_debug"),
-        gpu=("nograd_once", "nograd_debug"),
+        advice=("nograd_once", "nograd_debug", "again"),
+        gpu=("nograd_once", "nograd_debug", "again"),
         pages=(pages.TUNING,),
         change="""\
 -    mask = torch.triu(torch.ones(n, n, device=x.device), 1).bool()

@@ -29,7 +29,7 @@ from npu_tui.rules.blame import (
 )
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
-from npu_tui.rules.inputs import NOTHING, common, inside, length_of
+from npu_tui.rules.inputs import NOTHING, common, inside, length_of, together
 from npu_tui.rules.rule import (
     GRADES,
     SEVERITY_HIGH,
@@ -116,6 +116,9 @@ def one_core(facts: Facts) -> Draft | None:
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _FUSED_LAUNCHES = 4
 """Launches that a step of a fused optimizer still makes."""
+_FUSED_PASS = 7 / 4
+"""A fused AdamW reads four tensors and writes three; the longest of its parts, addcdiv or addcmul, reads three of them
+and writes one."""
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 SMALL_KERNEL_US = Threshold("small_kernel_us", 20.0)
@@ -190,26 +193,55 @@ def optimizer(facts: Facts) -> Draft | None:
         under = (source >= 0) & inside(facts.span_of(items), begin)
         removes = facts.lost_span(under)
         launches = int(np.count_nonzero(under))
-    lost = facts.share(length_of(removes))
+    idle = length_of(removes)
     each = launches / len(items)
     if 0 < each <= _FUSED_LAUNCHES:
         return None
+    kernels, keep = _in_passes(facts, items)
+    time, kept = int(facts.length(kernels).sum()), int(facts.length(kernels).sum() * keep)
+    lost = facts.share(length_of(removes) + time - kept)
+    if time > kept:
+        start, end = facts.span_of(kernels)
+        removes = together(removes, (start + ((end - start) * keep).astype(np.int64), end))
     limits = facts.limits
+    change = facts.without_calls(items, _FUSED_LAUNCHES / each) if launches else NO_CHANGE
+    passes = {"time": time / facts.count, "less": kept / facts.count, "unit": facts.unit}
     return Draft(
         "medium" if lost >= limits[SEVERITY_MEDIUM] else "low" if lost >= limits[SYNC_SHARE] else "info",
-        message("finding.optimizer.title", name=name, time=spent / len(items)),
+        message("finding.optimizer.title_passes", name=name, **passes)
+        if facts.share(time - kept) >= limits[SYNC_SHARE]
+        else message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
-            "finding.optimizer.detail" if length_of(removes) else "finding.optimizer.detail_hidden",
-            name=name, count=len(items), time=spent, lost=length_of(removes),
+            "finding.optimizer.detail" if idle else "finding.optimizer.detail_hidden",
+            name=name, count=len(items), time=spent, lost=idle,
             launches=message("finding.optimizer.launches", launches=each) if launches else "",
+            passes=message("finding.optimizer.passes", **passes) if time > kept else "",
         ),
         facts.longest(items, lambda item: message("finding.optimizer.place", name=name), most=5),
         (message("finding.advice.fused_optimizer", name=name),),
         removes if length_of(removes) else None,
         confidence="medium",
-        change=facts.without_calls(items, _FUSED_LAUNCHES / each) if launches else None,
+        change=change | Change(tasks=(TaskCut(kernels, keep),)) if launches else None,
         shown=facts.on_device(facts.span_of(items)),
     )  # fmt: skip
+
+
+def _in_passes(facts: Facts, items: I64) -> tuple[I64, float]:
+    """The kernels of the optimizer's steps ``items``, and the share of their time that one kernel in their place takes.
+
+    The type that takes longest for one pass over the parameters reads and writes the most tensors. Of those that take
+    notable time the one with the fewest kernels makes one pass.
+    """
+    source = operation_of(facts.trace, facts.kernels)
+    begin = np.where(source >= 0, facts.trace.slices.start[source], -1)
+    under = (source >= 0) & inside(facts.span_of(items), begin)
+    kernels, code = facts.kernels[under], facts.kernel_types[1][under]
+    by_type, count = np.bincount(code, facts.length(kernels)), np.bincount(code)
+    total, notable = float(by_type.sum()), by_type > NOTABLE * by_type.max(initial=0)
+    if not total:
+        return kernels, 1.0
+    a_pass = by_type[notable] * count[notable].min() / count[notable]
+    return kernels, min(_FUSED_PASS * float(a_pass.max()) / total, 1.0)
 
 
 def _fused_name(name: str) -> str | None:
