@@ -458,7 +458,8 @@ _FLASH = re.compile(r"FlashAttentionScore(?P<grad>Grad)?(?:V\d)?")
 _COMPRESSED = [2048, 2048]
 _LANES = 8
 """The last side of the statistics of softmax, [B, N, Sq, 8]."""
-_BACKWARD = 2.5  # five products where forward has two
+BACKWARD = 2.5
+"""Times the work of a pass forward of attention: five products where that has two."""
 
 
 def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float:
@@ -493,7 +494,7 @@ def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float
     elif others:
         return math.nan
     forward = 2.0 * batch * (sizes[0] + sizes[1]) / rows * scores
-    return _BACKWARD * forward if backward else forward
+    return BACKWARD * forward if backward else forward
 
 
 def _is_statistics(shape: list[int]) -> bool:

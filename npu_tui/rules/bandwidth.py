@@ -14,7 +14,7 @@ import numpy as np
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
 from npu_tui.analysis.kernels import KernelTable, is_half
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import ENOUGH
+from npu_tui.analysis.limits import ENOUGH, HALF
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -30,9 +30,8 @@ from npu_tui.rules.kernels import (
     longest_kernels,
     most_time,
     reading,
-    title_of,
 )
-from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
+from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
@@ -178,7 +177,7 @@ VECTOR_SLOW = Threshold("vector_slow", 0.25)
 
 
 def vectors(facts: Facts) -> Draft | None:
-    """Large vector kernels far from the bandwidth that others of them reach."""
+    """Large vector kernels far from the bandwidth that others of them reach, while they hardly compute."""
     limits, table = facts.limits, facts.kernel_table
     large = table.core.where(lambda core: core in VECTOR_KINDS) & (table.bytes >= limits[VECTOR_MB] * 1e6)
     speed = table.speed
@@ -187,24 +186,16 @@ def vectors(facts: Facts) -> Draft | None:
         return None
     # A percentile, as a single short kernel may seem to reach any speed.
     best = float(np.percentile(speed[rows], _BEST_PERCENTILE))
-    slow = rows[speed[rows] < limits[VECTOR_SLOW] * best]
-    time, total = int(table.duration[slow].sum()), int(table.duration.sum())
-    if not len(slow) or time < limits[SEVERITY_MEDIUM] * total:
-        return None
-    order = slow[np.argsort(-table.duration[slow], kind="stable")]
-    names = list(dict.fromkeys(title_of(table, row) for row in order.tolist()))[:LISTED]
-    return Draft(
-        "info",
-        *about(
-            "vectors", count=len(slow), share=limits[VECTOR_SLOW], best=best, time=time, part=time / total, names=names
-        ),
-        longest_kernels(
-            facts,
-            slow,
-            lambda row: message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row]))),
-        ),
-        confidence="low",
-    )
+    busy = np.nan_to_num(table.ratios["vec"]) >= HALF
+    slow = rows[(speed[rows] < limits[VECTOR_SLOW] * best) & ~busy[rows]]
+
+    def place(row: int) -> Message:
+        return message("finding.vectors.place", speed=float(speed[row]), size=round(float(table.bytes[row])))
+
+    part = int(table.duration[slow].sum()) / max(int(table.duration.sum()), 1)
+    words = {"slow": limits[VECTOR_SLOW], "best": best, "part": part}
+    advice = advise("bandwidth", "vector_layout", "vector_other")
+    return at_less(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", **words)
 
 
 RULES: tuple[Rule, ...] = (
@@ -252,7 +243,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("shapes",),
         check=vectors,
         thresholds=(VECTOR_MB, VECTOR_SLOW, SEVERITY_MEDIUM),
-        advice=("bandwidth", "vector_layout"),
+        advice=("bandwidth", "vector_layout", "vector_other"),
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-05",),
         reach="place",

@@ -176,10 +176,11 @@ def bound(facts: Facts) -> Draft | Skipped | None:
         # Where another stream computes meanwhile nothing waits for it.
         worth = removes is None or facts.share(alone) >= facts.limits[SYNC_SHARE]
         severity = severity_of(facts.limits, facts.share(alone)) if worth else "info"
-        title = message("finding.bound.cpu_title", each=facts.per_unit(alone))
         times: Counter[str] = Counter()
         for row in slow.tolist():
             times[_typed(table, row)] += int(table.duration[row])
+        kinds = [brief(name, 40) for name, _ in ranked(times, _NAMED_KINDS)]
+        title = message("finding.bound.cpu_title", each=facts.per_unit(alone), kinds=kinds)
         names = [timed(name, time) for name, time in ranked(times)]
         details.append(message("finding.bound.cpu", count=len(slow), least=least, time=spent, names=names))
         advice += _off_the_ai_cpu(table, slow)

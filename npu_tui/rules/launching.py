@@ -209,7 +209,7 @@ def optimizer(facts: Facts) -> Draft | None:
     return Draft(
         "medium" if lost >= limits[SEVERITY_MEDIUM] else "low" if lost >= limits[SYNC_SHARE] else "info",
         message("finding.optimizer.title_passes", name=name, **passes)
-        if facts.share(time - kept) >= limits[SYNC_SHARE]
+        if time - kept > idle and facts.share(time - kept) >= limits[SYNC_SHARE]
         else message("finding.optimizer.title", name=name, time=spent / len(items)),
         message(
             "finding.optimizer.detail" if idle else "finding.optimizer.detail_hidden",

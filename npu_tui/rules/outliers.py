@@ -6,13 +6,16 @@ The trouble table of the operator tuning guide (0-29), and the frequency rule of
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from statistics import median
 from zlib import crc32
 
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.kernels import BACKWARD
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import A_PART, EVEN, FEWEST_EQUALS, SOME
 from npu_tui.analysis.replay import Change, TaskCut
@@ -23,7 +26,19 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span
-from npu_tui.rules.rule import GRADES, LISTED, SEVERITY_MEDIUM, Draft, Rule, Skipped, about, sentences, severity_of
+from npu_tui.rules.kernels import at_less
+from npu_tui.rules.rule import (
+    GRADES,
+    LISTED,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    Skipped,
+    about,
+    advise,
+    sentences,
+    severity_of,
+)
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
@@ -328,6 +343,40 @@ def _around(ratio: F64, names: I64, chosen: I64) -> F64:
     return around
 
 
+_DETERMINISTIC = ("HCCL_DETERMINISTIC", "ASCEND_DETERMINISTIC")
+
+
+def deterministic(facts: Facts) -> Draft | None:
+    """Passes backward of attention that take longer than their work at the pace of the same pass forward.
+
+    Where computing is told to be deterministic, as they add up in one order then.
+    """
+    recorded, table = facts.inputs.setup.environment or {}, facts.kernel_table
+    settings = [name for name in _DETERMINISTIC if recorded.get(name, "").lower() in ("1", "true", "strict")]
+    grads = np.flatnonzero(table.type.where(lambda kind: "attention" in kind.lower() and "grad" in kind.lower()))
+    if not settings or not len(grads):
+        return None
+    query = {text: text.split(";")[0].strip('" ') for text in table.shapes.values}
+
+    def alike(row: int, kind: str) -> str:
+        return f"{kind} {query.get(table.shapes.at(row) or '')}"
+
+    forward: dict[str, list[int]] = defaultdict(list)
+    for row in np.flatnonzero(table.type.where(lambda kind: "attention" in kind.lower())).tolist():
+        forward[alike(row, table.type.at(row) or "")].append(int(table.duration[row]))
+    expected = table.duration[grads].astype(np.float64)
+    for number, row in enumerate(grads.tolist()):
+        same = forward.get(alike(row, (table.type.at(row) or "").replace("Grad", "")))
+        if same:
+            expected[number] = min(expected[number], BACKWARD * median(same))
+    slower = expected < (1 - EVEN) * table.duration[grads]
+    note = message("finding.determined.place")
+    return at_less(
+        facts, grads[slower], expected[slower], "determined.{}", lambda row: note, advise("undetermined"), "medium",
+        settings=settings,
+    )  # fmt: skip
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "OP.OUTLIER",
@@ -339,6 +388,21 @@ RULES: tuple[Rule, ...] = (
         pages=(pages.ADVISOR,),
         sources=("operator tuning guide 0-29",),
         reach="place",
+    ),
+    Rule(
+        "KERNEL.DETERMINISTIC",
+        cls="compute",
+        inputs=("kernel_details", "metadata"),
+        check=deterministic,
+        thresholds=GRADES,
+        advice=("undetermined",),
+        pages=(pages.ADVISOR,),
+        change="""\
+-torch.use_deterministic_algorithms(True)
+-export HCCL_DETERMINISTIC=true
+""",
+        sources=("PyTorch: torch.use_deterministic_algorithms",),
+        reach="cause",
     ),
     Rule(
         "FREQ",

@@ -51,6 +51,7 @@ _ALONG = (
     "StridedSlice", "StridedSliceD",
 )  # fmt: skip
 """Types that do so with the elements of one row, as a norm and a rotary embedding need."""
+_MASK = "DropOutGenMask|DropOutGenMaskV3|DropOutGenMaskV4|StatelessDropOutGenMask"
 _BREAKER = "the reshape or transpose moved out from between: it keeps the two from being fused"
 
 ADDMM = "torch.addmm(bias, input, weight.t())"
@@ -105,6 +106,9 @@ CHAIN_FROM = 6
 KERNEL: tuple[FusedSequence, ...] = (
     FusedSequence("Add DropOutDoMask Add", "bias_dropout_add in one operator"),
     FusedSequence(
+        f"[{_MASK}] DropOutDoMask|DropOutDoMaskV3", "no dropout (if the model trains as well without it)", whole=True
+    ),
+    FusedSequence(
         f"{_BATCHED} [Mul|Muls|Div|RealDiv] [Add|MaskedFill] SoftmaxV2 [DropOutDoMask] {_BATCHED}",
         "torch_npu.npu_fusion_attention",
     ),
@@ -137,7 +141,7 @@ KERNEL: tuple[FusedSequence, ...] = (
     FusedSequence(f"{_PRODUCT}|{_BATCHED} SoftmaxV2", "torch_npu.npu_fusion_attention, or a fused softmax"),
     FusedSequence(f"{_PRODUCT}|{_BATCHED} Transpose|Reshape {_ACTIVATION}|Add|SoftmaxV2", _BREAKER, exact=False),
     FusedSequence("OneHot ReduceSum", "torch.zeros(…).scatter_(…)"),
-    FusedSequence("IndexPutV2", "a multiplication by a mask in place of the index assignment", whole=True),
+    FusedSequence("IndexPutV2", "a multiplication by a mask", whole=True),
     FusedSequence("NonZero", "a multiplication by a mask, of fixed shape", whole=True),
     FusedSequence(
         "SelectV2|Select|Where", "arithmetic with a mask: a * mask + b * (1 - mask)", exact=False, whole=True

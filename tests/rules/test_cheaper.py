@@ -1,0 +1,222 @@
+"""Device time that has a cheaper form: what, where, and what a step gains, in steps written kernel by kernel."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from by_hand import ByHand
+from measured import profile_at
+
+from npu_tui.rules.model import Finding
+from npu_tui.strings import words
+
+_BACKWARD = 4002
+"""The thread of passes backward."""
+
+
+class Training:
+    """Steps of one rank: operations that launch kernels, which follow each other on one stream; times in us."""
+
+    def __init__(self) -> None:
+        self.trace, self.rows = ByHand(), list[dict[str, object]]()
+        self.at, self.free, self.links, self.begun = 0.0, 0.0, 0, 0.0
+        self.settings: dict[str, str] = {}
+
+    def run(
+        self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
+        *, op: str = "aten::mm", stack: str = "model.py(10): forward", trained: str = "",
+    ) -> None:  # fmt: skip
+        """An operation ``op`` at ``stack`` that launches a kernel; ``trained`` names its link to the pass backward."""
+        begin = max(self.free, self.at + 10)
+        backward = trained.startswith("<")
+        tid = _BACKWARD if backward else 4001
+        args = {} if backward else {"Call stack": "\r\n".join(f"/app/{frame};" for frame in stack.split("|"))}
+        self.trace.add(4001, tid, op, self.at, 8, cat="cpu_op", args=args)
+        name = f"aclnn{kind}_{kind}_{kind}"
+        self.trace.launch(name, self.at + 2, begin, length)
+        if backward:
+            for event in self.trace.events[-4:]:
+                event["tid"] = tid if event["tid"] == 4001 else event["tid"]
+        for phase, time, pid, lane in (("s", self.at, 4001, tid), ("f", begin, 3, 2)):
+            link = {"cat": "async_npu", "name": "async_npu", "id": str(len(self.rows)), "bp": "e", "ph": phase}
+            self.trace.events.append(link | {"pid": pid, "tid": lane, "ts": self.trace._ts(time)})
+        if trained:
+            link = {"cat": "fwdbwd", "name": "fwdbwd", "id": trained.strip("<"), "bp": "e", "pid": 4001, "tid": tid}
+            self.trace.events.append(link | {"ph": "f" if backward else "s", "ts": self.trace._ts(self.at + 1)})
+        vector = not any(word in kind for word in ("MatMul", "Attention"))
+        cells = {"Name": name, "Type": kind, "Accelerator Core": "AI_VECTOR_CORE" if vector else "AI_CORE"}
+        cells |= {"Start Time(us)": self.trace._ts(begin), "Duration(us)": length, "Wait Time(us)": 0, "Block Dim": 20}
+        for side, given in (("Input", shapes), ("Output", out)):
+            parts = len(given.split(";"))
+            cells |= {f"{side} Shapes": f'"{given}"', f"{side} Data Types": ";".join([dtype] * parts)}
+            cells[f"{side} Formats"] = ";".join(["ND"] * parts)
+        self.rows.append(cells)
+        self.at, self.free = self.at + 10, begin + length
+
+    def collective(self, name: str, length: float, dtype: str = "FP32", count: int = 1 << 24) -> None:
+        """A collective that everything after it waits for."""
+        self.trace.group(f"{name}__021_{len(self.trace.events)}_1", self.free, length)
+        self.trace.events[-1]["args"] = {"data_type": dtype, "count": count, "alg_type": "MESH"}
+        self.free += length
+
+    def step(self, number: int, work: Callable[[Training, int], None]) -> None:
+        """A step of the host, which runs ahead of the device."""
+        self.at += 5
+        begin = self.at
+        work(self, number)
+        self.trace.step(number, begin, self.at - begin)
+
+    def found(self, folder: Path) -> list[Finding]:
+        """The findings that count, the dearest first."""
+        profile = self.trace.write(folder)
+        with (profile / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(self.rows[0]))
+            writer.writeheader()
+            writer.writerows(self.rows)
+        (profile / "profiler_metadata.json").write_text(json.dumps({"ENV_VARIABLES": self.settings}))
+        return [row for row in profile_at(profile).findings.findings if row.severity not in ("info", "low")]
+
+
+def passes(job: Training, number: int, forward: Callable[[Training, str], None] | None = None) -> None:
+    """Four layers forward and backward, with ``forward`` of what each may compute besides."""
+    for layer in range(4):
+        job.run("MatMulV3", 400, trained=f"{number}{layer}1")
+        if forward is not None:
+            forward(job, f"{number}{layer}2")
+    for layer in reversed(range(4)):
+        if forward is not None:
+            forward(job, f"<{number}{layer}2")
+        for _ in range(2):
+            job.run("MatMulV3", 400, op="MmBackward0", trained=f"<{number}{layer}1")
+
+
+def activation(job: Training, link: str) -> None:
+    """A gated activation in three kernels, and three of its pass backward."""
+    if link.startswith("<"):
+        for kind, op in (("Mul", "MulBackward0"), ("SwishGrad", "SiluBackward0"), ("ConcatD", "SplitBackward0")):
+            job.run(kind, 60, "512,512", op=op, trained=link + op[0])
+        return
+    for kind, op in (("SplitD", "aten::split"), ("Swish", "aten::silu"), ("Mul", "aten::mul")):
+        named = {"aten::split": "S", "aten::silu": "s", "aten::mul": "M"}[op]
+        job.run(kind, 60, "512,512", op=op, trained=f"{link}{named}")
+
+
+def casts(job: Training, link: str) -> None:
+    """The weight of the next layer in 32 bits, which its product multiplies in 16; after the last one comes none."""
+    if not link.startswith("<"):
+        job.run("Cast", 100, "512,512", dtype="FLOAT", op="aten::to", stack="amp.py(5): cast|model.py(10): forward")
+
+
+def flat(job: Training, number: int) -> None:
+    """Gradients together and apart again, in a function of its own."""
+    passes(job, number)
+    for kind in ("ConcatD", "TensorMove", "SplitVD"):
+        job.run(kind, 200, "262144", op="aten::cat", stack="flat.py(591): flatten|train.py(3): step")
+    job.run("ForeachNorm", 20, "262144", op="aten::norm", stack="train.py(4): step")
+
+
+def twice(job: Training, number: int) -> None:
+    """A second pass forward that nothing is trained by, for a metric."""
+    for _ in range(4):
+        job.run("MatMulV3", 400, stack="model.py(10): forward|metrics.py(49): perplexity|train.py(2): step")
+    passes(job, number)
+
+
+def unfused(job: Training, number: int) -> None:
+    """An optimizer whose eight kernels read and write the parameters again and again."""
+    passes(job, number)
+    begin = job.at
+    times = {"Mul": 100, "Lerp": 150, "Addcmul": 150, "Sqrt": 100, "Div": 100, "Add": 100, "Addcdiv": 150}
+    for kind, time in [*times.items(), ("Mul", 100)]:
+        job.run(f"Foreach{kind}", time, "1048576", "1048576", "FLOAT", op="aten::_foreach", stack="train.py(5): step")
+    job.trace.host("Optimizer.step#AdamW.step", begin - 1, job.at - begin + 1)
+
+
+def attention(job: Training, number: int) -> None:
+    """Attention whose pass backward takes four times as long as its pass forward."""
+    job.run("FlashAttentionScore", 500, "2,8,512,64;2,8,512,64;2,8,512,64", op="npu::attention", trained=f"{number}91")
+    passes(job, number)
+    shapes = "2,8,512,64;2,8,512,64;2,8,512,64;2,8,512,64"
+    job.run("FlashAttentionScoreGrad", 2000, shapes, op="AttentionBackward0", trained=f"<{number}91")
+
+
+def wide(job: Training, number: int) -> None:
+    """A sum of gradients in 32 bits that nothing hides."""
+    passes(job, number)
+    job.collective("hcom_allReduce_", 2000)
+
+
+def gathered(job: Training, number: int) -> None:
+    """Weights of each layer gathered twice in either pass."""
+    for layer in range(4):
+        for _ in range(2):
+            job.collective("hcom_allGather_", 200, "BFP16")
+        job.run("MatMulV3", 400, trained=f"{number}{layer}1")
+    for layer in reversed(range(4)):
+        for _ in range(2):
+            job.collective("hcom_allGather_", 200, "BFP16")
+        for _ in range(2):
+            job.run("MatMulV3", 400, op="MmBackward0", trained=f"<{number}{layer}1")
+        job.collective("hcom_reduceScatter_", 200, "BFP16")
+
+
+def dropout(job: Training, link: str) -> None:
+    """A mask that is made and applied, and applied again in the pass backward."""
+    if not link.startswith("<"):
+        job.run("StatelessDropOutGenMask", 80, "512,512", op="aten::native_dropout", trained=f"{link}D")
+    job.run("DropOutDoMaskV3", 40, "512,512", op="aten::native_dropout", trained="")
+
+
+def scattered(job: Training, number: int) -> None:
+    """An operator that writes at a tenth of the bandwidth that others reach, and hardly computes."""
+    passes(job, number)
+    for _ in range(8):
+        job.run("Add", 10, "1024,1024", "1024,1024", "FLOAT", op="aten::add")
+    job.run("ScatterUpdate", 400, "1024,1024", "1024,1024", "FLOAT", op="aten::scatter", stack="embed.py(7): merge")
+
+
+def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], None]:
+    return lambda job, number: passes(job, number, besides)
+
+
+@pytest.mark.parametrize(
+    ("work", "id", "gain", "said"),
+    [
+        (each(activation), "OP.AFFINITY_API", 4 * 4 * 60, "torch_npu.npu_swiglu in place of split → silu → mul"),
+        (each(casts), "OP.FORMAT", 3 * 100, "Conversions and copies (Cast)"),
+        (each(dropout), "OP.AFFINITY_KERNEL", 4 * 160, "no dropout"),
+        (flat, "OP.FORMAT", 600, "most at flat.py:591 in flatten()"),
+        (twice, "OP.NOGRAD", 1600, "once more without a gradient"),
+        (unfused, "OPT.FUSED", 950 - 7 / 4 * 150, "one pass over the parameters"),
+        (attention, "KERNEL.DETERMINISTIC", 750, "Deterministic computing is on"),
+        (wide, "COMM.NEEDLESS", 1000, "32-bit numbers"),
+        (gathered, "COMM.NEEDLESS", 8 * 200, "gathered twice"),
+        (scattered, "MEM.VECTOR", 390, "ScatterUpdate"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_has_a_cheaper_form_is_told_with_its_gain(
+    work: Callable[[Training, int], None], id: str, gain: float, said: str, tmp_path: Path
+) -> None:
+    job = Training()
+    if work is attention:
+        job.settings = {"HCCL_DETERMINISTIC": "true"}
+    for number in range(1, 4):
+        job.step(number, work)
+    told = next(row for row in job.found(tmp_path) if row.id == id)
+    assert said in words(told.title)
+    assert (told.gain_ns or 0) / 1000 == pytest.approx(gain, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "work", [passes, attention, each(lambda job, link: None)], ids=["passes", "attention", "nothing"]
+)
+def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], None], tmp_path: Path) -> None:
+    job = Training()
+    for number in range(1, 4):
+        job.step(number, work)
+    assert not job.found(tmp_path)
