@@ -235,7 +235,7 @@ class Contents:
             focused = None  # both runs of a film have the findings of the recorded one
         return Context(
             self._session, state.selection, state.range, focused, state.link_category,
-            self._finder.hits, state.cursor, turn, state.over,
+            self._finder.hits, state.cursor, turn, state.over, self._explorer.list.only is not None,
         )  # fmt: skip
 
     def take(self, content: Content, wanted: tuple[object, ...]) -> None:

@@ -353,7 +353,10 @@ def _other_end(session: Session, selected: Selected, category: str, origin: int)
         operation = _operation(session, selected) if session.profiles else -1
         name = name_of(operation if operation >= 0 else int(links.source_slice[into]))
         key = "selected.launched" if links.category[into] in _launching(trace) else "selected.from"
-        return [say(key, name=name, before=duration_text(start - int(links.source_time[into])))]
+        before = start - int(links.source_time[into])
+        if before < 0:  # the clocks of host and device differ
+            key = "selected.launched_by"
+        return [say(key, name=name, before=duration_text(before))]
     out = [link for link in ends.out if links.target_slice[link] >= 0]
     if not out:
         return []

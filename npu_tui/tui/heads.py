@@ -169,6 +169,8 @@ _FILLS = {"idle": "╱", "computing": "█", "exposed": "▒", "outside": "·"}
 _CLASSES = {"idle": OpClass.WAIT, "computing": OpClass.CUBE, "exposed": OpClass.COMMUNICATION, "outside": OpClass.STEP}
 _KINDS = tuple(_FILLS)
 _WIDE = 110
+_LEAST_PARTS = 3
+"""Parts with their whole names that are worth more than all of them with short ones."""
 _BAR = 6
 """Cells of the longest bar beside a part of the step."""
 
@@ -257,13 +259,10 @@ class ComparedHead(HeadLines):
         rows = [row for row in self._picture.comparison.parts if row.delta]
         if not rows:
             return Text(say("compared.no_parts"), style="dim", no_wrap=True, end="")
-        for form, bars in (("", True), ("", False), (".short", False)):
-            line = _waterfall(rows, form, bars)
-            if line.cell_len <= width:
-                return line
         order = sorted(rows, key=lambda row: -abs(row.delta))
-        for kept in range(len(rows) - 1, 0, -1):
-            line = _waterfall([row for row in rows if row in order[:kept]], ".short", False, sum_of=rows)
+        forms = [("", True, len(rows)), *(("", False, kept) for kept in range(len(rows), _LEAST_PARTS - 1, -1))]
+        for form, bars, kept in [*forms, *((".short", False, kept) for kept in range(len(rows), 0, -1))]:
+            line = _waterfall([row for row in rows if row in order[:kept]], form, bars, rows)
             if line.cell_len <= width:
                 break
         return line
@@ -287,14 +286,15 @@ class ComparedHead(HeadLines):
         return lines
 
 
-def _waterfall(shown: list[PartChange], form: str, bars: bool, sum_of: list[PartChange] | None = None) -> Text:
-    """The parts ``shown``, what the others of ``sum_of`` make together, and the sum."""
-    total = sum(row.delta for row in sum_of or shown)
+def _waterfall(shown: list[PartChange], form: str, bars: bool, rows: list[PartChange]) -> Text:
+    """The parts ``shown``, what the others of ``rows`` make together, and the sum."""
+    total = sum(row.delta for row in rows)
     most = max(abs(row.delta) for row in shown)
-    rest = total - sum(row.delta for row in shown)
     parts = [(say(f"compared.part.{row.part}{form}"), row.delta) for row in shown]
+    if len(shown) < len(rows):
+        parts.append((say("compared.part.others"), total - sum(row.delta for row in shown)))
     line = Text(no_wrap=True, end="")
-    for number, (name, delta) in enumerate([*parts, (say("compared.part.others"), rest)] if sum_of else parts):
+    for number, (name, delta) in enumerate(parts):
         line.append(" │ " if bars and number else "  " if number else "", style="dim")
         line.append(f"{name} ", style="dim")
         line.append(change_text(delta, 4 if bars else 3), style="bold" if abs(delta) == most else "")

@@ -148,11 +148,11 @@ def field_picture(view: Overview) -> FieldPicture | None:
     return FieldPicture(title, shares, tuple(host.id for host in hosts), SHADES, heat.metric in _ALARMING, cursor)
 
 
-def waterfall_picture(view: Overview, lines: int) -> WaterfallPicture | None:
-    """The collective that is looked at in at most so many ``lines`` of bars; None without collectives."""
-    if not 0 <= view.collective < len(view.job.blamed):
+def waterfall_picture(view: Overview, collective: int, lines: int) -> WaterfallPicture | None:
+    """``collective``, a number in ``Job.blamed``, in at most so many ``lines`` of bars; None where there is none."""
+    if not 0 <= collective < len(view.job.blamed):
         return None
-    blamed = view.job.blamed[view.collective]
+    blamed = view.job.blamed[collective]
     meeting = blamed.meeting
     found = waterfall(blamed, view.job.clocks)
     step = say("ranks.fall.step", step=printable(meeting.step)) if meeting.step else ""
@@ -292,7 +292,10 @@ class JobMap(Drawing):
         ]
 
     def _draw(self, view: Overview, grid: Grid) -> None:
-        """The heat map on top, the collective below, the field of hosts between them where there is one."""
+        """The heat map on top, the collective below, the field of hosts between them where there is one.
+
+        Where lines are left below, other collectives have them.
+        """
         lines, field, fall, parts = divided(grid.height, *natural_lines(view, grid.width))
         beside = arrivals_picture(view) if grid.width >= _BESIDE_FROM else None
         right = 0 if beside is None else int(grid.width * _BESIDE)
@@ -320,12 +323,20 @@ class JobMap(Drawing):
                 draw_heat(tails, grid.part(top, 0, fall, grid.width))
             top += fall + 1
         elif fall:
-            bars = waterfall_picture(view, fall - 1)
+            bars = waterfall_picture(view, view.collective, fall - 1)
             if bars is not None:
                 draw_waterfall(bars, grid.part(top, 0, fall, grid.width))
             top += fall + 1
         if parts:
             draw_parts(say("ranks.shares.title"), parts_rows(view), grid.part(top, 0, parts, grid.width))
+            top += parts + 1
+        for other in view.others() if view.axis != "role" and top + _LEAST_FALL <= grid.height else ():
+            bars = waterfall_picture(view, other, grid.height)
+            taken = len(bars.bars) + 1 if bars is not None else grid.height
+            if bars is None or top + taken > grid.height:
+                break
+            draw_waterfall(bars, grid.part(top, 0, taken, grid.width))
+            top += taken + 1
 
     # --- mouse
 

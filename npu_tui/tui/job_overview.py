@@ -347,6 +347,12 @@ class Overview:
         there = [number for number in range(len(self.job.blamed)) if self._holds(number)]
         return max(there, key=self.job.blamed.cost.__getitem__, default=-1)
 
+    def others(self) -> list[int]:
+        """The other collectives of the scope that ranks waited for, from the longest wait on."""
+        cost = self.job.blamed.cost
+        there = (at for at in range(len(self.job.blamed)) if at != self.collective and cost[at] > 0 and self._holds(at))
+        return sorted(there, key=lambda at: -cost[at])
+
     def _holds(self, number: int) -> bool:
         if self.scope.group is not None:
             return self.examined.source.group_of(number) == self.scope.group

@@ -31,7 +31,7 @@ from npu_tui.tui.terminal.internals import bind
 _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
 _GAP = 2
-_LEAST_NAME, _MOST_NAME = 18, 48
+_LEAST_NAME, _MOST_NAME = 18, 64
 _LEAST_VERDICT = 40
 _MARK = 2
 _MOST_SAID = 8

@@ -44,7 +44,7 @@ class Rows(PlainTable):
         self._wrapped_at: int | None = None
         """The one row that is wrapped, where not all fit."""
         self._at_top = False
-        self._layout: tuple[list[int], int] = [], 0
+        self._layout: tuple[list[int], int, int] = [], 0, 0
         self._room = 0
         """Cells that the last column has where it is cut, else 0."""
 
@@ -73,7 +73,8 @@ class Rows(PlainTable):
         """Tell that other columns may be beyond the edge; what fits by now is wrapped."""
         if self._given:
             before, (headings, numbers) = self._layout, self._headings
-            if (self._wrapped(headings, self._drawn, numbers)[1], self._room) != before:
+            heights = self._wrapped(headings, self._drawn, numbers)[1]
+            if (heights, self._room, self._room and self.size.height) != before:
                 self.fill(headings, self._given, self.cursor_row, self._at_top, numbers)
         self.call_later(self._fitted)
 
@@ -102,6 +103,8 @@ class Rows(PlainTable):
         ends = list(accumulate(widths))
         at = round(self.scroll_x)
         left = sum(end - width < at for end, width in zip(ends, widths, strict=True))
+        if self._room:  # the last one is there, in as many lines as it needs in the row of the cursor
+            ends.pop()
         return left, sum(end - self.cell_padding > at + self.scrollable_content_region.width for end in ends)
 
     def render_line(self, y: int) -> Strip:
@@ -199,7 +202,7 @@ class Rows(PlainTable):
         self._drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
         self._given, self._wrapped_at = rows, None
         shown, self._heights = self._wrapped(headings, self._drawn, numbers)
-        self._layout = [*self._heights], self._room
+        self._layout = [*self._heights], self._room, self._room and self.size.height
         self.has_tall_rows = max(self._heights, default=1) > 1
         for cells, height in zip(shown, self._heights, strict=True):
             self.add_row(*cells, height=height)
@@ -254,8 +257,9 @@ class Rows(PlainTable):
             self._heights[before] = 1
             self.replace_row(before, self._drawn[before], 1)
         shown, height = self._wrap(self._drawn[at])
-        if height + self.header_height > self.size.height:  # what no row needs is better than a cut beside it
-            height = max(self.size.height - self.header_height - len(self._drawn) + 1, 1)
+        most = max(self.size.height - self.header_height - 1, 1)  # another row stays in sight
+        if height > most:
+            height = most
             shown = self._drawn[at] if height == 1 else self._cut(shown, height)
         self._wrapped_at, self._heights[at] = at, height
         self.has_tall_rows = height > 1

@@ -148,7 +148,7 @@ def _time_text(time: int, end: int, exponent: int) -> str:
     axis = event_axis()
     if axis is not None:
         return f"{round(time / axis.event_ns):,}"
-    power = 9 if exponent >= 9 or end >= 10**10 else 6 if end >= 10**6 else 3
+    power = 9 if end >= 10**9 else 6 if end >= 10**6 else 3
     unit = unit_text(power)
     decimals = max(power - exponent, 0)
     digits = str(abs(time) // 10 ** (power - decimals)).rjust(decimals + 1, "0")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from driving import opened
+from msgspec.structs import replace
 from test_golden import compare
 
 from npu_tui.compare.comparison import ProfileComparison
@@ -130,6 +131,19 @@ async def test_a_change_is_shown_on_both_sides(session):
         for side, own in ((BASE, place.base), (NEW, place.new)):
             assert view.start <= session.scene.to_scene(side, own.start)
             assert session.scene.to_scene(side, own.end) <= view.end
+
+
+async def test_changes_that_make_up_for_each_other_have_no_share(session):
+    async with opened(session, (120, 40)) as driver:
+        await driver.settle()
+        assert "share" in driver.panel.table._headings[0]
+    picture = session.picture
+    at = next(at for at, change in enumerate(picture.changes) if change.delta_ns and change.id != "DIFF.STEP")
+    picture.changes[at] = replace(picture.changes[at], delta_ns=-2.0 * picture.comparison.step.delta)
+    async with opened(session, (120, 40)) as driver:
+        await driver.settle()
+        assert driver.panel.table._headings[0][:2] == ("#", "per step")
+        assert "share" not in driver.panel.table._headings[0]
 
 
 async def test_the_view_as_a_command_opens_the_comparison(session):

@@ -105,6 +105,17 @@ async def test_the_guilty_rank_comes_first_with_its_price():
         assert "waits for 37" in text
 
 
+async def test_without_the_panel_other_collectives_have_its_rows():
+    async with overview(job_of(2), (120, 50)) as (screen, app):
+        await press(app, "q")
+        shown = rows(app)
+        titles = [line for line in shown if "of group" in line]
+        assert len(titles) > 2
+        assert len(set(titles)) == len(titles)
+        blank = next(back for back, line in enumerate(reversed(shown[:-1])) if line)
+        assert blank <= len(screen.view.examined.source.ranks_of(screen.view.collective)) + 2
+
+
 async def test_metric_axis_group_rank_and_collective_have_keys():
     async with overview(job_of(64)) as (screen, app):
         view = screen.view

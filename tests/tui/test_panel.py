@@ -329,3 +329,35 @@ async def test_texts_of_a_table_wrap_where_all_of_them_fit(session, size):
         if fits:
             assert "…" not in str(table.get_row_at(0)[1])
             assert table.beyond() == (0, 0)
+
+
+async def test_where_not_all_texts_fit_that_of_the_cursor_is_wrapped_and_another_row_stays(session):
+    async with opened(session, (80, 24)) as driver:
+        await driver.press("1")
+        await driver.settle()
+        table = driver.table
+        table.fill(("#", "what"), [(str(number), "one word " * 60) for number in range(8)], 0)
+        for key in ("down", "down", "up"):
+            await driver.settle()
+            heights = [row.height for row in table.ordered_rows]
+            assert heights[table.cursor_row] == table.size.height - table.header_height - 1 > 2
+            assert sum(heights) == heights[table.cursor_row] + 7
+            assert table.beyond() == (0, 0)  # the text is there, it does not begin beyond the edge
+            table.action_cursor_down() if key == "down" else table.action_cursor_up()
+
+
+async def test_the_chain_alone_comes_first_and_what_the_host_did_meanwhile_last(session):
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("x", "c")
+        await driver.settle()
+        lines = driver.text().splitlines()
+        launch, start, host = (
+            next(at for at, line in enumerate(lines) if line.strip().startswith(word))
+            for word in ("launch", "start", "meanwhile on the host")
+        )
+        assert launch < start < host
+        await driver.press("c")
+        await driver.settle()
+        lines = [line.strip() for line in driver.text().splitlines()]
+        at = next(at for at, line in enumerate(lines) if line.startswith("start"))
+        assert not [line for line in lines[:at] if line.startswith("launch")]

@@ -41,6 +41,13 @@ def test_steps_and_units(start: int, span: int, labels: list[str]) -> None:
     assert find_ticks(Viewport.around(start, start + span, 150)).labels[:3] == labels
 
 
+def test_the_unit_is_the_same_at_every_width() -> None:
+    for end, unit in ((5_300_000_000, "s"), (1_700_000_000, "s"), (800_000_000, "ms")):
+        for width in (40, 60, 100, 160, 180):
+            labels = find_ticks(Viewport.around(0, end, width)).labels
+            assert {label.lstrip("0123456789.") for label in labels} == {unit}
+
+
 def test_a_very_close_view_counts_from_an_anchor() -> None:
     ticks = find_ticks(Viewport.around(54_321_700, 54_323_000, 150))
     assert ticks.labels[:3] == ["+800ns", "+1000ns", "+1200ns"]

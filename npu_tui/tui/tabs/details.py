@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from npu_tui.analysis.calls import launched_in, passes_of
-from npu_tui.analysis.chain import chain_of
+from npu_tui.analysis.chain import Chain, chain_of
 from npu_tui.analysis.code_lines import CodeLine, line_of
 from npu_tui.analysis.device import Window
 from npu_tui.analysis.drains import host_lead
@@ -41,7 +41,7 @@ from npu_tui.trace.text import (
 )
 from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
-from npu_tui.tui.tabs.device import idle_at, labelled, range_text, why_text
+from npu_tui.tui.tabs.device import idle_at, labelled, range_text, threads_text, why_text
 from npu_tui.tui.tabs.links import Waterfall, events_are_ready, legend, nothing_selected, shape_text, waited_text
 from npu_tui.tui.tabs.range import path_at_cursor, path_lines, without_path
 from npu_tui.tui.tabs.table import Content, Context
@@ -147,7 +147,7 @@ def _depend_on(now: Context) -> object:
     if row is not None and row.kind == "counter":
         return row.trace, "counter", row.series, now.cursor
     beside = now.cursor if now.selection is None or (row is not None and row.kind == "path") else None
-    return now.selection, now.marked, now.over, now.trace, beside
+    return now.selection, now.marked, now.over, now.trace, beside, now.alone
 
 
 def details_are_ready(now: Context) -> bool:
@@ -183,10 +183,19 @@ def details(now: Context) -> Content:
     if profile.compute[item]:
         kernel = kernel_facts(profile.kernel_table, item)
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
-    told = _slice_facts(profile.trace, classes, profile.dispatch, item, offset, kernel)
-    free = _of_free(now, trace, item)
+    told = _slice_facts(profile.trace, item, offset, kernel)
+    start = int(profile.trace.slices.start[item])
+    free = _of_free(now, trace, start) if now.session.whole and item in profile.free_slices else []
     path = path_lines(now, trace, item)
-    parts = [*told.renderables[:2], *path, *borrowed_lines(profile, item), *told.renderables[2:]]
+    parts = [*told[:2], *path, *borrowed_lines(profile, item), *told[2:]]
+    chain = chain_of(profile.trace, item)
+    if chain is not None and chain.holds(item):
+        at = 1 if now.alone else 2 + len(path)  # who asked for the chain sees it first
+        parts[at:at] = _chain(profile.trace, classes, profile.dispatch, item, chain)
+        if chain.kernel == item and classes.starved[chain.link] and not ranged:
+            launched, lost = int(profile.trace.links.source_time[chain.link]), int(classes.lost[chain.link])
+            host = threads_text(now, trace, chain.link, launched - lost, launched)
+            parts += _of_free(now, trace, start - 1) or host  # before the first kernel of a step nothing is free
     # What came last answers first: going to a finding marks a range, and from there keys lead to slices.
     slice_facts = [*free, *parts[1 if free else 0 :]]
     if now.selection == now.over:
@@ -204,16 +213,13 @@ def _of_range(now: Context) -> list[RenderableType]:
 
 def _of_cursor(now: Context) -> list[RenderableType]:
     """Why a device is free at the cursor."""
-    found = idle_at(now.profile, now.session.scene.to_trace(now.trace, now.cursor)) if now.session.whole else None
-    return [] if found is None else [*why_text(now, now.trace, *found), Text("")]
+    found = _of_free(now, now.trace, now.session.scene.to_trace(now.trace, now.cursor))
+    return [*found, Text("")] if found else []
 
 
-def _of_free(now: Context, index: int, item: int) -> list[RenderableType]:
-    """Why a device is free, where the slice is Free."""
-    slices, profile = now.session.profiles[index].trace.slices, now.session.profiles[index]
-    if not now.session.whole or item not in profile.free_slices:
-        return []
-    found = idle_at(profile, int(slices.start[item]))
+def _of_free(now: Context, index: int, when: int) -> list[RenderableType]:
+    """Why a device is free at ``when`` ns of its trace, where one is."""
+    found = idle_at(now.session.profiles[index], when) if now.session.whole else None
     return [] if found is None else why_text(now, index, *found)
 
 
@@ -262,18 +268,16 @@ def _known(value: float) -> str:
     return "–" if value == NO_VALUE else f"{value:,.10g}"
 
 
-def _slice_facts(
-    trace: Trace,
-    marks: LinkClasses,
-    devices: list[Dispatch],
-    item: int,
-    offset: int = 0,
-    kernel: Sequence[RenderableType] = (),
-) -> Group:
-    """Name, times, launch, chain, args and call stack of slice ``item``.
+def _chain(trace: Trace, marks: LinkClasses, devices: list[Dispatch], item: int, chain: Chain) -> list[RenderableType]:
+    """How the kernel of ``chain`` came about, to which slice ``item`` led; ``marks`` are those of the trace's links."""
+    launch = [_launch(trace, marks, devices, chain.link)] if chain.kernel == item else []
+    return [*launch, Waterfall(trace, chain, devices)]
 
-    ``marks`` are those of the trace's links, ``devices`` its launches, ``offset`` its place on the scene's clock, ns,
-    ``kernel`` what its tables say of a kernel.
+
+def _slice_facts(trace: Trace, item: int, offset: int, kernel: Sequence[RenderableType]) -> list[RenderableType]:
+    """Name, times, args and call stack of slice ``item``.
+
+    ``offset`` is its place on the scene's clock, ns, ``kernel`` what its tables say of a kernel.
     """
     slices = trace.slices
     parts: list[RenderableType] = [
@@ -284,11 +288,6 @@ def _slice_facts(
     if same is not None and same.count > 1:
         label = say("details.same", count=f"{same.count:,}") + "  "
         parts.append(labelled(label, f"{spread_words(trace, same)}   {sum_words(same)}"))
-    chain = chain_of(trace, item)
-    if chain is not None and chain.holds(item):
-        if chain.kernel == item:
-            parts.append(_launch(trace, marks, devices, chain.link))
-        parts.append(Waterfall(trace, chain, devices))
     parts += list(kernel)
     code = line_of(trace, item)
     if code is not None:
@@ -296,10 +295,8 @@ def _slice_facts(
     try:
         args = trace.args.one(int(slices.event[item]))
     except InputError as error:
-        parts.append(Text(printable(say("details.gone", why=error.message)), style="dim"))
-        return Group(*parts)
-    parts += _args(args)
-    return Group(*parts)
+        return [*parts, Text(printable(say("details.gone", why=error.message)), style="dim")]
+    return parts + _args(args)
 
 
 def borrowed_lines(profile: Profile, item: int) -> list[RenderableType]:

@@ -220,7 +220,7 @@ def why_text(now: Context, index: int, found: Idles, at: int) -> list[Renderable
         labelled(say("idle.why"), verdict(found, at)),
         *_around(profile.trace, found, at),
     ]
-    return [*parts, *_threads(now, index, found, at, start, end)]
+    return [*parts, *_threads_beside(now, index, found, at, start, end)]
 
 
 def range_text(now: Context, index: int, window: Window) -> list[RenderableType]:
@@ -244,7 +244,7 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
         parts.append(Text(line, style="bold"))
         at = int(found.longest()[0])
         parts.append(labelled(say("idle.longest"), f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
-        parts += [*_around(profile.trace, found, at), *_threads(now, index, found, at, window.start, window.end)]
+        parts += [*_around(profile.trace, found, at), *_threads_beside(now, index, found, at, window.start, window.end)]
     return parts
 
 
@@ -302,14 +302,18 @@ def host_threads(trace: Trace, roles: list[Role], link: int) -> list[Thread]:
     return found
 
 
-def _threads(now: Context, index: int, found: Idles, at: int, start: int, end: int) -> list[RenderableType]:
-    """What the threads of the host did in ``[start, end)`` ns of the device, side by side."""
-    trace, roles = now.session.profiles[index].trace, now.session.scene.roles[index]
+def _threads_beside(now: Context, index: int, found: Idles, at: int, start: int, end: int) -> list[RenderableType]:
+    """What the threads of the host did in ``[start, end)`` ns of the device."""
     ahead = round(float(found.ahead[at]))
-    low, high = start - ahead, end - ahead
+    return threads_text(now, index, int(found.link[at]), start - ahead, end - ahead)
+
+
+def threads_text(now: Context, index: int, link: int, low: int, high: int) -> list[RenderableType]:
+    """What the threads of the host, that of the launch ``link`` too, did in ``[low, high)`` ns, side by side."""
+    trace, roles = now.session.profiles[index].trace, now.session.scene.roles[index]
     grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
     columns: list[list[Text]] = []
-    for thread in host_threads(trace, roles, int(found.link[at])):
+    for thread in host_threads(trace, roles, link):
         done = meanwhile(trace, thread.lane, low, high)
         if done.silent >= (1 - _SILENT) * (high - low) and roles[thread.lane.index].kind == "backward":
             continue

@@ -18,7 +18,7 @@ from npu_tui.strings import say, words
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief, change_text, duration_text, share_text
 from npu_tui.tui.tabs.declared import shown
-from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable
+from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTable, known_columns
 from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.scene import BASE, NEW
 
@@ -110,20 +110,21 @@ def changes(now: Context) -> Content:
         return say("compared.none")
     step = picture.comparison.step.delta
     rows, explained, number = [], 0.0, 0
-    for change in picture.changes:
-        if change.id == "DIFF.STEP":
-            continue
+    those = [change for change in picture.changes if change.id != "DIFF.STEP"]
+    # Changes that make up for each other have no share of what they come to together.
+    whole = 0.0 if any(abs(change.delta_ns or 0.0) > abs(step) for change in those) else step
+    for change in those:
         counts = _counts(change)
         number += counts
         explained += (change.delta_ns or 0.0) * counts
-        rows.append(_row(picture, change, number if counts else None, step))
+        rows.append(_row(picture, change, number if counts else None, whole))
     if not rows:
         return say("compare.nothing")
-    rows += [_sum("compared.rest", step - explained, step), _sum("compare.part.sum", step, step)]
+    rows += [_sum("compared.rest", step - explained, whole), _sum("compare.part.sum", step, whole)]
     headings = tuple(say(f"changes.{key}") for key in ("number", "delta", "share", "p", "what"))
     skipped = [words(reason) for reason in picture.comparison.comparability.not_judged]
     note = say("compared.not_judged", what=say("list.comma").join(skipped)) if skipped else ""
-    return TabTable(headings, rows, note)
+    return known_columns(TabTable(headings, rows, note))
 
 
 def changes_that_count(now: Context) -> int:
@@ -171,7 +172,7 @@ def _share(delta: float | None, step: float) -> str:
     if delta is None or not step:
         return ""
     share = delta / step
-    return share_text(share) if 0 <= share <= 10 else f"−{share_text(-share)}" if -10 <= share < 0 else ""
+    return share_text(share) if share >= 0 else f"−{share_text(-share)}"
 
 
 def _sum(key: str, delta: float, step: float) -> TabRow:

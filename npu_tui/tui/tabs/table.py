@@ -53,6 +53,8 @@ class Context(Struct, frozen=True, dict=True):
     turn: int = 0
     over: Selected | None = None
     """What was selected when the range was marked."""
+    alone: bool = False
+    """Whether the lanes show some slices alone, those of a chain."""
 
     @property
     def trace(self) -> int:
