@@ -17,13 +17,12 @@ from npu_tui.load import copy as cache
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, Watcher, walled
 from npu_tui.load.find import Source, home_of, listed, sources_below, sources_in
-from npu_tui.load.format import LEVELS, MOST_FOLDERS
+from npu_tui.load.format import LEVELS, MOST_FOLDERS, Survey
 from npu_tui.load.formats.ftrace import FTRACE
 from npu_tui.load.formats.memory import MEMORY
 from npu_tui.load.load import Opening
 from npu_tui.load.raw import Writer
 from npu_tui.load.roles import RolePlaces
-from npu_tui.load.survey import Survey
 from npu_tui.strings import words
 from npu_tui.trace.once import Cancelled
 from npu_tui.trace.side_file import paths_in

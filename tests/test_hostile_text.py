@@ -31,9 +31,9 @@ from written import html_report, markdown_report, text_report  # noqa: E402
 from npu_tui.load.errors import InputError  # noqa: E402
 from npu_tui.load.load import load  # noqa: E402
 from npu_tui.output.film import causes, film_of  # noqa: E402
+from npu_tui.output.html import MOST_BYTES, share_page  # noqa: E402
 from npu_tui.output.report import report  # noqa: E402
 from npu_tui.output.report_tables import health_lines  # noqa: E402
-from npu_tui.output.share import MOST_BYTES, share_page  # noqa: E402
 from npu_tui.profile.profile import Profile  # noqa: E402
 from npu_tui.trace.model import Trace  # noqa: E402
 from npu_tui.tui.commands import TAB_KEYS  # noqa: E402

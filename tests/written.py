@@ -14,10 +14,9 @@ from npu_tui.output.experts_report import ExpertsReport
 from npu_tui.output.html import html
 from npu_tui.output.job_document import RANKS, job_document
 from npu_tui.output.job_report import JobReport
-from npu_tui.output.markdown import markdown
 from npu_tui.output.report_document import report_document
 from npu_tui.output.report_schema import Report
-from npu_tui.output.text import text
+from npu_tui.output.text import markdown, text
 from npu_tui.profile.profile import Profile
 
 

@@ -147,7 +147,7 @@ def measured_run(
         lost = lost_in(profile, allowed)
         return run_of(profile, label, when, "links" not in lost), lost.get("slices")
     refuse_several(path)
-    from npu_tui.jobs.losses import job_losses
+    from npu_tui.jobs.step_times import job_losses
 
     job = open_job(path)
     losses = [loss for loss in job_losses(job) if loss.share > allowed]

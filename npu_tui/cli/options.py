@@ -20,8 +20,7 @@ from npu_tui.trace.text import decimal_number
 if TYPE_CHECKING:
     from npu_tui.analysis.evidence import Evidence
     from npu_tui.analysis.thresholds import Thresholds
-    from npu_tui.load.format import Form
-    from npu_tui.load.survey import Survey
+    from npu_tui.load.format import Form, Survey
     from npu_tui.profile.profile import Profile
     from npu_tui.settings import Known, Settings
     from npu_tui.subjects.declaration import Command, Subject

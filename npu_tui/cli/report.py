@@ -37,7 +37,7 @@ from npu_tui.trace.text import parse_duration
 
 if TYPE_CHECKING:
     from npu_tui.jobs.job import Job
-    from npu_tui.load.survey import Survey
+    from npu_tui.load.format import Survey
     from npu_tui.output.whatif import WhatIf
 
 
@@ -60,7 +60,7 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
         parser.error(say("cli.unprofiled_time", text=options.unprofiled))
     from npu_tui.jobs.kept import is_kept
     from npu_tui.load.errors import SeveralError
-    from npu_tui.load.survey import Survey
+    from npu_tui.load.format import Survey
     from npu_tui.output.statement import job_statement, profile_statement
 
     path, survey = Path(options.path), Survey()
@@ -92,7 +92,7 @@ def _writers(form: str) -> tuple[str, ...]:
     """The modules that write the report, to be imported while the trace is read."""
     if form == "json":
         return ("npu_tui.output.envelope",)
-    return "npu_tui.output.report_document", f"npu_tui.output.{form}"
+    return "npu_tui.output.report_document", f"npu_tui.output.{'html' if form == 'html' else 'text'}"
 
 
 _LISTED = 16
@@ -132,7 +132,7 @@ def run_ranks(parser: Parser, options: argparse.Namespace) -> int:
 def opened_job(path: Path, traces: bool | None = None, survey: Survey | None = None) -> Job:
     """The job at ``path``; a terminal tells how far it is read. Raises ``InputError`` where it is none, or several."""
     from npu_tui.jobs.opening import open_job
-    from npu_tui.load.survey import Survey
+    from npu_tui.load.format import Survey
     from npu_tui.nearby import refuse_several
 
     survey = survey or Survey()

@@ -14,8 +14,7 @@ from npu_tui.analysis.path import PathKind
 from npu_tui.compare.kernels import Identity
 from npu_tui.compare.owners import Untold
 from npu_tui.load.errors import InputError
-from npu_tui.profile.finding_tables import PlaceRow
-from npu_tui.profile.path_tables import place_row
+from npu_tui.profile.finding_tables import PlaceRow, place_row
 from npu_tui.profile.table import Column, TableSheet, attribute_rows, columns, from_tuples, row_type, table, us
 from npu_tui.rules.model import Evidence, Finding, FindingClass, Severity, SideName
 from npu_tui.strings import words

@@ -27,7 +27,7 @@ from npu_tui.gate.measures import (
 from npu_tui.jobs.against import JobComparison
 from npu_tui.jobs.history import Log, LoggedRun
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.losses import job_losses
+from npu_tui.jobs.step_times import job_losses
 from npu_tui.output.report_schema import Report
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.model import SEVERITIES

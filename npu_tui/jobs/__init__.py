@@ -4,5 +4,5 @@ Definitions: reference of the Ascend profiler's ``communication.json`` for colle
 constraints for clocks, max-plus replay for what a rank costs the job.
 """
 
-TABLE_FILES = ("tables", "expert_tables", "pipeline_tables", "role_tables", "path_tables")
+TABLE_FILES = ("tables", "part_tables")
 """The files that declare tables, in the order in which lists name them; a file that is not here comes last."""

@@ -26,10 +26,22 @@ from npu_tui.analysis.statistics import (
 )
 from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.job import Job, members
-from npu_tui.jobs.losses import job_losses
 from npu_tui.jobs.model import RankProfile
-from npu_tui.jobs.pairing import Pairing, Stage, paired, stages_of
-from npu_tui.jobs.step_times import TIMES, RankStepTimes, compared, level, mean, spans, step_times, transfers_by_place
+from npu_tui.jobs.step_times import (
+    TIMES,
+    Pairing,
+    RankStepTimes,
+    Stage,
+    compared,
+    job_losses,
+    level,
+    mean,
+    paired,
+    spans,
+    stages_of,
+    step_times,
+    transfers_by_place,
+)
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 

@@ -1,19 +1,29 @@
 """The tables of two jobs: parts of the step, stages, ranks, links, what changed. ``make`` takes the comparison.
 
 Times are in us a step; differences are new minus base.
+
+What changed between two jobs, as findings: the work of ranks, of stages, of all; transfers; what is not compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from npu_tui.jobs.against import JobComparison, RankChange
 from npu_tui.jobs.step_times import TIMES
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
+from npu_tui.rules import pages
+from npu_tui.rules.model import Finding, Kind
+from npu_tui.rules.rule import priced_change
 from npu_tui.strings import words
+from npu_tui.trace.message import Message, message
 
-if TYPE_CHECKING:  # a comparison is not needed to name its tables
+if TYPE_CHECKING:
     from npu_tui.jobs.against import JobComparison, RoleChange
     from npu_tui.rules.model import Finding
 
@@ -135,3 +145,134 @@ CHANGES = table(
     ``error_us`` is how far that may be off (95 %).""",
     own=_OWN, types={"ranks": list[int]},
 )  # fmt: skip
+
+
+JOB_DIFFERENCES = (
+    Kind("DIFF.RANK", "compute", "compare", pages=(pages.SLOW_RANK,)),
+    Kind("DIFF.STAGE", "compute", "compare"),
+    Kind("DIFF.WORK", "compute", "compare"),
+    Kind("DIFF.NETWORK", "communication", "compare", pages=(pages.ANALYZE,)),
+    Kind("DIFF.RANKS", "config", "compare"),
+)
+"""Every finding about two jobs."""
+
+_KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
+
+_TOGETHER = 0.8
+"""Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
+_MOST = 4
+"""Ranks that are told one by one."""
+_NAMED = 8  # ranks that a sentence lists; the table has all
+
+
+def job_changes(compared: JobComparison) -> list[Finding]:
+    """Everything that changed: what takes longer, the most first, then what takes less, then what is not compared."""
+    found = [*_works(compared, "slower"), *_works(compared, "faster"), *_network(compared)]
+    found.sort(key=lambda change: -(change.delta_ns or 0.0))
+    return [*found, *_not_compared(compared)]
+
+
+def _works(compared: JobComparison, verdict: str) -> Iterator[Finding]:
+    """The ranks whose work is ``verdict``: all together, those of a stage, and each that changed by itself."""
+    ranks = compared.ranks
+    moved = [row for row in ranks if row.verdict == verdict]
+    common = [row for row in moved if not row.alone]
+    if len(ranks) > 1 and len(moved) >= _TOGETHER * len(ranks):
+        usual = _mean(common or moved)
+        yield _change("DIFF.WORK", f"against.work.{verdict}", moved, usual, compared)
+        moved = [row for row in moved if row.alone and abs(row.delta("work")) > abs(usual)]
+    else:
+        stages: dict[tuple[str | None, int | None], list[RankChange]] = defaultdict(list)
+        for row in ranks:
+            stages[row.role, row.stage].append(row)
+        for (role, stage), of_stage in stages.items():
+            together = [row for row in of_stage if row in common]
+            if len(stages) > 1 and len(together) > 1 and len(together) >= _TOGETHER * len(of_stage):
+                place = place_of(role, stage)
+                yield _change(
+                    "DIFF.STAGE", f"against.stage.{verdict}", together, _mean(together), compared, place=place
+                )
+                moved = [row for row in moved if row not in together]
+    if len(moved) > _MOST:
+        yield _change("DIFF.RANK", f"against.ranks.{verdict}", moved, _mean(moved), compared)
+        return
+    for row in moved:
+        yield _change("DIFF.RANK", f"against.rank.{verdict}", [row], row.delta("work"), compared, rank=row.rank)
+
+
+def place_of(role: str | None, stage: int | None) -> Message:
+    """A stage, a role, or a stage of a role."""
+    known = "both" if role and stage is not None else "role" if role else "stage"
+    return message(f"against.place.{known}", role=role, stage=stage)
+
+
+def _mean(rows: Sequence[RankChange]) -> float:
+    return sum(row.delta("work") for row in rows) / len(rows)
+
+
+def _change(
+    id: str, code: str, rows: Sequence[RankChange], delta: float, compared: JobComparison, **args: object
+) -> Finding:
+    base, computing, free = (
+        sum(row.base["work"] for row in rows) / len(rows),
+        *(sum(row.delta(name) for row in rows) / len(rows) for name in ("computing", "free")),
+    )
+    ranks = tuple(row.rank for row in rows)
+    waits = [row.delta("exposed") for row in compared.ranks if row not in rows and not row.role]
+    args |= {"delta": abs(delta), "share": abs(delta) / base if base else 0.0, "base": base, "new": base + delta}
+    args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:_NAMED])}
+    said = [message("against.detail", computing=computing, free=free)]
+    errors = [row.error for row in rows if row.error is not None]
+    error = math.sqrt(sum(one * one for one in errors)) / len(rows) if len(errors) == len(rows) else None
+    said += [] if error is None else [message("against.error", error=error)]
+    if len(rows) == 1 and rows[0].base_rank != rows[0].rank:
+        said.append(message("against.was", rank=rows[0].base_rank))
+    if waits:
+        said.append(message("against.others", waits=sum(waits) / len(waits)))
+    title, roles = message(code, **args), {row.role for row in rows}
+    if id == "DIFF.RANK" and len(roles) == 1 and rows[0].role:
+        title = message("job.of_role", role=rows[0].role, what=title)
+    return _job_change(id, title, message("list.sentences", parts=said), compared, delta, error, ranks)
+
+
+def _job_change(
+    id: str, title: Message, detail: Message, compared: JobComparison, delta: float | None,
+    error: float | None = None, ranks: tuple[int, ...] = (),
+) -> Finding:  # fmt: skip
+    """What adds ``delta`` ns to the work, or to the transfers, of a step; None: that is not compared."""
+    found = priced_change(_KINDS[id], delta, compared.step.before, title, detail)
+    return replace(found, ranks=ranks, error_ns=error)
+
+
+def _network(compared: JobComparison) -> Iterator[Finding]:
+    """Transfers that take longer or shorter; without them exposed communication that no rank's work explains."""
+    told = [message("against.speed", transport=name, base=base, new=new) for name, base, new in compared.bandwidths]
+    links = [message("against.speeds", speeds=told)] if told else []
+    transfers = compared.transfers
+    step = compared.step.before
+    if transfers is not None:
+        if transfers.verdict in ("slower", "faster"):
+            args = {"base": transfers.before, "new": transfers.after}
+            args |= {"delta": abs(transfers.delta), "share": abs(transfers.delta) / step}
+            title = message(f"against.network.{transfers.verdict}", **args)
+            detail = message("list.sentences", parts=[message("against.network.detail"), *links])
+            yield _job_change("DIFF.NETWORK", title, detail, compared, transfers.delta)
+        return
+    exposed = next((new - base for name, base, new in compared.parts if name == "exposed"), 0.0)
+    if compared.step.verdict != "slower" or any(row.verdict != "same" for row in compared.stages):
+        return
+    if exposed >= compared.tolerance.computing * step and all(
+        row.verdict in ("same", "unsure") for row in compared.ranks
+    ):
+        title = message("against.network.exposed", delta=exposed, share=exposed / step)
+        detail = message("list.sentences", parts=[message("against.network.perhaps"), *links])
+        yield _job_change("DIFF.NETWORK", title, detail, compared, exposed)
+
+
+def _not_compared(compared: JobComparison) -> Iterator[Finding]:
+    """Ranks that only one job has, and jobs that are divided otherwise: nothing is told of their ranks."""
+    pairing = compared.pairing
+    ranks = () if pairing.way == "none" else (*pairing.base_only, *pairing.new_only)
+    for reason in compared.losses:
+        if reason.code.startswith("against."):
+            yield _job_change("DIFF.RANKS", reason, message("against.not_compared"), compared, None, ranks=ranks)

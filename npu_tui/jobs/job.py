@@ -53,7 +53,7 @@ from npu_tui.jobs.slowness import (
     slow_stage,
     tail_excess,
 )
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.trace.message import Message
 from npu_tui.trace.once import ValueCache, once
 

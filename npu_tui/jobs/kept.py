@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from npu_tui.load.find import sources_below
+from npu_tui.load.format import Survey
 from npu_tui.load.formats.cluster import cluster_below, cluster_folder
 from npu_tui.load.formats.experts import expert_files_in
-from npu_tui.load.survey import Survey
 
 SUFFIX, _OLDER = ".rank.npu", ".rank.parquet"
 """How the names of summaries end, and those of versions whose summaries are refused in one line."""

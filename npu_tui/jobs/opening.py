@@ -30,9 +30,9 @@ from npu_tui.load.cluster import MOST_RANKS, Cluster, ClusterCall, read_cluster
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError, walled
 from npu_tui.load.find import Source, find_sources, unparsed_in
+from npu_tui.load.format import Survey
 from npu_tui.load.raw import is_raw
 from npu_tui.load.roles import RolePlaces, empty_below
-from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 
 

@@ -30,8 +30,8 @@ from npu_tui.jobs.model import RankCalls, RankProfile, is_send
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.find import Source, find_source, find_sources
+from npu_tui.load.format import Survey
 from npu_tui.load.load import load
-from npu_tui.load.survey import Survey
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts

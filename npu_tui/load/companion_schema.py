@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from npu_tui.load.documents import (
     start_ns,
 )
 from npu_tui.load.errors import InputError
-from npu_tui.load.format import Source, imported
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Source, Survey, imported
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.once import once

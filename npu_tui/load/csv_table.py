@@ -26,7 +26,7 @@ from npu_tui.load.companion_schema import (
 )
 from npu_tui.load.csv_rows import CsvBlocks, ahead, parsed_rows
 from npu_tui.load.doubles import first_rows
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.load.times import INVALID, parse_times
 from npu_tui.native.layout import (
     CSV_DATE,

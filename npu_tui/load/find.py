@@ -28,6 +28,7 @@ from npu_tui.load.format import (
     Files,
     Form,
     Format,
+    Survey,
     form_of,
     is_capture,
     is_part,
@@ -48,7 +49,6 @@ from npu_tui.load.formats.msprof import NAMES as MSPROF_NAMES
 from npu_tui.load.formats.service import SERVICE
 from npu_tui.load.formats.tables import TABLES
 from npu_tui.load.roles import holds_roles
-from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import open_regular
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from npu_tui.load.companions import companions_of
 from npu_tui.load.documents import read_document
-from npu_tui.load.format import OUTPUTS, Source
+from npu_tui.load.format import OUTPUTS, Source, Survey
 from npu_tui.load.formats.ftrace import recording_in
-from npu_tui.load.survey import Survey
 from npu_tui.trace.scheduling import Scheduling
 
 _CLOCKS = ("start_info", "PROF_*/start_info", "*/start_info", "PROF_*/*/start_info*", "start_info.*")

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from npu_tui.load.args import JsonArgs, json_args
 from npu_tui.load.errors import InputError
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user

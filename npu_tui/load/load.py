@@ -21,9 +21,8 @@ from npu_tui.load import copy as copies
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher, out_of_memory
 from npu_tui.load.find import PIPE, PIPED, find_source
-from npu_tui.load.format import Form, ReadingPace, Source, form_of
+from npu_tui.load.format import Form, ReadingPace, Source, Survey, form_of
 from npu_tui.load.json_chunks import CHUNK
-from npu_tui.load.survey import Survey
 from npu_tui.load.text_trace import piped
 from npu_tui.load.unpack import Unpacking, open_file, scratch_folder, spooled
 from npu_tui.trace.message import Message, message

@@ -15,9 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from npu_tui.load.format import OUTPUT
+from npu_tui.load.format import OUTPUT, Survey
 from npu_tui.load.formats.service import DATABASES
-from npu_tui.load.survey import Survey
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import paths_in
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.trace.side_file import read_regular
 
 _REPLICA = re.compile(r"(?P<base>.+?)[-_]?replica[-_]?(?P<number>\d{1,6})", re.IGNORECASE)

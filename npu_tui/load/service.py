@@ -23,11 +23,11 @@ from npu_tui.load.csv_table import read_table, table_of_cells, table_of_columns
 from npu_tui.load.database_file import as_text, opened
 from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
+from npu_tui.load.format import Survey
 from npu_tui.load.formats.service import DATABASES, SPANS
 from npu_tui.load.json_columns import ValueCodes
 from npu_tui.load.raw import raw_services
 from npu_tui.load.service_spans import DECIMAL, tables_of_events
-from npu_tui.load.survey import Survey
 from npu_tui.native.cells import spread
 from npu_tui.trace.arrays import I8, I32, I64
 from npu_tui.trace.message import Message, message

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from npu_tui.load.format import Survey
 from npu_tui.load.formats.experts import ExpertFiles, expert_files_in, read_expert_files
-from npu_tui.load.survey import Survey
 from npu_tui.output.document import Block, Heading, Paragraph, Table, rendered
 from npu_tui.output.envelope import REASONS, NotChecked, Root, not_checked
 from npu_tui.profile.expert_tables import LOAD_LAYERS, LOAD_RANKS, LOADS, PLACEMENTS, loads_of

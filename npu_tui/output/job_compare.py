@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES
-from npu_tui.jobs.changes import job_changes
+from npu_tui.jobs.change_tables import CHANGES, LINKS, PARTS, RANKS, STAGES, job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.load.errors import InputError
 from npu_tui.output.compare_document import judged_lines

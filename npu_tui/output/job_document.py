@@ -9,14 +9,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.jobs import tables
-from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.finding import advised
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
-from npu_tui.jobs.path_tables import JOB_OWNERS
+from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS, JOB_OWNERS, PIPELINES, ROLE_STEPS, ROLES, STAGES
 from npu_tui.jobs.pipeline import PARTS
-from npu_tui.jobs.pipeline_tables import PIPELINES, STAGES
-from npu_tui.jobs.role_tables import ROLE_STEPS, ROLES
 from npu_tui.load.roles import replica_of
 from npu_tui.output.document import (
     Block,

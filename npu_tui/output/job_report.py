@@ -13,7 +13,7 @@ from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import CLUSTER
-from npu_tui.jobs.path_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
+from npu_tui.jobs.part_tables import JOB_OWNERS, JOB_PATH, RANK_SHARES
 from npu_tui.jobs.tables import FINDINGS
 from npu_tui.load.roles import replica_of
 from npu_tui.output import envelope

@@ -30,11 +30,11 @@ from npu_tui.output.report_schema import (
     StepTimes,
     TracePart,
 )
+from npu_tui.profile.finding_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.module_tables import BORROWED_CODE
 from npu_tui.profile.parts import FOREIGN, Selection
-from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, Table, declared_tables, us
 from npu_tui.profile.trace_tables import distinct_events

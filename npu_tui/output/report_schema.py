@@ -12,11 +12,11 @@ from npu_tui.analysis.rhythm import Basis
 from npu_tui.load.find import Writer
 from npu_tui.output.envelope import NotChecked, Root
 from npu_tui.output.experts_report import ExpertsReport
+from npu_tui.profile.finding_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES, DRAINS, RANGES
 from npu_tui.profile.memory_tables import MEMORY_PEAKS
 from npu_tui.profile.module_tables import BORROWED_CODE
 from npu_tui.profile.parts import PROFILES
-from npu_tui.profile.path_tables import CRITICAL_PATH, PATH_OWNERS
 from npu_tui.profile.table import Record, rows_of, with_sections
 from npu_tui.subjects import SUBJECTS
 

@@ -24,9 +24,9 @@ from npu_tui.output.document import (
     time_cell,
 )
 from npu_tui.output.report_schema import CriticalPathPart, OverlapPart, Report
+from npu_tui.profile.finding_tables import PATH_OWNERS
 from npu_tui.profile.launch_tables import RANGES
 from npu_tui.profile.parts import FOREIGN
-from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import Record, declared_tables
 from npu_tui.profile.table import Table as DataTable

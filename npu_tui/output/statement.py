@@ -34,9 +34,9 @@ def written_document(document: Document, form: str, rows: int | None = None) -> 
 
         return html(document)
     if form == "markdown":
-        from npu_tui.output.markdown import ROWS, markdown
+        from npu_tui.output.text import MARKDOWN_ROWS, markdown
 
-        return markdown(document, rows or ROWS)
+        return markdown(document, rows or MARKDOWN_ROWS)
     from npu_tui.output.text import ROWS, text
 
     return text(document, rows or ROWS)

@@ -1,19 +1,32 @@
-"""The tables about verdicts: findings, and the places that prove them."""
+"""The tables about verdicts: findings, and the places that prove them.
+
+The tables about the critical path: its stretches, and whose they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.lateness import UNKNOWN as NOBODY
+from npu_tui.analysis.lateness import place_of
+from npu_tui.analysis.path import KINDS, Owner, PathKind
+from npu_tui.analysis.replay_host import thread_numbers
+from npu_tui.profile.columns import UNKNOWN, lanes_of, times
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import (
+    CodedLabels,
+    Column,
     Data,
     NestedRows,
     Span,
     TableSheet,
     attributes,
+    coded,
     columns,
     labels,
     numbers,
@@ -22,8 +35,12 @@ from npu_tui.profile.table import (
     table,
     us,
 )
+from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import Base, Confidence, Evidence, Finding, FindingClass, Severity
+from npu_tui.rules.told_path import ToldPath, explained, owner_name, owner_text
 from npu_tui.strings import say, words
+from npu_tui.trace.arrays import I64
+from npu_tui.trace.message import Message
 from npu_tui.trace.text import printable
 
 EvidenceRow = row_type(
@@ -171,3 +188,214 @@ def _evidence_columns(profile: Profile, places: list[Evidence] | list[Evidence |
         for place in places
     ]
     return {column: optional([row[k] for row in cells]) for k, column in enumerate(columns)}
+
+
+OWN: dict[str, Column] = {
+    **columns("label", "", "word", "kind", "path.kind"),
+    **columns("label", "", "word", "doing finding"),
+    **columns("label", "", "name", "title name lane"),
+    **columns("label", "", "word", "per", "finding.unit"),
+    **columns("whole", "", "id", "owner index thread"),
+    **columns("whole", "", "count", "count stretches"),
+    **columns("rows", "", "word", "where"),
+}
+"""The columns of all tables about critical paths."""
+_OF_PATH = {**OWN, **columns("whole", "ns", "time", "on_path"), **columns("real", "ns", "time", "each")}
+
+
+def critical_path(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
+    """Every stretch of the paths of all devices that have one, or of ``paths``: each begins where the one before ends.
+
+    Raises ``InputError`` as ``Profile.critical_paths``.
+    """
+    told = [path for path in profile.critical_paths if path.owners is not None] if paths is None else paths
+    rows = [path.owners.path for path in told if path.owners is not None]
+    count = sum(map(len, rows))
+
+    def gathered(*columns: I64) -> I64:
+        return np.concatenate([np.zeros(0, np.int64), *columns])
+
+    start, end, item, kind, thread = (
+        gathered(*(getattr(path, name) for path in rows)) for name in ("start", "end", "item", "kind", "thread")
+    )
+    owner = gathered(*(path.owners.owner for path in told if path.owners is not None))
+    device = gathered(*(np.full(len(path), _device_number(one.device)) for one, path in zip(told, rows, strict=True)))
+    lane = np.where(item >= 0, np.append(profile.trace.slices.lane, UNKNOWN)[item], _lane_of_threads(profile)[thread])
+    text, code = _stretch_names(profile, told, item, owner, np.repeat(np.arange(len(rows)), list(map(len, rows))))
+
+    return TableSheet(
+        count,
+        {
+            "device": numbers(device, UNKNOWN),
+            **times(profile, start, end - start),
+            "kind": coded(KINDS, kind),
+            "lane": lanes_of(profile, lane),
+            "name": coded(text, code),
+            "slice": numbers(item, UNKNOWN),
+            "owner": numbers(owner + 1),
+            "index": numbers(owner),
+        },
+    )
+
+
+def _device_number(device: int | None) -> int:
+    return UNKNOWN if device is None else device
+
+
+def _lane_of_threads(profile: Profile) -> I64:
+    """The first lane of every host thread, then -1 for none; (threads + 1,)."""
+    tids, number = thread_numbers(profile.trace)
+    lane = np.full(len(tids) + 1, UNKNOWN, np.int64)
+    known = np.flatnonzero(number >= 0)[::-1]
+    lane[number[known]] = known
+    return lane
+
+
+def _stretch_names(
+    profile: Profile, told: Sequence[ToldPath], item: I64, owner: I64, path: I64
+) -> tuple[list[str], I64]:
+    """What each stretch is called: its slice, else its owner."""
+    name = np.where(item >= 0, np.append(profile.trace.slices.name, UNKNOWN)[item], UNKNOWN)
+    codes, code = np.unique(name[item >= 0], return_inverse=True)
+    text = [profile.trace.names[known] for known in codes.tolist()]
+    result = np.zeros(len(item), np.int64)
+    result[item >= 0] = code
+    for number, one in enumerate(told):
+        mine = np.flatnonzero((item < 0) & (path == number))
+        owners = () if one.owners is None else one.owners.owners
+        for own in np.unique(owner[mine]).tolist():
+            result[mine[owner[mine] == own]] = len(text)
+            text.append(words(owner_text(profile.trace, owners[own])))
+    return text, result
+
+
+CRITICAL_PATH = table(
+    "critical_path",
+    critical_path,
+    sql="rank device start end duration start_ns kind lane name slice owner",
+    json="start end kind lane? name owner=index",
+    row="PathStretchRow",
+    about="""A stretch of the critical path, on the clock of the host; it begins where the one before ends.
+
+    ``owner`` is the index of whose it is in ``owners``, from 0. ``lane`` is None where it is on none.
+    """,
+    own=_OF_PATH,
+    types={"kind": PathKind},
+)
+
+
+def path_owners(profile: Profile, paths: Sequence[ToldPath] | None = None) -> TableSheet:
+    """Whose the paths of all devices are that have one, or ``paths``: of each the one with the most time first.
+
+    Raises ``InputError`` as ``Profile.critical_paths``.
+    """
+    told = [path for path in profile.critical_paths if path.owners is not None] if paths is None else paths
+    trace = profile.trace
+    rows = [
+        (path, number, owner, path.owners.path.length)
+        for path in told
+        if path.owners is not None
+        for number, owner in enumerate(path.owners.owners, 1)
+    ]
+    owners = [owner for _, _, owner, _ in rows]
+
+    @cache
+    def finding() -> CodedLabels:  # the screen shows owners without waiting for findings
+        found = profile.findings.findings if rows else ()
+        return labels([None if known is None else known.id for known in explained(owners, found)])
+
+    return TableSheet(
+        len(rows),
+        {
+            "device": numbers(np.array([_device_number(path.device) for path, *_ in rows], np.int64), UNKNOWN),
+            "number": numbers(np.array([number for _, number, *_ in rows], np.int64)),
+            "ratio": numbers(np.array([owner.on_path / max(length, 1) for *_, owner, length in rows], np.float64)),
+            **owner_columns([(owner, owner_text(trace, owner), owner_name(trace, owner)) for owner in owners]),
+            **attributes(
+                [(path, owner) for path, _, owner, _ in rows],
+                "",
+                _OF_PATH,
+                peer_rank=lambda row: _late_rank(row[1]),
+                on_path=lambda row: row[1].on_path,
+                each=lambda row: row[1].on_path / row[0].count,
+                gain=lambda row: None if (gain := row[0].gain_of(row[1])) is None else round(gain),
+                per=lambda row: row[0].unit,
+                count=lambda row: row[0].count,
+            ),
+            "finding": CodedLabels(lambda: finding().texts(), lambda first, last: finding().part(first, last)),
+        },
+        lambda row: _longest_stretches(rows[row][0], rows[row][1] - 1),
+        code=lambda row: owners[row].where,
+        base=Base(told[0].unit, told[0].count) if told else None,
+    )
+
+
+def _longest_stretches(told: ToldPath, number: int) -> list[Span]:
+    """The longest stretches of an owner, each on the clock of the lane that it is on."""
+    assert told.owners is not None
+    path = told.owners.path
+    own = np.flatnonzero(told.owners.owner == number)
+    spans = []
+    for at in own[first_of_largest((path.end - path.start)[own], _MOST_PLACES)].tolist():
+        shift, item = told.shift(at), int(path.item[at])
+        start, end = int(path.start[at]) + shift, int(path.end[at]) + shift
+        spans.append(Span(start, end, slice=item if item >= 0 else None, marked=False))
+    return spans
+
+
+_MOST_PLACES = 200
+"""Stretches of an owner that a row of the screen leads to."""
+
+
+def owner_columns(rows: Sequence[tuple[Any, Message, Message]]) -> dict[str, Data]:
+    """The columns that tell what owners are, each with its text and name: an ``Owner`` or the ``JobOwner`` of a job."""
+    return attributes(
+        rows,
+        "",
+        OWN,
+        kind=lambda row: row[0].kind,
+        doing=lambda row: row[0].doing,
+        title=lambda row: words(row[1]),
+        name=lambda row: words(row[2]),
+        file=lambda row: row[0].where and row[0].where.file,
+        line=lambda row: row[0].where and row[0].where.line,
+        function=lambda row: row[0].where and row[0].where.function,
+        where=lambda row: place_row(row[0].where),
+        thread=lambda row: None if row[0].thread < 0 else row[0].thread,
+        stretches=lambda row: row[0].count,
+    )
+
+
+def place_row(line: CodeLine | None) -> Any:
+    """A line of code in JSON."""
+    return None if line is None else PlaceRow(printable(line.file), line.line, printable(line.function))
+
+
+def _late_rank(owner: Owner) -> int | None:
+    """The rank of the job that comes late; None where it has a place in a group only, or nobody knows it."""
+    if owner.kind != "late_rank":
+        return None
+    lane, place = place_of(owner.peer)
+    return place if lane < 0 and place != NOBODY else None
+
+
+PATH_OWNERS = table(
+    "path_owners",
+    path_owners,
+    sql="rank device number kind doing title name file line function thread peer_rank stretches on_path ratio gain per "
+    "count finding",
+    json="number kind doing title name where? thread? rank=peer_rank? count=stretches on_path ratio gain? finding?",
+    page="number owner=title kind share=ratio time=on_path each gain finding",
+    panel="device share=ratio time=on_path each gain count=stretches kind owner=title",
+    row="PathOwnerRow",
+    about="""Whose some stretches of the critical path are; ``title`` says it in a few words, ``name`` without its line.
+
+    ``doing`` is work (it launches nothing), launch, wait (for the device) or device. ``where`` is the line of the
+    user, ``thread`` the id of the host's thread, ``rank`` the one that comes late, by its number in the job. ``count``
+    counts its stretches: they take ``on_path_us`` in all, ``ratio`` of the path. By ``gain_us`` one of what the path's
+    ``per`` names is shorter without it; None for what one cannot do without, such as kernels at their length, and for
+    what takes next to nothing. ``finding`` is the first that does without all of it.
+    """,
+    own=_OF_PATH,
+    types={"kind": PathKind, "where": PlaceRow},
+)

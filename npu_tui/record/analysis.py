@@ -21,9 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from npu_tui.load.find import Source, sources_in, unparsed_below
-from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT
+from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Survey
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
-from npu_tui.load.survey import Survey
 from npu_tui.nearby import Nearby, in_order, raw_nearby
 from npu_tui.record.outputs import QUIET, Followed, Output
 from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, surely, unreadable

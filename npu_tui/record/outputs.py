@@ -18,9 +18,8 @@ from typing import Literal
 import orjson
 from msgspec import Struct
 
-from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT
+from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Survey
 from npu_tui.load.formats.database import databases_in
-from npu_tui.load.survey import Survey
 from npu_tui.trace.side_file import admitted, open_regular, paths_in, read_regular
 
 ANALYSED = "analyse.done"

@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 import orjson
 from msgspec import Struct
 
+from npu_tui.load.format import Survey
 from npu_tui.load.raw import raw_services
-from npu_tui.load.survey import Survey
 from npu_tui.record.file_recording import followed
 from npu_tui.record.outputs import outputs_below
 from npu_tui.record.progress import (

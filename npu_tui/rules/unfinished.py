@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.borrowed import capture_time
-from npu_tui.analysis.lanes import core_lanes, lane_times
+from npu_tui.analysis.device import core_lanes, lane_times
 from npu_tui.analysis.limits import A_PART
 from npu_tui.load.find import Source, writer_of
 from npu_tui.load.formats.opprof import measured_operator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_tui.jobs.changes import JOB_DIFFERENCES
+from npu_tui.jobs.change_tables import JOB_DIFFERENCES
 from npu_tui.jobs.finding import JOB_FINDINGS
 from npu_tui.subjects.declaration import Subject, Without
 

@@ -71,7 +71,7 @@ def page_to(name: str, ending: str, made: Callable[[], str]) -> str:
 
 def share_to(name: str, head: Iterable[HeadRow], explorer: Explorer) -> str:
     """Write a page of what is on screen below the ``head``, to pan and zoom in a browser, into the file ``name``."""
-    from npu_tui.output.share import share_page  # a template engine is not needed before
+    from npu_tui.output.html import share_page  # a template engine is not needed before
 
     said = [text for line in head for text in line.said if text.strip()]
     return page_to(name, ".html", lambda: share_page(explorer.scene, explorer.rows, explorer.state, said))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from textual.worker import get_current_worker
 
-from npu_tui.analysis.search_language import FIELDS, Search, SearchError, parse_search, unknown_field
+from npu_tui.analysis.search import FIELDS, Search, SearchError, parse_search, unknown_field
 from npu_tui.load.errors import InputError
 from npu_tui.strings import say, words
 from npu_tui.trace.text import printable

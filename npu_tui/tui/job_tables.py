@@ -12,10 +12,9 @@ from msgspec.structs import asdict, replace
 from rich.text import Text
 
 from npu_tui.jobs.change_tables import RANKS as CHANGED_RANKS
-from npu_tui.jobs.changes import place_of
-from npu_tui.jobs.expert_tables import EXPERT_LAYERS
+from npu_tui.jobs.change_tables import place_of
 from npu_tui.jobs.finding import advised
-from npu_tui.jobs.role_tables import ROLES
+from npu_tui.jobs.part_tables import EXPERT_LAYERS, ROLES
 from npu_tui.jobs.tables import CLOCKS, COLLECTIVES, FINDINGS, GROUPS, HOSTS, LINKS, RANKS
 from npu_tui.output.job_document import job_finding
 from npu_tui.output.job_report import JobReport

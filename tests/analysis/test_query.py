@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.analysis.search_language import (
+from npu_tui.analysis.search import (
     FIELDS,
     LAUNCHES,
     FrameTerm,

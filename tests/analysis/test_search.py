@@ -9,7 +9,7 @@ from measured import profile_of
 
 from npu_tui.analysis import search
 from npu_tui.analysis.code_lines import losing_launches
-from npu_tui.analysis.search_language import SearchError, parse_search
+from npu_tui.analysis.search import SearchError, parse_search
 from npu_tui.analysis.steps import steps
 from npu_tui.trace.model import Trace
 

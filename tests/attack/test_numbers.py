@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shapes import device, link_end, named, slice_event, thread
 
-from npu_tui.analysis.search_language import SearchError, parse_search
+from npu_tui.analysis.search import SearchError, parse_search
 from npu_tui.cli.main import main
 from npu_tui.load.copy import limit
 from npu_tui.load.load import load

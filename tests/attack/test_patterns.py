@@ -8,7 +8,7 @@ import pytest
 
 from npu_tui.analysis.code_lines import user_line
 from npu_tui.analysis.operators import collective_type, foreign_type, operator_type
-from npu_tui.analysis.search_language import SearchError, parse_search
+from npu_tui.analysis.search import SearchError, parse_search
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.json_chunks import _SEPARATOR
 from npu_tui.query.bounds import refused

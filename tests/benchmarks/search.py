@@ -16,8 +16,7 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-from npu_tui.analysis.search import Searchable
-from npu_tui.analysis.search_language import parse_search
+from npu_tui.analysis.search import Searchable, parse_search
 from npu_tui.load.load import Opening
 from npu_tui.profile.profile import Profile
 from npu_tui.trace.model import Trace

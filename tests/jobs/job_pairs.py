@@ -17,7 +17,7 @@ import numpy as np
 from simulations import EPOCH, F64, HOST, HOUR, TRANSFER, WORK, run
 
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.changes import job_changes
+from npu_tui.jobs.change_tables import job_changes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout, RankCalls, RankProfile, StepTime
 

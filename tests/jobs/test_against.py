@@ -19,7 +19,7 @@ import npu_tui
 from npu_tui.cli.main import main
 from npu_tui.gate.checks import against_job_checks
 from npu_tui.jobs.against import JobComparison
-from npu_tui.jobs.changes import job_changes
+from npu_tui.jobs.change_tables import job_changes
 from npu_tui.jobs.heat import HeatSource
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.model import Layout, RankProfile, StepTime

@@ -13,10 +13,10 @@ from written import fields_of, reasons
 
 from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
-from npu_tui.jobs.expert_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.heat import HeatSource
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.summarize import in_process, sources_of
 from npu_tui.output.job_report import job_report
 from npu_tui.tui.job_overview import Examined, Overview

@@ -18,9 +18,9 @@ from npu_tui.cli.main import main
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
+from npu_tui.jobs.part_tables import PASSES
 from npu_tui.jobs.passes import PipelineRun, _layers, layers_even, layers_of_even
 from npu_tui.jobs.pipeline import PARTS, Pipelines
-from npu_tui.jobs.pipeline_tables import PASSES
 from npu_tui.jobs.summary import read_summaries, write_summary
 from npu_tui.output.job_document import job_document
 from npu_tui.output.job_report import job_report

@@ -152,7 +152,7 @@ _OPENS = {
 }  # fmt: skip
 _ROOMS = ("load", "jobs", "profile", "compare", "query", "subjects", "rules", "mcp", "output", "nearby", "crop")
 _OWN = {
-    "load/copy.py": "parsed copies", "load/unpack.py": "what is unpacked", "load/survey.py": "the survey asks the gate",
+    "load/copy.py": "parsed copies", "load/unpack.py": "what is unpacked", "load/format.py": "the survey asks the gate",
     "load/load.py": "standard input", "jobs/summary.py": "writes", "jobs/summarize.py": "its own summaries",
     "query/engine.py": "a file without a name", "output/html.py": "templates", "crop.py": "writes",
     "mcp/server.py": "standard input", "mcp/session.py": "looks for links", "load/database_file.py": "private copies",

@@ -26,8 +26,8 @@ from npu_tui import __version__
 from npu_tui.cli.main import main
 from npu_tui.jobs.heat import telling_metric
 from npu_tui.output.html import TEMPLATES
-from npu_tui.output.markdown import as_markdown, code
 from npu_tui.output.report import report
+from npu_tui.output.text import as_markdown, code
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say

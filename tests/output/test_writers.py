@@ -28,9 +28,8 @@ from npu_tui.output.document import (
     Words,
 )
 from npu_tui.output.html import html
-from npu_tui.output.markdown import markdown
 from npu_tui.output.svg import page_picture, picture_file
-from npu_tui.output.text import ALL, text, text_lines
+from npu_tui.output.text import ALL, markdown, text, text_lines
 from npu_tui.view.palette import DARK, LIGHT
 
 HOSTILE = (

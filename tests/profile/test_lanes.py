@@ -12,7 +12,7 @@ from measured import profile_at
 from npu_tui.output.report import report
 from npu_tui.output.report_document import report_document
 from npu_tui.output.statement import written_document
-from npu_tui.profile.lane_tables import CORES, LANES, NAMES
+from npu_tui.profile.file_tables import CORES, LANES, NAMES
 from npu_tui.profile.profile import Profile
 
 Event = dict[str, Any]

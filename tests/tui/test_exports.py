@@ -16,7 +16,7 @@ from browser import CHROMIUM, Tab, opened_page
 from driving import Driver, opened
 from measured import profile_at
 
-from npu_tui.output.share import MOST_BYTES, share_page
+from npu_tui.output.html import MOST_BYTES, share_page
 from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import say

@@ -11,8 +11,7 @@ import re
 import zlib
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, named, rank_above, rank_of
-from npu_tui.load.survey import HEAD, Survey
+from npu_tui.load.format import HEAD, Files, Format, Source, Survey, named, rank_above, rank_of
 from npu_tui.load.unpack import MAGIC
 
 # Traces that somebody has copied out of their profiles, such as ``trace_view_rank0.json``.

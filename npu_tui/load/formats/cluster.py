@@ -9,8 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from npu_tui.load.format import LEVELS, MOST_FOLDERS
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import LEVELS, MOST_FOLDERS, Survey
 
 CLUSTER_FILES = (
     "cluster_analysis.db", "cluster_step_trace_time.csv", "cluster_communication.json",

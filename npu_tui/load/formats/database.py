@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, form_of, named, rank_above
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Files, Format, Source, Survey, form_of, named, rank_above
 
 _FRAMEWORK = re.compile(r"(?:ascend_pytorch_profiler|ascend_mindspore_profiler)(?:_(\d{1,5}))?\.db")
 OF_MSPROF = re.compile(r"(?:msprof|msmonitor)_[\d_-]+\.db")

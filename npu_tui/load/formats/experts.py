@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.load.documents import parsed
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Survey
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import read_regular

@@ -11,8 +11,7 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from npu_tui.load.format import Format, Source
-from npu_tui.load.survey import HEAD, Survey
+from npu_tui.load.format import HEAD, Format, Source, Survey
 
 _LINE = re.compile(
     rb"# tracer: |^[ \t]*.{1,64}?-\d{1,9}[ \t]+(?:\([ \t]*[\d-]+\)[ \t]+)?\[\d{1,5}\][ \t]+"

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, named
+from npu_tui.load.format import Files, Format, Source, Survey, named
 from npu_tui.load.formats.chrome import rank_in
-from npu_tui.load.survey import Survey
 
 NAME = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
 _VERL = re.compile(r"(?:.*_)?prof_rank[-_]\d.*\.json(?:\.gz)?")

@@ -11,8 +11,7 @@ import mmap
 import re
 from pathlib import Path
 
-from npu_tui.load.format import SQLITE, Format, Source
-from npu_tui.load.survey import HEAD, Survey
+from npu_tui.load.format import HEAD, SQLITE, Format, Source, Survey
 from npu_tui.trace.side_file import held_bytes, open_regular
 
 _HEADER = 4 << 10  # bytes that hold the heading of a table

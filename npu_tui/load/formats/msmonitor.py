@@ -11,8 +11,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, named
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Files, Format, Source, Survey, named
 
 NAME = re.compile(r"msmonitor_(\d+)_([\d-]+)_(-?\d+)\.jsonl")
 

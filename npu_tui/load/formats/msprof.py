@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import JSON, Files, Format, Source, named, rank_of
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import JSON, Files, Format, Source, Survey, named, rank_of
 
 _WHOLE = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")

@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from npu_tui.load.errors import InputError
-from npu_tui.load.format import Format, Source
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Format, Source, Survey
 from npu_tui.trace.message import message
 from npu_tui.trace.side_file import open_regular
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npu_tui.load.format import Format, Source
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import Format, Source, Survey
 
 SPANS = "chrome_tracing.json"
 DATABASES = "profiler.db", "ms_service_parsed.db"

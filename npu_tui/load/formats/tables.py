@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 
 from npu_tui.load.companion_schema import is_op_summary
-from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Format, Source, rank_above
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Format, Source, Survey, rank_above
 
 _DOCUMENTS = "communication.json", "communication_matrix.json"
 _TABLE = re.compile(

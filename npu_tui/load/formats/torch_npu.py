@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import JSON, Files, Format, Source, named, rank_of
-from npu_tui.load.survey import Survey
+from npu_tui.load.format import JSON, Files, Format, Source, Survey, named, rank_of
 
 _NAME = re.compile(r"trace_view\.json(?:\.gz)?")
 

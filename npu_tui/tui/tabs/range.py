@@ -274,7 +274,7 @@ def _gain_words(path: ShownPath, owner: Owner) -> str:
 
 def path_table(now: Context, title: str, again: str) -> Content:
     """A row for each owner of the critical path in the range, of all devices of the trace that the cursor is in."""
-    from npu_tui.profile.path_tables import PATH_OWNERS  # with the rules: the first picture does not wait for them
+    from npu_tui.profile.finding_tables import PATH_OWNERS  # with the rules: the first picture does not wait for them
 
     try:
         paths = now.part.critical_paths

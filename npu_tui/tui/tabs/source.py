@@ -16,8 +16,8 @@ from npu_tui.analysis.code_lines import CodeLine, whole_name
 from npu_tui.load.errors import InputError
 from npu_tui.load.source import Source, source_of
 from npu_tui.profile.columns import base_of
+from npu_tui.profile.finding_tables import PATH_OWNERS
 from npu_tui.profile.launch_tables import CODE_LINES
-from npu_tui.profile.path_tables import PATH_OWNERS
 from npu_tui.profile.table import TableSheet, heading
 from npu_tui.rules.rule import line_of
 from npu_tui.rules.told_path import ToldPath
