@@ -14,6 +14,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.limits import A_PART, NAMED
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -37,7 +38,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
-from npu_tui.trace.arrays import F64, I64, Bools, BySlice
+from npu_tui.trace.arrays import F64, I64, Bools, BySlice, summed
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
 from npu_tui.trace.text import brief
@@ -98,8 +99,15 @@ def verdict(facts: Facts) -> Draft:
     return Draft("info", title, sentences(detail, *left_out(facts)))
 
 
+_KIND = 40
+"""Characters of a kind of kernel in a sentence, of which there may be several."""
 _NOTABLE, _MOST_KINDS = 0.05, 2
 """Kinds of kernels that say what computing is: each has this share of it, and so many are named."""
+
+
+def _kind(name: str) -> str:
+    """A kind of kernel in a sentence; names that are long differ at their ends."""
+    return brief(name) if len(name) <= _KIND else f"{brief(name[: _KIND // 2])}…{brief(name[1 - _KIND // 2 :])}"
 
 
 def computing_is(facts: Facts) -> list[Message]:
@@ -107,7 +115,7 @@ def computing_is(facts: Facts) -> list[Message]:
     length = facts.length(facts.kernels)
     total = int(length.sum())
     shares = {name: time / total for name, time in facts.time_by_type.items() if time >= _NOTABLE * total > 0}
-    kinds = [message("finding.shared", name=brief(name, 40), share=share) for name, share in shares.items()]
+    kinds = [message("finding.shared", name=_kind(name), share=share) for name, share in shares.items()]
     where: Said = ""
     for line, time in ranked(lines_by(facts, operation_of(facts.trace, facts.kernels), length), 1):
         where = message("finding.verdict.computing_at", line=lines_of(line.file, (line.line,)), share=time / total)
@@ -219,10 +227,14 @@ def dominant(facts: Facts) -> Draft | None:
     length = facts.length(items)
     is_cube, converts = CUBE.search(name) is not None, name in COPY or LAYOUT.search(name) or name == "Cast"
     words = {"time": time, "count": len(items), "average": float(length.mean()), "longest": float(length.max())}
+    title = message("finding.dominant.title", name=_kind(name), share=share)
+    makers = _makers(facts, items)
+    # The name of a template tells what no kernel does: what launches it does.
+    by = message("finding.dominant.by", names=makers) if len(makers) > 1 or (makers and "::" in name) else ""
     return Draft(
         "info" if is_cube else "medium",
-        message("finding.dominant.title", name=brief(name, 40), share=share),
-        message("finding.dominant.detail", name=brief(name), share=share, **words),
+        title,
+        sentences(message("finding.dominant.detail", name=brief(name), share=share, **words), by),
         facts.longest(items, lambda item: message("finding.dominant.place")),
         advise("dominant", "share.cube" if is_cube else "replace"),
         weight=time - limits[DOMINANT_SHARE] * total,
@@ -230,7 +242,17 @@ def dominant(facts: Facts) -> Draft | None:
         removes=facts.span_of(items) if converts else None,  # at best none of them is needed
         change=Change(tasks=(TaskCut(items),)) if converts else None,
         confidence="medium" if converts else "high",
+        verdict=message("finding.dominant.verdict", title=title, names=makers) if by else None,
     )
+
+
+def _makers(facts: Facts, kernels: I64) -> list[str]:
+    """The operations that launch most of ``kernels`` by their time, as far as they are known."""
+    operations, length = operation_of(facts.trace, kernels), facts.length(kernels)
+    names, where = np.unique(facts.trace.slices.name[operations[operations >= 0]], return_inverse=True)
+    times = summed(where, length[operations >= 0], len(names))
+    most = [place for place in np.argsort(-times, kind="stable").tolist() if times[place] >= A_PART * length.sum()]
+    return [brief(facts.trace.names[names[place]]) for place in most[:NAMED]]
 
 
 _EVALUATE = "autograd::engine::evaluate_function: "
@@ -341,7 +363,7 @@ def _untrained(facts: Facts, at: I64, operations: I64, subject: str, place: tupl
     words = {"each": facts.per_unit(time), "share": facts.share(time), "count": len(items)}
     words |= {"at": message("finding.dtype.at", line=line_of(lines[0])) if lines else ""}
     words |= {"kernels": [timed(name, spent) for name, spent in ranked(sums, LISTED)]}
-    words |= {"names": [brief(name, 40) for name, _ in ranked(sums, _MOST_KINDS)]}
+    words |= {"names": [_kind(name) for name, _ in ranked(sums, _MOST_KINDS)]}
     return Draft(
         severity_of(facts.limits, facts.share(time)),
         message(f"finding.{subject}.title", **words),

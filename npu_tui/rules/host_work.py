@@ -182,7 +182,10 @@ def called(
 
 def compiling(facts: Facts) -> Draft | None:
     """Operators that are compiled while the job runs."""
-    return called(facts, "compile", compile_calls(facts))
+    draft = called(facts, "compile", compile_calls(facts), more={"chip": facts.chip})
+    if draft is None or draft.removes is None or not length_of(draft.removes):
+        return draft
+    return replace(draft, verdict=message("finding.compile.verdict", **draft.title.args))
 
 
 @once_per_device

@@ -16,6 +16,7 @@ from npu_tui.analysis.kernels import Coded
 from npu_tui.analysis.thresholds import Thresholds
 from npu_tui.rules import affinity, links
 from npu_tui.rules import find as finding
+from npu_tui.rules.compute import computing_is
 from npu_tui.rules.dispatch import stage_advice
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.ladder import climb
@@ -355,3 +356,19 @@ def test_what_checkpointing_computes_again_is_told() -> None:
     assert draft.severity == "low"
     assert "trade of time for memory" in words(draft.detail)
     assert 0 < draft.weight < found.facts[0].sums.computing
+
+
+def test_a_template_that_dominates_is_told_by_what_launches_it_and_long_names_by_their_ends() -> None:
+    """The name of such a kernel says nothing of the operator; two of them differ at their ends alone."""
+    every = typed("healthy", ["at::native::elementwise_kernel"] * len(typed("healthy", []).kernels))
+    draft = check("OP.DOMINANT", every)
+    assert isinstance(draft, Draft)
+    assert draft.verdict is not None
+    assert words(draft.verdict) == (
+        "COMPUTE: at::native::elementwise_kernel takes 100% of the compute time, mostly launched by "
+        "aclnnForeachAddListV2."
+    )
+    long = [f"matmul_of_many_experts_in_four_bits_{number:02}_{'swiglu' * (number % 2)}" for number in range(2)]
+    several = typed("healthy", (long * len(every.kernels))[: len(every.kernels)])
+    (computing,) = computing_is(several)
+    assert "matmul_of_many_exper…four_bits_01_swiglu (" in words(computing)
