@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 
+from npu_tui.analysis.limits import A_PART
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
 
@@ -73,7 +74,7 @@ class Course(Struct, frozen=True):
     It ``grows`` from the first one of these runs to the second one.
     ``visible`` is the smallest change of the last level that four runs would show, None with fewer than four of it.
     ``ahead`` counts the last runs that are off that level, too few to tell. ``outliers`` are runs far from the level
-    that they are of.
+    that they are of; where more than a fifth are, as on two machines in turn, none is.
     """
 
     changes: tuple[LevelChange, ...]
@@ -114,8 +115,8 @@ def course(values: F64) -> Course:
     outliers = (
         begin + int(run)
         for begin, end in pairwise(bounds)
-        if end - begin >= 2 * FEWEST
-        for run in np.flatnonzero(_far(values[begin:end]))
+        if end - begin >= 2 * FEWEST and (far := _far(values[begin:end])).mean() <= A_PART
+        for run in np.flatnonzero(far)
     )
     return replace(told, visible=visible, ahead=ahead, outliers=tuple(outliers))
 
@@ -326,8 +327,8 @@ def _interval(values: F64, place: int) -> tuple[int, int, int]:
 
 
 def _ahead(level: F64) -> int:
-    """How many of the last runs of ``level``, fewer than four, are off the runs before them, all on one side."""
-    for ahead in range(FEWEST - 1, 0, -1):
+    """How many of the last runs of ``level``, four at most, are off the runs before them, all on one side."""
+    for ahead in range(FEWEST, 0, -1):
         usual = expected(level[:-ahead])
         if usual is None:
             continue

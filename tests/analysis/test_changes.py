@@ -141,3 +141,19 @@ def test_outliers_are_named_and_hide_no_change() -> None:
     assert [change.place for change in disturbed.changes] == [20]
     assert plain.visible is not None
     assert disturbed.visible == pytest.approx(plain.visible, rel=0.2)
+
+
+def test_two_modes_are_no_outliers_and_half_of_eight_runs_is_told_as_off() -> None:
+    """Which machine a run had is no disturbance; four of eight runs far off are seen, though four may be chance."""
+    rng = np.random.default_rng(1)
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        modes = 100 + np.where(draw.random(40) < 0.35, 0.0, 8.0) + draw.normal(0, 0.5, 40)
+        found = course(modes * 1e6)
+        assert not found.changes
+        assert len(found.outliers) <= 8
+    halves = np.append(100 + rng.normal(0, 0.4, 4), 104 + rng.normal(0, 0.4, 4))
+    assert course(halves * 1e6).ahead == 4
+    disturbed = 100 + rng.normal(0, 0.5, 30)
+    disturbed[[4, 11, 25]] += 20
+    assert course(disturbed * 1e6).outliers == (4, 11, 25)
