@@ -41,12 +41,14 @@ class Rows(PlainTable):
         self._given: list[tuple[Text | str, ...]] = []
         self._heights: list[int] = []
         self._drawn: list[list[Text]] = []
+        self._lines: dict[int, list[Text]] = {}
+        """The last text of rows, by number, in the lines that it takes."""
         self._wrapped_at: int | None = None
-        """The one row that is wrapped, where not all fit."""
+        """The row of the cursor that the heights are for."""
         self._at_top = False
-        self._layout: tuple[list[int], int, int] = [], 0, 0
+        self._layout = 0, 0
         self._room = 0
-        """Cells that the last column has where it is cut, else 0."""
+        """Cells that the last column has where a text in it wraps, else 0."""
 
     def on_mount(self) -> None:
         """Of 16 colours none is read on the cursor's: its row has one colour for all."""
@@ -57,6 +59,7 @@ class Rows(PlainTable):
         """A bar that comes after the table was scrolled stands where the table does: Textual moves only one on show."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
+        self.call_after_refresh(self._refit)
 
     def watch_virtual_size(self) -> None:
         """New rows have their places now: that of the cursor comes on screen, which was not there to scroll to."""
@@ -71,18 +74,21 @@ class Rows(PlainTable):
 
     def on_resize(self) -> None:
         """Tell that other columns may be beyond the edge; what fits by now is wrapped."""
-        if self._given:
-            before, (headings, numbers) = self._layout, self._headings
-            heights = self._wrapped(headings, self._drawn, numbers)[1]
-            if (heights, self._room, self._room and self.size.height) != before:
-                self.fill(headings, self._given, self.cursor_row, self._at_top, numbers)
+        self._refit()
         self.call_later(self._fitted)
 
+    def _refit(self) -> None:
+        """Wrap for the cells that there are now."""
+        if self._given:
+            headings, numbers = self._headings
+            if (self._cells_of_last(headings, self._drawn, numbers), self.size.height) != self._layout:
+                self.fill(headings, self._given, self.cursor_row, self._at_top, numbers)
+
     def on_data_table_row_highlighted(self) -> None:
-        """The row that the cursor has come to is wrapped, and the one before it no more."""
+        """The row that the cursor has come to is wrapped, the one before it only where there is room."""
         if self._wrapped_at not in (None, self.cursor_row):
             self._at_top = False
-        self._wrap_cursor()
+        self._wrap()
 
     def reach(self, column: int | None) -> None:
         """Bring a whole ``column`` on screen, the first ones where that is None."""
@@ -200,70 +206,75 @@ class Rows(PlainTable):
         else:
             self.clear()
         self._drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
-        self._given, self._wrapped_at = rows, None
-        shown, self._heights = self._wrapped(headings, self._drawn, numbers)
-        self._layout = [*self._heights], self._room, self._room and self.size.height
+        self._given, self._lines = rows, {}
+        self._room = self._cells_of_last(headings, self._drawn, numbers)
+        self._layout = self._room, self.size.height
+        at = min(max(at, 0), max(len(rows) - 1, 0))
+        self._wrapped_at, self._heights = at, self._heights_at(at)
         self.has_tall_rows = max(self._heights, default=1) > 1
-        for cells, height in zip(shown, self._heights, strict=True):
-            self.add_row(*cells, height=height)
+        for number, height in enumerate(self._heights):
+            self.add_row(*self._shown(number, height), height=height)
         if rows:
-            at = min(max(at, 0), len(rows) - 1)
             self.move_cursor(row=at, animate=False)
-            self._wrap_cursor()
             self.call_after_refresh(self._show_cursor)
 
-    def _wrapped(
-        self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]
-    ) -> tuple[list[list[Text]], list[int]]:
-        """``rows`` and their heights: no text of the last column is cut where all of it fits into the table."""
-        self._room, last = 0, len(headings) - 1
+    def _cells_of_last(self, headings: tuple[str, ...], rows: list[list[Text]], numbers: frozenset[int]) -> int:
+        """Cells that the last column has where it is texts of which one is longer, else 0."""
+        last = len(headings) - 1
         if not rows or last in numbers or not self.size.width:
-            return rows, [1] * len(rows)
+            return 0
         widths = [max(map(cell_len, (name, *(row[at].plain for row in rows)))) for at, name in enumerate(headings[:-1])]
-        padding = 2 * self.cell_padding
-        room = self.scrollable_content_region.width - sum(widths) - padding * len(headings)
-        if room < _LEAST_WRAPPED or all(row[last].cell_len <= room for row in rows):
-            return rows, [1] * len(rows)
-        self._room = room
-        if len(rows) + self.header_height > self.size.height:
-            return rows, [1] * len(rows)
-        shown, heights = zip(*map(self._wrap, rows), strict=True)
-        if sum(heights) + self.header_height > self.size.height:
-            return rows, [1] * len(rows)
-        self._room = 0  # all are
-        return [*shown], [*heights]
+        room = self.scrollable_content_region.width - sum(widths) - 2 * self.cell_padding * len(headings)
+        return 0 if room < _LEAST_WRAPPED or all(row[last].cell_len <= room for row in rows) else room
 
-    def _wrap(self, row: list[Text]) -> tuple[list[Text], int]:
-        """``row`` with its last text in as many lines as it needs."""
-        lines = row[-1].wrap(self.app.console, self._room, no_wrap=False)
-        for part in lines:
-            part.rstrip()
-        return [*row[:-1], Text("\n", end="").join(lines)], max(len(lines), 1)
+    def _heights_at(self, at: int) -> list[int]:
+        """The lines of each row while the cursor is on row ``at``.
 
-    @staticmethod
-    def _cut(row: list[Text], most: int) -> list[Text]:
-        """A wrapped ``row`` whose last text has at most so many lines."""
-        lines = row[-1].split("\n")[:most]
-        lines[-1].right_crop(1)
-        lines[-1].append("…")
+        The last text of that row has all it needs, those of the others, from the top on, what the table has left; of
+        what is not whole another row stays in sight.
+        """
+        heights = [1] * len(self._drawn)
+        if not self._room:
+            return heights
+        room = self.size.height - self.header_height
+        spare = room - len(heights)
+        for number in [at, *(other for other in range(len(heights)) if other != at)]:
+            most = max(room - 1, 1) if number == at else 1 + spare
+            if most > 1:
+                heights[number] = min(len(self._lines_of(number)), most)
+                spare -= heights[number] - 1
+        return heights
+
+    def _lines_of(self, number: int) -> list[Text]:
+        lines = self._lines.get(number)
+        if lines is None:
+            lines = self._lines[number] = [*self._drawn[number][-1].wrap(self.app.console, self._room, no_wrap=False)]
+            for part in lines:
+                part.rstrip()
+        return lines
+
+    def _shown(self, number: int, height: int) -> list[Text]:
+        """Row ``number`` with its last text in ``height`` lines, in one of all its length."""
+        row = self._drawn[number]
+        if height == 1:
+            return row
+        lines = self._lines_of(number)[:height]
+        if height < len(self._lines_of(number)):
+            lines[-1] = lines[-1].copy()
+            lines[-1].right_crop(1)
+            lines[-1].append("…")
         return [*row[:-1], Text("\n", end="").join(lines)]
 
-    def _wrap_cursor(self) -> None:
-        """Wrap the row under the cursor alone, where not all of them fit."""
-        at, before = self.cursor_row, self._wrapped_at
-        if not self._room or at == before or not 0 <= at < len(self._drawn):
+    def _wrap(self) -> None:
+        """Give the rows the lines that they have with the cursor where it is."""
+        at = self.cursor_row
+        if not self._room or at == self._wrapped_at or not 0 <= at < len(self._drawn):
             return
-        if before is not None:
-            self._heights[before] = 1
-            self.replace_row(before, self._drawn[before], 1)
-        shown, height = self._wrap(self._drawn[at])
-        most = max(self.size.height - self.header_height - 1, 1)  # another row stays in sight
-        if height > most:
-            height = most
-            shown = self._drawn[at] if height == 1 else self._cut(shown, height)
-        self._wrapped_at, self._heights[at] = at, height
-        self.has_tall_rows = height > 1
-        self.replace_row(at, shown, height)
+        before, self._heights = self._heights, self._heights_at(at)
+        self._wrapped_at, self.has_tall_rows = at, max(self._heights) > 1
+        for number, height in enumerate(self._heights):
+            if height != before[number]:
+                self.replace_row(number, self._shown(number, height), height)
 
     def _fit_headings(self) -> None:
         """Draw the headings again: they may have been drawn before the widths of the columns were known."""
