@@ -149,7 +149,7 @@ def chosen(trace: Trace, wanted: CropRequest) -> KeptMasks:
         dequeue = dequeue_of(trace, launches)
         queued = np.concatenate([dequeue, enqueue_of(trace, dequeue)])
         pulled[queued[queued >= 0]] = True
-        pulled |= _around(trace, pulled & ~touched)
+        pulled |= _slices_holding(trace, pulled & ~touched)
         pulled &= allowed
         queue = trace.links_of(TASK_QUEUE)
         both = np.append(touched | pulled, False)
@@ -201,7 +201,7 @@ def _lanes_kept(wanted: CropRequest, lane: npt.NDArray[np.int32]) -> Bools:
     return on_lanes
 
 
-def _around(trace: Trace, inner: Bools) -> Bools:
+def _slices_holding(trace: Trace, inner: Bools) -> Bools:
     """The slices that hold the slices ``inner`` on their lanes."""
     around = np.zeros(len(inner), np.bool_)
     at = np.flatnonzero(inner)

@@ -97,7 +97,7 @@ def parse_settings(raw: bytes, path: Path, known: Known | None = None) -> Settin
     file = _File(raw, path)
     keys = {
         name: tuple(dict.fromkeys(value))
-        for name, value in file.checked(KEYS, known.commands, "command", lambda name, _: _key(name))
+        for name, value in file.checked(KEYS, known.commands, "command", lambda name, _: _key_type(name))
     }
     choices = {"language": LANGUAGE_NAMES, "glyphs": GLYPHS, "theme": known.themes}
     screen = dict(file.checked(SCREEN, choices, "screen", lambda name, value: _choice(name, value, choices[name])))
@@ -109,7 +109,7 @@ def parse_settings(raw: bytes, path: Path, known: Known | None = None) -> Settin
     return Settings(path, keys, thresholds=dict(thresholds), key_lines=lines, **screen)
 
 
-def _key(name: str) -> tuple[Any, str]:
+def _key_type(name: str) -> tuple[Any, str]:
     """The type of what ``[keys]`` gives a command, and what to say of anything else; so do the next two."""
     from msgspec import Meta
 

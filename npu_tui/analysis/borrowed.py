@@ -168,8 +168,8 @@ def replayed(side: KernelSide) -> list[KernelSequence]:
 
 def _by_step(side: KernelSide, item: I64, source: I64, launch: I64) -> Iterator[KernelSequence]:
     """The kernels ``item``, which came from ``source``, step by step; ``launch`` ascends."""
-    slices, keys = side.trace.slices, _keys(side, item)
-    for at in _cut(slices.start[item], launch, keys[0], side.starts):
+    slices, keys = side.trace.slices, _kernel_keys(side, item)
+    for at in _step_positions(slices.start[item], launch, keys[0], side.starts):
         of_step = tuple([key[k] for k in at] for key in keys)
         yield KernelSequence("", item[at], source[at], slices.lane[item[at]].astype(np.int64), of_step)
 
@@ -216,7 +216,7 @@ _CAPTURE = re.compile(r"capture_\d+_\w+")
 
 def capture_time(trace: Trace) -> int:
     """For how long the host captures graphs, ns: launches are recorded then, and nothing runs."""
-    slices, begin, end = trace.slices, _named(trace, _BEGIN), _named(trace, _END)
+    slices, begin, end = trace.slices, _ranges_named(trace, _BEGIN), _ranges_named(trace, _END)
     if not len(begin) or not len(end):
         return 0
     last = np.searchsorted(slices.start[end], slices.start[begin])
@@ -227,7 +227,7 @@ def capture_time(trace: Trace) -> int:
 def captured(side: KernelSide) -> list[KernelSequence]:
     """The launches of each capture, by the kernel that the call names; a piecewise one is many captures in a range."""
     trace, slices = side.trace, side.trace.slices
-    begin, end, ranges = (_named(trace, pattern) for pattern in (_BEGIN, _END, _CAPTURE))
+    begin, end, ranges = (_ranges_named(trace, pattern) for pattern in (_BEGIN, _END, _CAPTURE))
     if not len(begin) or not len(end):
         return []
     calls = np.flatnonzero(slices.category == slices.category[begin[0]])
@@ -255,13 +255,13 @@ def captured(side: KernelSide) -> list[KernelSequence]:
     ]
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> I64:
+def _ranges_named(trace: Trace, pattern: re.Pattern[str]) -> I64:
     """The slices of the host whose name is like ``pattern``, by start."""
     items = named_on(trace, HOST, lambda name: pattern.fullmatch(name) is not None)
     return items[np.argsort(trace.slices.start[items], kind="stable")]
 
 
-def _keys(side: KernelSide, item: I64) -> tuple[Keys, ...]:
+def _kernel_keys(side: KernelSide, item: I64) -> tuple[Keys, ...]:
     """What the kernels ``item`` are called: by name on a GPU, else by type, data types and shapes, then by type alone.
 
     An eager kernel and a compiled one of the same operator have other names: without kernel_details.csv the type is the
@@ -287,7 +287,7 @@ def _without_tokens(shapes: str) -> str:
     )
 
 
-def _cut(start: I64, launch: I64, keys: Keys, starts: I64) -> Iterator[I64]:
+def _step_positions(start: I64, launch: I64, keys: Keys, starts: I64) -> Iterator[I64]:
     """The positions of the kernels of each step: between ``starts``, else from each launch that begins like the first.
 
     ``launch`` ascends.
@@ -453,9 +453,9 @@ class Origins(Struct, frozen=True):
 def origins(trace: Trace, launches: I64, shapes_of: ShapesOf) -> Origins:
     """Where the slices ``launches`` come from: operations that launch kernels, or calls of the runtime."""
     called = _of_category(trace, _OPERATION)
-    operation = _around(trace, launches, called)
+    operation = _slices_around(trace, launches, called)
     if not is_kineto(trace):  # ``aclnnAddmm`` launches for ``aten::addmm``
-        outer = _around(
+        outer = _slices_around(
             trace, launches, called & np.array(["::" in name for name in trace.names] + [False])[trace.slices.name]
         )
         operation = np.where(outer >= 0, outer, operation)
@@ -465,8 +465,10 @@ def origins(trace: Trace, launches: I64, shapes_of: ShapesOf) -> Origins:
     line = [-1 if code is None else lines.setdefault(code, len(lines)) for code in _code_lines(trace, launches)]
     return Origins(
         Coded.of(names),
-        Coded.of(_shapes(operation, shapes_of)),
-        Coded.of("/".join(reversed(chain)).replace(MODULE, "") or None for chain in _chains(trace, launches, named)),
+        Coded.of(_shape_texts(operation, shapes_of)),
+        Coded.of(
+            "/".join(reversed(chain)).replace(MODULE, "") or None for chain in _names_around(trace, launches, named)
+        ),
         np.array(line, np.int64),
         list(lines),
     )
@@ -478,14 +480,14 @@ def _of_category(trace: Trace, name: str) -> npt.NDArray[np.bool_]:
     return np.asarray(trace.slices.category == trace.categories.index(name))
 
 
-def _around(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> I64:
+def _slices_around(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> I64:
     """Each of ``items`` that is ``chosen``, else the innermost chosen slice around it; -1 without one."""
     slices = trace.slices
     found = Around(trace, chosen).find(slices.lane[items], slices.start[items], slices.end[items])
     return np.where(chosen[items], items, found)
 
 
-def _shapes(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
+def _shape_texts(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
     """Kineto has lists of shapes, torch_npu a text."""
     known = np.flatnonzero(operation >= 0)
     values = dict(zip(known.tolist(), shapes_of(operation[known]), strict=True))
@@ -497,7 +499,7 @@ def _shapes(operation: I64, shapes_of: ShapesOf) -> Iterator[str | None]:
 
 def _code_lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
     if is_kineto(trace):  # its stacks are of user frames and end where a recursion is too deep
-        yield from map(model_line, _chains(trace, launches, _of_category(trace, _FRAME)))
+        yield from map(model_line, _names_around(trace, launches, _of_category(trace, _FRAME)))
         return
     stack = stack_of(trace, launches)
     known: dict[int, CodeLine | None] = {-1: None}
@@ -507,7 +509,7 @@ def _code_lines(trace: Trace, launches: I64) -> Iterator[CodeLine | None]:
         yield known[code]
 
 
-def _chains(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[str, ...]]:
+def _names_around(trace: Trace, items: I64, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[str, ...]]:
     """The names of the ``chosen`` slices around each of ``items``, the innermost first."""
     slices, around = trace.slices, Around(trace, chosen)
     parents = around.parents()

@@ -58,14 +58,16 @@ class Idles(Struct, frozen=True):
         begun, low, high = self.start[inside], low[inside], high[inside]
         split = None if self.split is None else self.split.within(window)
         before, after, link, ahead = self.before[inside], self.after[inside], self.link[inside], self.ahead[inside]
-        return Idles(self.device, low, high, *_late(split, begun, high - low), before, after, link, ahead, split)
+        return Idles(
+            self.device, low, high, *_late_of_begun(split, begun, high - low), before, after, link, ahead, split
+        )
 
     def longest(self) -> I64:
         """Positions, the longest free time first."""
         return np.argsort(-self.length, kind="stable").astype(np.int64)
 
 
-def _late(split: FreeSplit | None, begun: I64, length: I64) -> tuple[F64, F64]:
+def _late_of_begun(split: FreeSplit | None, begun: I64, length: I64) -> tuple[F64, F64]:
     """How long the host is late in the free times that have ``begun`` then, and how long nobody knows; (n,) ns each."""
     if split is None or not len(begun):
         return np.zeros(len(begun)), length.astype(np.float64)
@@ -107,7 +109,7 @@ def idles(trace: Trace, part: DevicePart) -> Idles:
         pair_of = pair_of[linked]
         link[linked] = links_of_pairs[pair_of]
         ahead[linked] = launch[pair_of] - launched_at(trace, link[linked])
-    late = _late(part.split, start, end - start)
+    late = _late_of_begun(part.split, start, end - start)
     return Idles(lanes.device, start, end, *late, before, after, link, ahead, part.split)
 
 
@@ -162,7 +164,7 @@ def sync_sums(trace: Trace, idle: Sequence[Idles], ahead: float, window: Window)
         if free.split is not None and len(free.split.start):
             at = np.searchsorted(free.split.start, end, "right") - 1
             after = np.maximum(after, np.where(at >= 0, free.split.late_until[at] - end, 0.0))
-    operation = _operations(trace, items)
+    operation = _operations_around(trace, items)
     stack = stack_of(trace, operation)
     groups: dict[tuple[str, str, CodeLine | None], list[int]] = {}
     for k in range(len(items)):
@@ -189,7 +191,7 @@ def sync_sums(trace: Trace, idle: Sequence[Idles], ahead: float, window: Window)
     return sorted(rows, key=lambda row: (-(row.idle + row.after), -row.total, row.call))
 
 
-def _operations(trace: Trace, items: I64) -> I64:
+def _operations_around(trace: Trace, items: I64) -> I64:
     """The innermost operation of the framework around each of ``items``, or the item if it is one; -1 without; (n,)."""
     slices = trace.slices
     if "cpu_op" not in trace.categories:

@@ -101,16 +101,18 @@ class Expected(NamedTuple):
 def course(values: F64) -> Course:
     """How the level of ``values`` (n,) runs, all in the order of their runs and above 0."""
     values = np.asarray(values, np.float64)[-MOST:]
-    places = _places(values, 0, _RISK)
+    places = _change_points(values, 0, _RISK)
     if places:
-        places = _places(values, 0, _RISK, _likeness(values, places))
+        places = _change_points(values, 0, _RISK, _likeness(values, places))
     drift = _drift(values, places)
     if drift is not None:
         return Course((), drift.slope, None, 0, (drift.first, drift.last))
     told = Course(_sure_changes(values, places), None, None, 0)
     ahead = _ahead(values[told.begin :])
     level = usual_of(values[told.begin : len(values) - ahead])
-    visible = _SHOWN * _spread(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
+    visible = (
+        _SHOWN * _spread_of_level(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
+    )
     bounds = [0, *(change.place for change in told.changes), len(values) - ahead]
     outliers = (
         begin + int(run)
@@ -129,7 +131,7 @@ def usual_of(level: F64) -> F64:
 def _far(level: F64) -> npt.NDArray[np.bool_]:
     """Which runs are as far off the others of ``level`` (n,) by the standard deviation of these."""
     usual = usual_of(level)
-    return np.asarray(np.abs(level - usual.mean()) > _OUTLYING * _spread(usual))
+    return np.asarray(np.abs(level - usual.mean()) > _OUTLYING * _spread_of_level(usual))
 
 
 def _outlying(level: F64) -> npt.NDArray[np.bool_]:
@@ -142,7 +144,7 @@ def expected(level: F64) -> Expected | None:
     kept = usual_of(level)
     if len(kept) < FEWEST:
         return None
-    reach = _quantile(len(kept) - 1) * _spread(kept) * math.sqrt(1 + 1 / len(kept))
+    reach = _quantile(len(kept) - 1) * _spread_of_level(kept) * math.sqrt(1 + 1 / len(kept))
     return Expected(float(kept.mean()), reach, kept)
 
 
@@ -153,7 +155,7 @@ def _quantile(freedom: int) -> float:
     return z + sum(term / float(freedom**power) for power, term in enumerate(terms, 1))
 
 
-def _spread(level: F64) -> float:
+def _spread_of_level(level: F64) -> float:
     return max(float(level.std(ddof=1)), _LEAST_SPREAD * float(level.mean()))
 
 
@@ -200,7 +202,7 @@ def _orders(drawn: F64, alike: float) -> F64:
     return np.asarray(series * (drawn.std() / np.maximum(series.std(axis=1, keepdims=True), 1e-300)))
 
 
-def _places(values: F64, start: int, risk: float, alike: float = 0.0) -> list[int]:
+def _change_points(values: F64, start: int, risk: float, alike: float = 0.0) -> list[int]:
     """Where ``values`` change, each part by itself until chance would do as well; counted from ``start``."""
     count = len(values)
     if count < 2 * FEWEST:
@@ -227,7 +229,7 @@ def _places(values: F64, start: int, risk: float, alike: float = 0.0) -> list[in
     inner = [
         place
         for a, b in pairwise([0, *cuts, count])
-        for place in _places(values[a:b], start + a, risk * (b - a) / count, alike)
+        for place in _change_points(values[a:b], start + a, risk * (b - a) / count, alike)
     ]
     return sorted([*(start + cut for cut in cuts), *inner])
 

@@ -116,7 +116,7 @@ def losing_launches(trace: Trace, launches: Dispatch) -> list[tuple[LineLoss, I6
         (LineLoss(line, float(launches.lost[members].sum()), len(members)), members)
         for line, members in launches_by_line(trace, launches, position)
     ]
-    return sorted(rows, key=lambda row: (-row[0].lost, row[0].code is None, _place(row[0].code)))
+    return sorted(rows, key=lambda row: (-row[0].lost, row[0].code is None, _file_and_line(row[0].code)))
 
 
 def launches_by_line(trace: Trace, launches: Dispatch, position: I64) -> list[tuple[CodeLine | None, I64]]:
@@ -134,7 +134,7 @@ def launches_by_line(trace: Trace, launches: Dispatch, position: I64) -> list[tu
     return list(zip(lines, members, strict=True))
 
 
-def _place(code: CodeLine | None) -> tuple[str, int]:
+def _file_and_line(code: CodeLine | None) -> tuple[str, int]:
     return (code.file, code.line) if code else ("", 0)
 
 
@@ -202,12 +202,12 @@ def own_lines(trace: Trace, items: I64) -> list[CodeLine | None]:
 
 def whole_name(trace: Trace, file: str) -> str:
     """The only file of the call stacks whose path ends with all of ``file``: some frames leave its folders out."""
-    longer = [] if file.startswith("/") else [name for name in _files(trace) if name.endswith(f"/{file}")]
+    longer = [] if file.startswith("/") else [name for name in _frame_files(trace) if name.endswith(f"/{file}")]
     return longer[0] if len(longer) == 1 else file
 
 
 @of_trace
-def _files(trace: Trace) -> frozenset[str]:
+def _frame_files(trace: Trace) -> frozenset[str]:
     """The files of all frames of all call stacks."""
     return frozenset(frame.partition("(")[0].strip() for stack in trace.stacks for frame in stack.split(";"))
 

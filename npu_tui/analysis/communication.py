@@ -38,15 +38,15 @@ def collectives(trace: Trace, args: CommunicationArgs, window: Window = EVERYTHI
     begin, end = slices.start[item], slices.end[item]
     tasks = _tasks(trace, args.planes, item)
     args_row = np.searchsorted(args.collectives.item, item)
-    arrivals = _arrivals(trace, tasks, begin)
+    arrivals = _peer_arrivals(trace, tasks, begin)
     several = sum(bool(planes) for _, planes in groups_of(trace)) > 1
     return Collectives(
         item,
         end - begin,
         *collective_types(trace, item),
         _timings(tasks, end - begin),
-        _moved(tasks, args.planes.links, len(item)),
-        _waits(trace, tasks, begin, end, arrivals.latest()),
+        _traffic_of(tasks, args.planes.links, len(item)),
+        _longest_waits(trace, tasks, begin, end, arrivals.latest()),
         arrivals,
         args.collectives.algorithm[args_row],
         args.collectives.algorithms,
@@ -146,7 +146,7 @@ def _timings(tasks: _Tasks, elapsed: I64) -> Timings:
     return Timings(known, wait, transit, synchronization, elapsed - wait - transit)
 
 
-def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
+def _traffic_of(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     """The traffic of each to other chips by type of link; no row where the size is unknown."""
     moving = np.flatnonzero((tasks.kind == _MOVING) & (tasks.size >= 0))
     kinds = max(len(links), 1)
@@ -157,7 +157,7 @@ def _moved(tasks: _Tasks, links: list[str], count: int) -> TrafficColumns:
     return TrafficColumns(owner, link, size, length, links)
 
 
-def _waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> LongestWaits:
+def _longest_waits(trace: Trace, tasks: _Tasks, begin: I64, end: I64, come: I64) -> LongestWaits:
     """The longest wait of each; of equal ones that for the highest rank, then the last.
 
     ``come`` is how long after the start the last rank came whose arrival shows, ns.
@@ -205,7 +205,7 @@ def _unseen(trace: Trace, tasks: _Tasks, since: I64, end: I64) -> I64:
     return np.where((waited > np.maximum(moved, TOGETHER_NS)) & ~by_rdma, waited, 0)
 
 
-def _arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:
+def _peer_arrivals(trace: Trace, tasks: _Tasks, begin: I64) -> Arrivals:
     """The arrivals of peers: the end of the first wait for each peer, in ns after the start of the collective.
 
     A Notify_Wait ends when the peer's notify arrives, so the first one shows when the peer entered the collective.

@@ -168,7 +168,7 @@ def _of_thread(
     return known
 
 
-def timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64, I64]:
+def thread_timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64, I64]:
     """What a thread did up to ``end``: from when on, ns, which of ``PARTS``, who had its CPU, which CPU."""
     rows: _Rows = []
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
@@ -251,7 +251,7 @@ class Culprit(Struct, frozen=True):
         return self.part, self.name, self.process, self.by
 
 
-def _key(
+def _culprit_key(
     scheduling: Scheduling, processes: Mapping[int, int], part: int, by: int, together: bool
 ) -> tuple[str, str, int | None, By]:
     """The ``key`` of the culprit ``by`` in a part."""
@@ -274,7 +274,7 @@ def culprits(
     distinct, number = np.unique(code, return_inverse=True)
     groups: dict[tuple[str, str, int | None, By], int] = {}
     by, part = (column.tolist() for column in divmod(distinct, len(PARTS)))
-    keys = [_key(scheduling, processes, *pair, together) for pair in zip(part, by, strict=True)]
+    keys = [_culprit_key(scheduling, processes, *pair, together) for pair in zip(part, by, strict=True)]
     group_of = np.array([groups.setdefault(key, len(groups)) for key in keys])[number]
     order = np.argsort(group_of, kind="stable")
     found = []

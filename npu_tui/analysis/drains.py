@@ -364,7 +364,7 @@ def idle_work(trace: Trace) -> I64:
     framed = framed[~told]
     short = np.zeros(0, np.int64)
     if "cpu_op" in trace.categories:
-        short = _short(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
+        short = _short_operations(trace, of_python, np.sort(np.concatenate((launched, waited))), framed)
     short = short[~_is_mostly(trace, elsewhere, short, HALF)]
     work = _outermost(trace, np.unique(np.concatenate((operations, framed, short))))
     result: I64 = work[np.argsort(slices.start[work], kind="stable")]
@@ -377,7 +377,7 @@ def _long_in(trace: Trace, lane: Lane) -> I64:
     return lane.first + np.flatnonzero(trace.slices.end[own] - trace.slices.start[own] >= WORK_NS)
 
 
-def _short(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:
+def _short_operations(trace: Trace, lanes: Sequence[Lane], events: I64, framed: I64) -> I64:
     """Operations on ``lanes`` that take 500 us together between two ``events``, none of which lies in ``framed``.
 
     Those inside another operation, such as ``aten::t`` of a linear, prepare its launch.

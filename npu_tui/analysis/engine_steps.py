@@ -144,7 +144,7 @@ def engine_steps(
     idle_from = np.minimum(np.maximum(reached, low), high)
     bubble = high - idle_from - covered_within(*unasked, idle_from, high)
     idle = covered_within(*unasked, low, high)
-    lost = _lost(trace, launches, low, high)
+    lost = _lost_in_windows(trace, launches, low, high)
     called = graph_calls(trace)
     first = np.unique(work.made[work.graph], return_index=True)[1]
     graphs = _counted(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
@@ -217,7 +217,7 @@ def _steps_of(trace: Trace, work: LaunchedWork, windows: tuple[I64, I64], on_hos
     return step
 
 
-def _lost(trace: Trace, launches: Sequence[Dispatch], low: I64, high: I64) -> I64:
+def _lost_in_windows(trace: Trace, launches: Sequence[Dispatch], low: I64, high: I64) -> I64:
     """How long an idle device waited for the launches of each window, ns; (windows,)."""
     lost = np.zeros(len(low))
     for device in launches:

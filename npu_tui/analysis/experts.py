@@ -124,7 +124,7 @@ class KernelPace(Struct, frozen=True):
 def exchanging(kernels: KernelTable) -> dict[int, str]:
     """The kernels that exchange tokens by position, each with what it does: ``Dispatch`` or ``Combine``."""
     found = {}
-    for at in np.flatnonzero(_named(kernels, _EXCHANGE)).tolist():
+    for at in np.flatnonzero(_kernels_named(kernels, _EXCHANGE)).tolist():
         match = _EXCHANGE.search(kernels.type.at(at) or "") or _EXCHANGE.search(kernels.name.at(at) or "")
         if match is not None:
             found[at] = (match["npu"] or match["gpu"]).capitalize()
@@ -133,10 +133,10 @@ def exchanging(kernels: KernelTable) -> dict[int, str]:
 
 def has_experts(kernels: KernelTable) -> bool:
     """Whether any kernel computes for experts."""
-    return bool((_named(kernels, _PRODUCT) | _named(kernels, _FUSED)).any())
+    return bool((_kernels_named(kernels, _PRODUCT) | _kernels_named(kernels, _FUSED)).any())
 
 
-def _named(kernels: KernelTable, pattern: re.Pattern[str]) -> Bools:
+def _kernels_named(kernels: KernelTable, pattern: re.Pattern[str]) -> Bools:
     """Which kernels have a type or a name with ``pattern``; (n,)."""
 
     def matches(text: str) -> bool:
@@ -151,8 +151,8 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     ``borders`` are times at which a pass may begin, ``backward`` says which kernels the backward pass launched; (n,).
     Where it names none, gradients tell: kernels called so stand before the products of a layer in a backward pass.
     """
-    fused = _named(kernels, _FUSED)
-    chosen = _named(kernels, _PRODUCT) & ~fused
+    fused = _kernels_named(kernels, _FUSED)
+    chosen = _kernels_named(kernels, _PRODUCT) & ~fused
     whole = not chosen.any() and bool(fused.any())
     items = np.flatnonzero(fused if whole else chosen)
     if not len(items):
@@ -161,7 +161,7 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     around = exchanges.taken(_serving(start, exchanges))
     splits = around.start
     if not len(splits):  # nothing is exchanged: what lies between two attentions is a layer
-        splits = kernels.start[_named(kernels, _ATTENTION)]
+        splits = kernels.start[_kernels_named(kernels, _ATTENTION)]
     following = np.searchsorted(splits, start, "right")
     first = np.flatnonzero(np.append(True, np.diff(following) != 0))
     work, end = np.add.reduceat(length, first), np.maximum.reduceat(start + length, first)
@@ -174,11 +174,13 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     pass_of = np.searchsorted(np.sort(np.concatenate((borders, ends))), start[first], "right")
     back = backward[items[first]]
     if not back.any():
-        gradients = np.searchsorted(kernels.start[_named(kernels, _GRADIENT)], np.append(start[:1], start[first]))
+        gradients = np.searchsorted(
+            kernels.start[_kernels_named(kernels, _GRADIENT)], np.append(start[:1], start[first])
+        )
         back = np.append(False, np.diff(gradients)[1:] > 0) if len(first) else back
     layer = _layers(pass_of, back)
     tokens = _tokens(kernels.shapes)[kernels.shapes.code[items[first]]]
-    others, at = _between(kernels, times)
+    others, at = _between_products(kernels, times)
     beside = np.bincount(at, kernels.duration[others], len(first)).astype(np.int64)
     late = kernels.start[others] >= end[at]
     idle = times[2] - end - np.bincount(at[late], kernels.duration[others[late]], len(first)).astype(np.int64)
@@ -188,7 +190,7 @@ def expert_passes(kernels: KernelTable, exchanges: Exchanges, borders: I64, back
     return [ExpertPass(*row) for row in zip(*(column.tolist() for column in rows), strict=True)]
 
 
-def _between(kernels: KernelTable, times: I64) -> tuple[I64, I64]:
+def _between_products(kernels: KernelTable, times: I64) -> tuple[I64, I64]:
     """The kernels that are no products and no exchanges, and lie between the two of a layer; and which layer that is.
 
     ``times`` (4, layers) begin and end the exchange before and after, -1 where there is none.
@@ -203,7 +205,7 @@ def _between(kernels: KernelTable, times: I64) -> tuple[I64, I64]:
 
 def _of_experts(kernels: KernelTable) -> Bools:
     """Which kernels compute for experts or exchange their tokens."""
-    return _named(kernels, _PRODUCT) | _named(kernels, _FUSED) | _named(kernels, _EXCHANGE)
+    return _kernels_named(kernels, _PRODUCT) | _kernels_named(kernels, _FUSED) | _kernels_named(kernels, _EXCHANGE)
 
 
 def _serving(start: I64, exchanges: Exchanges) -> Bools:
@@ -221,13 +223,15 @@ def _serving(start: I64, exchanges: Exchanges) -> Bools:
 
 def _pass_ends(kernels: KernelTable) -> I64:
     """When kernels run that only the end of a pass has."""
-    wide = np.array([_sides(text, 1)[-1:] >= [_VOCABULARY] for text in kernels.shapes.values] + [False], np.bool_)
-    products = _named(kernels, re.compile("MatMul|gemm", re.IGNORECASE)) & ~_named(kernels, _PRODUCT)
+    wide = np.array(
+        [_tensor_sides(text, 1)[-1:] >= [_VOCABULARY] for text in kernels.shapes.values] + [False], np.bool_
+    )
+    products = _kernels_named(kernels, re.compile("MatMul|gemm", re.IGNORECASE)) & ~_kernels_named(kernels, _PRODUCT)
     widest = products & wide[kernels.shapes.code]
-    return np.asarray(kernels.start[_named(kernels, _LAST) | widest])
+    return np.asarray(kernels.start[_kernels_named(kernels, _LAST) | widest])
 
 
-def _sides(shapes: str, place: int) -> list[int]:
+def _tensor_sides(shapes: str, place: int) -> list[int]:
     """The sides of the tensor at ``place`` of ``shapes`` (``32,64;64,128``), ascending; none where it is unknown."""
     tensors = shapes.split(";")
     sides = tensors[place].split(",") if place < len(tensors) else []
@@ -283,7 +287,7 @@ def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[KernelPac
     """
     times = np.array([(row.sent_start, row.sent_end, row.back_start, row.back_end) for row in passes], np.int64)
     other = ~_of_experts(kernels)
-    other[_between(kernels, times.reshape(-1, 4).T)[0]] = False
+    other[_between_products(kernels, times.reshape(-1, 4).T)[0]] = False
     items = np.flatnonzero(other & (kernels.type.code >= 0))
     if not len(items):
         return ()

@@ -86,7 +86,7 @@ def film(replay: Replay, change: Change, devices: Sequence[DeviceSlices]) -> tup
     one, -1 where it is not there; (slices + 1,), the last for no slice.
     """
     trace = replay.model.trace
-    start, end = _times(replay, replay.run(change), change)
+    start, end = _replayed_times(replay, replay.run(change), change)
     moved = _as_nature(trace, replace(trace, slices=changed(trace.slices, start=start, end=end)))
     dropped, added = _overlap(moved, devices)
     return _assembled(trace, moved, np.flatnonzero(~dropped), added)
@@ -101,7 +101,7 @@ def moved_film(trace: Trace, recorded: I64, played: I64, devices: Sequence[Devic
     return _assembled(trace, moved, np.flatnonzero(~dropped), added)[0]
 
 
-def _times(replay: Replay, run: Run, change: Change) -> tuple[I64, I64]:
+def _replayed_times(replay: Replay, run: Run, change: Change) -> tuple[I64, I64]:
     """Start and end of every slice in the replayed run, ns; (n,) each."""
     model, trace = replay.model, replay.model.trace
     tasks, slices = model.tasks, trace.slices
@@ -232,7 +232,7 @@ def _assembled(recorded: Trace, moved: Trace, kept: I64, added: _Added) -> tuple
             rows=rows,
             lanes=lanes,
             layers=[changed(layer, series=()) for layer in moved.layers],
-            links=_links(recorded, slices, place),
+            links=_moved_links(recorded, slices, place),
             counters=Counters(np.zeros(0, np.int64), np.zeros(0), np.zeros(1, np.int64), []),
         ),
     )
@@ -278,7 +278,7 @@ def _in_rows(slices: Slices, own: I64, depth: I32) -> tuple[I64, I32]:
     return own, depth
 
 
-def _links(recorded: Trace, slices: Slices, place: I64) -> Links:
+def _moved_links(recorded: Trace, slices: Slices, place: I64) -> Links:
     """The links between two slices; an end keeps its distance from the start of its slice, as far as that lasts."""
     before, links = recorded.slices, recorded.links
     bound = np.flatnonzero((links.source_slice >= 0) & (links.target_slice >= 0))

@@ -181,7 +181,7 @@ def planned(schedule: Schedule, stages: int, micro: int, chunks: int) -> Plan | 
     if schedule == "interleaved" and micro % stages:
         return None
     count = micro * chunks
-    forward = [(FORWARD, *_place(turn, stages, chunks)) for turn in range(count)]
+    forward = [(FORWARD, *_place_of_turn(turn, stages, chunks)) for turn in range(count)]
     backward = [(BACKWARD, chunks - 1 - chunk, number) for _, chunk, number in forward]
     orders = []
     for stage in range(stages):
@@ -197,7 +197,7 @@ def _interleaved(stages: int, stage: int, micro: int, chunks: int) -> int:
     return micro * chunks if micro == stages else (stages - stage - 1) * 2 + (chunks - 1) * stages
 
 
-def _place(turn: int, stages: int, chunks: int) -> tuple[int, int]:
+def _place_of_turn(turn: int, stages: int, chunks: int) -> tuple[int, int]:
     """The chunk and the micro batch of a turn: chunks take turns of as many micro batches as there are stages."""
     if chunks == 1:
         return 0, turn

@@ -192,7 +192,9 @@ class HostOwners:
         nodes, within = self.nodes, dict[int, tuple[int, int]]()
         one_place = _OnePlace()
         slow = (launch_delays(self._trace).of(calls.item) >= 0) | np.isin(calls.item, profiler_work(self._trace))
-        for parts, (node, told, late) in _alike(np.flatnonzero(self.works), calls.node, line, slow.astype(np.int64)):
+        for parts, (node, told, late) in _groups_of_equal(
+            np.flatnonzero(self.works), calls.node, line, slow.astype(np.int64)
+        ):
             named = node if late else nodes.named(node)
             name, where = (nodes.text[node], nodes.where[node]) if late else nodes.work_of(named)
             of_part[parts] = at = number(("work", name, one_place(where if told < 0 else self.lines[told])))
@@ -204,7 +206,7 @@ class HostOwners:
         # Launching, by thread and function; short calls of what is work elsewhere belong there.
         launching = np.flatnonzero((self.stretch >= 0) & ~self.works & ~self.waits)
         phases: dict[tuple[int, str, str], list[tuple[I64, CodeLine | None]]] = {}
-        for parts, (node, told, thread) in _alike(launching, calls.node, line, self.thread):
+        for parts, (node, told, thread) in _groups_of_equal(launching, calls.node, line, self.thread):
             where, name = one_place(nodes.where[node] if told < 0 else self.lines[told]), nodes.text[node]
             known = keys.get(("work", name, where), -1) if name else -1
             if known >= 0:
@@ -302,7 +304,7 @@ class _OnePlace:
         return known if known.file.endswith(line.file) or line.file.endswith(known.file) else line
 
 
-def _alike(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
+def _groups_of_equal(parts: I64, *columns: I64) -> Iterable[tuple[I64, list[int]]]:
     """``parts`` in groups of equal ``columns`` (of all parts), each with its values."""
     if not len(parts):
         return
@@ -458,7 +460,7 @@ class CallPaths(Struct, frozen=True):
 def call_paths(trace: Trace, thread: I64, low: I64, high: I64) -> CallPaths:
     """The calls around every moment of the stretches ``[low, high)`` of host threads (their numbers), ns; (m,) each."""
     _, number = thread_numbers(trace)
-    chains, stack_node, texts = _chains(trace)
+    chains, stack_node, texts = _frame_nodes(trace)
     threads: list[Stretches] = []
     members: list[I64] = []
     for one in numbers_in(thread):
@@ -498,7 +500,7 @@ def _has_frames(trace: Trace, first: int, last: int) -> bool:
     return bool((trace.slices.category[first:last] == trace.categories.index("python_function")).any())
 
 
-def _chains(trace: Trace) -> tuple[I32, I32, list[str]]:
+def _frame_nodes(trace: Trace) -> tuple[I32, I32, list[str]]:
     """The frames of the user in each call stack as nodes below the root, the node of each stack (-1: none), and texts.
 
     Codes of the texts follow those of the names of the trace.

@@ -307,7 +307,7 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
         kernels.duration,
         kernels.wait,
         kernels.name,
-        _merged([*kernels.type.values, *types.values], type_code),
+        _merged_codes([*kernels.type.values, *types.values], type_code),
         core,
         shapes,
         dtypes,
@@ -321,7 +321,7 @@ def with_details(kernels: KernelTable, row: I64, columns: Sequence[str], cells: 
     )
 
 
-def _merged(values: list[str], code: I64) -> Coded:
+def _merged_codes(values: list[str], code: I64) -> Coded:
     """A ``Coded`` in which equal ``values`` share one code."""
     known: dict[str, int] = {}
     of = np.array([known.setdefault(value, len(known)) for value in values] + [-1], np.int64)
@@ -387,7 +387,7 @@ def grouped_flops(inputs: str | None, outputs: str | None) -> float:
     ``inputs`` are all x, then the weights, of which a list or one with an axis of experts; x may be one for all
     products. There is one output for each x, or one whose rows are those of all x.
     """
-    sides, results = ([_sides(shape) or [] for shape in (text or "").split(";")] for text in (inputs, outputs))
+    sides, results = ([_sides_of(shape) or [] for shape in (text or "").split(";")] for text in (inputs, outputs))
     count = len(results)
     if count == 1 and len(results[0]) == 2:
         rows = list(accumulate(side[0] if side else 0 for side in sides))
@@ -404,8 +404,8 @@ def product_flops(inputs: str | None, outputs: str | None) -> float:
     A multiplication and an addition each count: 2 · m · n · k. The shapes do not say which input is transposed, but
     (m · k) · (k · n) / (m · n) is k² either way.
     """
-    sides = [_sides(shape) for shape in (inputs or "").split(";")[:2]]
-    out = _sides((outputs or "").split(";")[0])
+    sides = [_sides_of(shape) for shape in (inputs or "").split(";")[:2]]
+    out = _sides_of((outputs or "").split(";")[0])
     if len(sides) < 2 or any(side is None or len(side) < 2 for side in (*sides, out)):
         return math.nan
     first, second, result = (side or [] for side in (*sides, out))
@@ -423,7 +423,7 @@ _LARGEST_SIDE, _MOST_SIDES = 1 << 40, 8
 """Of a tensor: it has eight dimensions at most, and no memory holds so many elements along one."""
 
 
-def _sides(shape: str) -> list[int] | None:
+def _sides_of(shape: str) -> list[int] | None:
     sides = [side.strip() for side in shape.split(",") if side.strip()]
     known = [one for side in sides[:_MOST_SIDES] if (one := decimal_number(side)) is not None and one <= _LARGEST_SIDE]
     return known if len(known) == len(sides) else None
@@ -471,7 +471,7 @@ def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float
     match = _FLASH.fullmatch(kind)
     if match is None:
         return math.nan
-    entered, left = (_shapes(text) for text in (inputs, outputs))
+    entered, left = (_sides_of_shapes(text) for text in (inputs, outputs))
     backward = match["grad"] is not None
     statistics = next((shape for shape in (entered if backward else left) if _is_statistics(shape)), None)
     given = entered[3:4] if backward else [shape for shape in reversed(left) if shape and not _is_statistics(shape)]
@@ -501,7 +501,7 @@ def _is_statistics(shape: list[int]) -> bool:
     return len(shape) == 4 and shape[3] == _LANES
 
 
-def _shapes(text: str | None) -> list[list[int]]:
+def _sides_of_shapes(text: str | None) -> list[list[int]]:
     """The sides of every shape of ``4096,1,2048;;2048,2048``; empty ones are inputs that are not there."""
     shapes = [[side.strip() for side in shape.split(",") if side.strip()] for shape in (text or "").split(";")]
     return [[int(side) for side in shape] if all(map(str.isdecimal, shape)) else [] for shape in shapes]

@@ -419,11 +419,11 @@ def operation_of(trace: Trace, target: I64) -> I64:
 
     On a GPU it is the innermost operation around the call that launched it, or that call.
     """
-    return _operations(trace).of(target)
+    return _operations_of_launches(trace).of(target)
 
 
 @of_trace
-def _operations(trace: Trace) -> BySlice:
+def _operations_of_launches(trace: Trace) -> BySlice:
     operation, launched = operation_pairs(trace)
     return BySlice(launched, operation)
 

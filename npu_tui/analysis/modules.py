@@ -93,7 +93,7 @@ def modules(
     Collectives are left out, as they wait. Empty where the trace has no slices of modules. ``kernels`` tell shapes,
     ``launches`` lost time.
     """
-    around = _calls(trace)
+    around = _module_calls(trace)
     if not len(around.items):
         return []
     works = np.logical_or.reduce(
@@ -143,14 +143,14 @@ def modules(
 
     rows = [
         row(k, full, members[k])
-        for k, full in _in_order(trace, above, names, sums["forward"] + sums["backward"])
+        for k, full in _tree_order(trace, above, names, sums["forward"] + sums["backward"])
         if sums["kernels"][k] or window.holds(trace.slices.start[members[k]]).any()
     ]
     return rows + ([row(count, None, np.zeros(0, np.int64))] if sums["kernels"][count] else [])
 
 
 @of_trace
-def _calls(trace: Trace) -> Around:
+def _module_calls(trace: Trace) -> Around:
     """The calls of modules."""
     named = np.array([name.startswith(MODULE) for name in trace.names] + [False])
     return Around(trace, named[trace.slices.name])
@@ -159,7 +159,7 @@ def _calls(trace: Trace) -> Around:
 @of_trace
 def _paths(trace: Trace) -> tuple[I64, list[int], list[int]]:
     """``tree_paths`` of the calls of modules."""
-    around = _calls(trace)
+    around = _module_calls(trace)
     return tree_paths(trace, around.items, around.parents())
 
 
@@ -193,7 +193,9 @@ def lost_of(trace: Trace, launches: Sequence[Dispatch]) -> BySlice:
     return BySlice(np.concatenate([nothing, *target]), np.concatenate([nothing, *lost]))
 
 
-def _in_order(trace: Trace, above: Sequence[int], names: Sequence[int], time: F64) -> list[tuple[int, tuple[str, ...]]]:
+def _tree_order(
+    trace: Trace, above: Sequence[int], names: Sequence[int], time: F64
+) -> list[tuple[int, tuple[str, ...]]]:
     """The nodes of the tree with their paths: a module before those in it, which stand by time, most first."""
     below: dict[int, list[int]] = {}
     for k in most_first(time[: len(names)], [trace.names[name] for name in names]):

@@ -113,7 +113,7 @@ def collective_types(trace: Trace, items: I64) -> tuple[I64, list[str]]:
 def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     """The distinct operator types of the kernels ``items`` by name, and the index of each one's type; (n,)."""
     slices, foreign = trace.slices, is_of_gpu(trace)
-    operation = _operations(trace, items)
+    operation = _dequeued_names(trace, items)
     (names, name), (launching, launch) = distinct(slices.name[items]), distinct(operation)
     # A trace has millions of kernels but few pairs of name and launching operation: each pair is parsed once.
     pairs, code = distinct(name * len(launching) + launch)
@@ -130,7 +130,7 @@ def kernel_types(trace: Trace, items: I64) -> tuple[list[str], I64]:
     return list(types), of_pair[code]
 
 
-def _operations(trace: Trace, items: I64) -> I64:
+def _dequeued_names(trace: Trace, items: I64) -> I64:
     """The name code of the ``Dequeue@operation`` slice that launched each of ``items``, -1 without one; (n,)."""
     link, dequeue = dequeued_launches(trace)
     named = np.array([name.startswith(_DEQUEUE) for name in trace.names] + [False])
@@ -183,16 +183,16 @@ def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
     """``kernels`` grouped ``by`` a key, most time first; groups by type or name are split by core where it is known."""
     if not len(kernels):
         return []
-    groups = Groups(_keys(kernels, by), kernels.duration)
+    groups = Groups(_group_codes(kernels, by), kernels.duration)
     total, count = groups.total, groups.count
     p50, p90 = groups.percentile(50.0), groups.percentile(90.0)
     shortest, longest = groups.percentile(0.0), groups.percentile(100.0)
     first = groups.order[groups.first]
     wait = np.bincount(groups.of, kernels.wait, len(count))
     outliers = np.bincount(groups.of, kernels.outliers(), len(count))
-    size, sized = _weighted(groups, kernels.bytes, np.ones(len(kernels))), _time(groups, kernels.bytes, kernels)
+    size, sized = _weighted(groups, kernels.bytes, np.ones(len(kernels))), _known_time(groups, kernels.bytes, kernels)
     ratio_sums = {
-        name: (_weighted(groups, ratio, kernels.duration), _time(groups, ratio, kernels))
+        name: (_weighted(groups, ratio, kernels.duration), _known_time(groups, ratio, kernels))
         for name, ratio in kernels.ratios.items()
     }
     columns = kernels.type, kernels.name, kernels.shapes, kernels.core, kernels.dtypes
@@ -229,7 +229,7 @@ def kernel_groups(kernels: KernelTable, by: By) -> list[KernelGroup]:
     return rows
 
 
-def _keys(kernels: KernelTable, by: By) -> I64:
+def _group_codes(kernels: KernelTable, by: By) -> I64:
     """A code per kernel, equal within a group; (n,)."""
     if by == "kernel":
         return np.arange(len(kernels), dtype=np.int64)
@@ -264,7 +264,7 @@ def _weighted(groups: Groups, value: F64, weight: npt.ArrayLike) -> F64:
     return np.asarray(np.bincount(groups.of, product, len(groups.count)), np.float64)
 
 
-def _time(groups: Groups, value: F64, kernels: KernelTable) -> F64:
+def _known_time(groups: Groups, value: F64, kernels: KernelTable) -> F64:
     """The time of the kernels whose ``value`` is known, ns; (groups,)."""
     known = np.where(np.isfinite(value), kernels.duration, 0).astype(np.float64)
     return np.asarray(np.bincount(groups.of, known, len(groups.count)), np.float64)

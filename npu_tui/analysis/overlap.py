@@ -285,7 +285,7 @@ def free_split(trace: Trace, device: DeviceSlices, lanes: OverlapLanes, pairs: L
     copies = np.flatnonzero(device.copy)
     copied = trace.slices.start[copies], trace.slices.end[copies]
     gaps, copies_within = difference(*lanes.free, *copied), intersection(*lanes.free, *copied)
-    late_until, linked = _late(gaps, starts)
+    late_until, linked = _late_until(gaps, starts)
     # Free times that touch are one gap, and each has its part of it.
     begins = lanes.free[0]
     parts, copying = parted(*gaps, begins), parted(*copies_within, begins)
@@ -322,7 +322,7 @@ def _starts(trace: Trace, device: DeviceSlices, pairs: LaunchPairs) -> _Starts:
     return _Starts(trace.slices.start[busy[order]], launch[order])
 
 
-def _late(gaps: Intervals, starts: _Starts | None) -> tuple[F64, Bools]:
+def _late_until(gaps: Intervals, starts: _Starts | None) -> tuple[F64, Bools]:
     """Until when the host was late in each of ``gaps``, ns, and whether a launch tells; (n,) each."""
     start, end = gaps
     linked = np.zeros(len(start), np.bool_)

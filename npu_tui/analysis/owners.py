@@ -51,7 +51,7 @@ def owners(
     """
     host = HostOwners(replay, path)
     of_part, rows = host.rows()
-    cut, owner = _cut(path, host, of_part)
+    cut, owner = _cut_at_owners(path, host, of_part)
     for stretches, row in _device_owners(replay, cut, types_of):
         owner[stretches] = len(rows)
         rows.append(row)
@@ -82,7 +82,7 @@ def owners(
     return Owners(cut, place[owner], tuple(told), tuple(row for row in rows if row.doing == "wait"))
 
 
-def _cut(path: Path, host: HostOwners, of_part: I64) -> tuple[Path, I64]:
+def _cut_at_owners(path: Path, host: HostOwners, of_part: I64) -> tuple[Path, I64]:
     """``path`` with its host stretches cut where their owner changes, and the owner of each stretch (-1: none yet)."""
     parts = np.flatnonzero(host.stretch >= 0)
     stretch, owner = host.stretch[parts], of_part[parts]
@@ -173,7 +173,7 @@ def _launching_lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tu
     alone = np.flatnonzero((operation < 0) & (lane >= 0) & (launched >= 0))
     python = {trace.lanes[at].tid: at for layer in trace.layers if layer.kind == "python" for at in layer.lanes}
     around = np.array([python.get(each.tid, -1) for each in trace.lanes] + [-1], np.int32)
-    operation[alone] = _operations(trace).find(around[lane[alone]], launched[alone], launched[alone])
+    operation[alone] = _framework_operations(trace).find(around[lane[alone]], launched[alone], launched[alone])
     stack = np.full(len(kernels), -1, np.int64)
     known = np.flatnonzero(operation >= 0)
     stack[known] = stack_of(trace, operation[known])
@@ -181,7 +181,7 @@ def _launching_lines(trace: Trace, kernels: I64, lane: I64, launched: I64) -> tu
 
 
 @of_trace
-def _operations(trace: Trace) -> Around:
+def _framework_operations(trace: Trace) -> Around:
     """The operations of the framework."""
     known = "cpu_op" in trace.categories
     code = trace.categories.index("cpu_op") if known else len(trace.categories)

@@ -113,7 +113,7 @@ class Paths:
         at = self._times(walk)
         end = walk.length_of_last + int(at[0])
         pieces = [*self._pieces.last(walk, int(at[0]), end), *self._pieces.edges(walk, at)]
-        return _joined(pieces).within(walk.start, end)
+        return _concatenated(pieces).within(walk.start, end)
 
     @property
     def start(self) -> int:
@@ -136,7 +136,7 @@ class Paths:
         pieces = self._pieces.edges(walk, at)
         if node is None:
             pieces += self._pieces.last(walk, int(at[0]), end)
-        path = _joined(pieces).within(walk.start, end)
+        path = _concatenated(pieces).within(walk.start, end)
         if not stopped:
             return Reach(path, -1, walk.start, path.taken(np.zeros(0, np.int64)), int(walk.nodes[-1]))
         done = int(at[-2])
@@ -185,7 +185,7 @@ class _Pieces:
         model = self._replay.model
         task = np.flatnonzero(model.end_node == walk.nodes[0])[:1]
         kind = np.where(model.copies[task], COPY, COMPUTE)
-        return [_stretches(np.array([start]), np.array([end]), kind, model.tasks.item[task])]
+        return [_stretch_columns(np.array([start]), np.array([end]), kind, model.tasks.item[task])]
 
     def edges(self, walk: ReplayWalk, at: I64) -> list[_Columns]:
         """The stretches of all edges of ``walk``; ``at`` is when its nodes are passed, ns."""
@@ -266,13 +266,13 @@ class _Left:
         return self._until - self._since
 
     def take(self, length: I64, kind: int | I64, *columns: I64 | None, **others: I64) -> None:
-        """Make the next ``length`` ns of every edge a stretch of ``kind``; for other columns see ``_stretches``."""
+        """Make the next ``length`` ns of every edge a stretch of ``kind``; others as in ``_stretch_columns``."""
         until = np.minimum(self._since + np.maximum(length, 0), self._until)
-        self.pieces.append(_stretches(self._since, until, kind, *columns, **others))
+        self.pieces.append(_stretch_columns(self._since, until, kind, *columns, **others))
         self._since = until
 
 
-def _stretches(
+def _stretch_columns(
     start: I64, end: I64, kind: int | I64, item: I64 | None = None, thread: I64 | None = None, low: I64 | None = None,
     peer: I64 | None = None,
 ) -> _Columns:  # fmt: skip
@@ -287,7 +287,7 @@ def _stretches(
     return start, end, kinds, item, thread, start if low is None else low[lasting], peer
 
 
-def _joined(pieces: list[_Columns]) -> Path:
+def _concatenated(pieces: list[_Columns]) -> Path:
     """All stretches by time."""
     columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     order = np.argsort(columns[0], kind="stable")

@@ -76,7 +76,7 @@ def pipeline_fills(trace: Trace, collectives: Collectives, steps: int) -> dict[i
         if even is not None and (total := sum(late.values())):
             # As long as an even pipeline would take, nobody is late in this one. A stage far away holds up fills and
             # drains too, where its waits look like those of even stages.
-            left = even.less(_length(messages, closing))
+            left = even.less(_step_length(messages, closing))
             late = {item: time * min(left / total, 1.0) for item, time in late.items()}
             more = max(left - total, 0.0)
             for event in sorted(every, key=lambda event: late[event.item] - event.wait):
@@ -143,7 +143,7 @@ def _even(steps: Sequence[_Step]) -> _Even | None:
     return _Even(float(until.mean()), float(until.std()))
 
 
-def _length(messages: Sequence[_Event], closing: _Event | None) -> int:
+def _step_length(messages: Sequence[_Event], closing: _Event | None) -> int:
     """From the first message of a step until the last stage is done, as far as this one sees it, ns."""
     if closing is not None:
         return closing.start + closing.wait - messages[0].start

@@ -64,7 +64,7 @@ def _backward_and_forward(trace: Trace, op: I64) -> tuple[Bools, Bools]:
     forward = np.zeros(len(op), np.bool_)
     for source_lane in np.flatnonzero(sources).tolist():
         links_of_lane = pass_links[links.source_lane[pass_links] == source_lane]
-        first, last = _stretches(
+        first, last = _forward_passes(
             slices.start[links.source_slice[links_of_lane]],
             slices.end[links.source_slice[links_of_lane]],
             slices.start[links.target_slice[links_of_lane]],
@@ -74,7 +74,7 @@ def _backward_and_forward(trace: Trace, op: I64) -> tuple[Bools, Bools]:
     return backward, forward
 
 
-def _stretches(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
+def _forward_passes(start: I64, end: I64, target: I64) -> tuple[I64, I64]:
     """The forward passes: from the first to the last source between two backward passes.
 
     ``start`` and ``end`` are those of the sources, ``target`` is when the backward operation of each began, ns.

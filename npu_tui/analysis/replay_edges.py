@@ -319,7 +319,7 @@ def device_edges(
         task=np.where(kernel, before, -1),
         call=np.where(unknown, tasks.item[near], _of_event(tasks, near)),
     )
-    _apart(builder, tasks, far, launched, start_node, floor)
+    _add_unlaunched(builder, tasks, far, launched, start_node, floor)
     dependent = np.flatnonzero(depends)
     before = depends_on[dependent]
     begun = np.where(tasks.kind[dependent] == AWAIT, tasks.end[dependent], tasks.start[dependent])
@@ -341,7 +341,9 @@ def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
     return np.where(tasks.kind[chosen] == RECORD, tasks.item[chosen], -1)
 
 
-def _apart(builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I32, floor: int) -> None:
+def _add_unlaunched(
+    builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I32, floor: int
+) -> None:
     """Adds tasks of unknown launch: each keeps its distance to the last launched task before it on any stream."""
     if not len(far):
         return

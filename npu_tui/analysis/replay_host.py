@@ -36,7 +36,7 @@ class Silence:
             starts, ends = ([times[part] for part in parts] for times in (self._slices.start, self._slices.end))
             # Ends are nearly sorted already; a stable sort merges sorted runs, which is many times faster.
             ends = [np.sort(times, kind="stable") for times in ends]
-            self._known[thread] = _merged(starts), _merged(ends)
+            self._known[thread] = _merged_columns(starts), _merged_columns(ends)
         return self._known[thread]
 
     def edges(self, thread: I64, low: I64, high: I64) -> I64:
@@ -86,7 +86,7 @@ class Silence:
         return silent_thread, low, high
 
 
-def _merged(parts: list[I64]) -> I64:
+def _merged_columns(parts: list[I64]) -> I64:
     """Sorted columns merged into one."""
     return parts[0] if len(parts) == 1 else np.sort(np.concatenate([*parts, _NONE]), kind="stable")
 
@@ -242,7 +242,7 @@ def host_points(
     silent = Silence(trace, number)
     _order_of_program(points, begin, serves[thread], silent)
     _queue_entries(trace, points)
-    _waits(trace, points, silent)
+    _set_waits(trace, points, silent)
     return points
 
 
@@ -314,7 +314,7 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
     points.rest[entries[late]] = (start - free)[late]
 
 
-def _waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
+def _set_waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
     """Sets what waits need: they begin once the queue is empty, and end when the call is over."""
     slices = trace.slices
     begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)

@@ -24,8 +24,8 @@ from npu_tui.analysis.service_steps import (
     inner_rows,
     keys_of,
     pauses,
-    spread,
-    steps_of,
+    steps_of_engines,
+    sums_by_group,
     with_idle,
 )
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, ServiceTimeline
@@ -39,7 +39,7 @@ def timeline(service: Service) -> ServiceTimeline:
     keys = keys_of(service)
     outer = inner_rows(service, keys)
     engines, of_process = engines_of(service, keys)
-    steps = steps_of(service, keys, outer, of_process)
+    steps = steps_of_engines(service, keys, outer, of_process)
     members, spans = service.members, service.spans
     count = len(service.rids)  # ranges name requests that no table has
     step_of = np.full(len(service.batches), -1)
@@ -205,16 +205,16 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
             come = np.clip(np.where(lat.arrival[rids] == UNKNOWN, opened, lat.arrival[rids]), low, opened)
             front = np.where(lat.arrival[rids] == UNKNOWN, TTFT.before, TTFT.frontend)
             parts[rids, front] += come - low
-            parts[rids] += _waits(found, engine, come, opened)
+            parts[rids] += _first_schedule_waits(found, engine, come, opened)
         else:
             moved = (pulled[rids] != UNKNOWN) & (engine != steps.engine[step[begin[rids] + turn - 1]])
             pull = np.where(moved, np.clip(pulled[rids], low, opened), opened)
             back = np.where(moved, np.clip(pull_end[rids], pull, opened), opened)
-            _between(found, rids, engine, low, pull)
+            _between_schedules(found, rids, engine, low, pull)
             parts[rids, TTFT.transfer] += back - pull
-            parts[rids] += _waits(found, engine, back, opened)
+            parts[rids] += _first_schedule_waits(found, engine, back, opened)
         parts[rids, TTFT.batching] += shut - opened
-        _between(found, rids, engine, shut, begun)
+        _between_schedules(found, rids, engine, shut, begun)
         tail = np.minimum(after[at], end - begun)
         own = np.where(prompt[np.minimum(begin[rids] + turn, len(prompt) - 1)], TTFT.prefill, TTFT.decode)
         head = np.minimum(steps.cycle[at, Cycle.prepare], end - begun - tail)
@@ -232,7 +232,7 @@ def _split_ttft(found: ServiceTimeline, begin: I64, token: I64, seen: Bools, pro
     assert (parts.sum(axis=1)[known] == lat.ttft[known]).all()
 
 
-def _waits(found: ServiceTimeline, engine: I64, low: I64, high: I64) -> I64:
+def _first_schedule_waits(found: ServiceTimeline, engine: I64, low: I64, high: I64) -> I64:
     """The parts of waits for the first schedule: until the engine schedules, then by why it did not take the request.
 
     (waits, parts of TTFT).
@@ -263,7 +263,7 @@ def _waits(found: ServiceTimeline, engine: I64, low: I64, high: I64) -> I64:
     return parts
 
 
-def _between(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
+def _between_schedules(found: ServiceTimeline, rids: I64, engine: I64, low: I64, high: I64) -> None:
     """Split a time between the schedules of a request: the engine works for others, or nothing runs."""
     parts, steps = found.latencies.ttft_parts, found.steps
     for number in np.unique(engine).tolist():
@@ -292,7 +292,7 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     at = np.arange(len(rid))
     inside = (at > token[rid]) & (steps.engine[step] == lat.engine[rid]) & ~prompt
     own = slice(0, TPOT.bubble + 1)
-    parts[:, own] = spread(of_step[step[inside]], rid[inside], len(seen))
+    parts[:, own] = sums_by_group(of_step[step[inside]], rid[inside], len(seen))
     first, end = np.where(token >= 0, step[token], 0), step[np.where(seen, last, 0)]
     # Who decodes on another engine than that of the first token was not there before its first step.
     came = np.full(len(seen), len(steps))
@@ -321,9 +321,9 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     transfer = np.minimum(np.maximum(np.minimum(pull_end[moves], entered) - np.maximum(low, left), 0), away)
     parts[moves, TPOT.transfer], away = transfer, away - transfer
     pulled_at = np.clip(pull_end[moves], np.minimum(left, entered), entered)
-    waits = _waits(found, lat.engine[moves], pulled_at, entered)
+    waits = _first_schedule_waits(found, lat.engine[moves], pulled_at, entered)
     # Who has no place on the other engine is not pulled there.
-    waits += _waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
+    waits += _first_schedule_waits(found, lat.engine[moves], np.minimum(left, pulled_at), np.clip(low, left, pulled_at))
     for part, reason in ((TPOT.queue_blocks, TTFT.queue_blocks), (TPOT.queue_full, TTFT.queue_full)):
         parts[moves, part] = waited = np.minimum(waits[:, reason], away)
         away -= waited

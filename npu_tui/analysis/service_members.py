@@ -20,7 +20,7 @@ def is_prompt(service: Service) -> Bools:
     members, kind = service.members, service.batches.kind[service.members.batch]
     guess = (members.iter == 0) | (members.tokens > _FEW) | ((members.iter == UNKNOWN) & (kind == Kind.prefill))
     if (silent := _is_silent(service) & (kind == Kind.mixed)).any():
-        turn = _turns(service)
+        turn = _batches_before(service)
         guess |= silent & (turn < chunks_of(service, turn)[members.rid])
     prompt: Bools = np.where(members.phase == UNKNOWN, guess & (kind != Kind.decode), members.phase == 0)
     return prompt
@@ -33,7 +33,7 @@ def _is_silent(service: Service) -> Bools:
     return silent
 
 
-def _turns(service: Service) -> I64:
+def _batches_before(service: Service) -> I64:
     """In how many batches before the request of each member was: as written, else of the same pass and process."""
     members, batches = service.members, service.batches
     place = batches.process.astype(np.int64) * len(Pass) + batches.passes
@@ -82,16 +82,16 @@ def tokens_of(service: Service) -> I64:
     tokens[~prompt] = 1
     np.copyto(tokens, members.tokens, where=~unknown)
     if (unknown & _is_silent(service) & prompt).any():
-        _cut(service, tokens, prompt)
+        _cut_to_room(service, tokens, prompt)
     return tokens
 
 
-def _cut(service: Service, tokens: I64, prompt: Bools) -> None:
+def _cut_to_room(service: Service, tokens: I64, prompt: Bools) -> None:
     """Give the chunks of prompts, of which ``tokens`` has the whole, the part that a step has room for.
 
     The budget is the least one with which all prompts are computed in as many steps as they were.
     """
-    members, whole, turn = service.members, _asked(service)[0], _turns(service)
+    members, whole, turn = service.members, _asked(service)[0], _batches_before(service)
     chunks = chunks_of(service, turn)
     if (chunks == 1).all():
         return

@@ -174,7 +174,7 @@ def engines_of(service: Service, keys: U64) -> tuple[list[Engine], I64]:
     return engines, of
 
 
-def steps_of(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
+def steps_of_engines(service: Service, keys: U64, outer: I64, of_process: I64) -> Steps:
     """The steps of all engines, without what a cycle went to while no request was there (``with_idle``).
 
     An execution that has an ``outer`` one is no step of its own.
@@ -518,6 +518,6 @@ def pauses(steps: Steps, under_way: Bools) -> tuple[I64, I64]:
     return paused, scheduled
 
 
-def spread(amounts: I64, of: I64, count: int) -> I64:
+def sums_by_group(amounts: I64, of: I64, count: int) -> I64:
     """The sums of the rows of ``amounts`` (n, k) by their group ``of`` (n,), exact: (count, k)."""
     return np.stack([summed(of, column, count) for column in amounts.T], axis=1)

@@ -364,12 +364,12 @@ def free_in_pools(device: DeviceMemory, event: int) -> list[Pool]:
     pools = []
     for place, (is_small, stream, pool) in enumerate(known.T.tolist()):
         ours = group.ravel() == place
-        free = _runs(starts[ours], sizes[ours], sign[ours], fixed[ours], lives.address[alive], taken)
+        free = _free_block_sizes(starts[ours], sizes[ours], sign[ours], fixed[ours], lives.address[alive], taken)
         pools.append(Pool(bool(is_small), stream, pool, np.sort(free)[::-1]))
     return sorted(pools, key=lambda pool: -int(pool.free.sum()))
 
 
-def _runs(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I64) -> I64:
+def _free_block_sizes(starts: I64, sizes: I64, sign: I64, fixed: Bools, used: I64, taken: I64) -> I64:
     """The sizes of the free blocks: ranges that are mapped (``sign`` 1, -1 takes one away) without what is ``used``.
 
     Free ranges that touch are one block, unless a segment of ``fixed`` size begins or ends between them.

@@ -52,12 +52,12 @@ def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
     """
     words = " ".join(text.split())
     if match := _LINE.fullmatch(words):
-        change, matches = _line(model, match["file"], int(match["line"]), float(match["factor"]))
+        change, matches = _line_change(model, match["file"], int(match["line"]), float(match["factor"]))
     elif match := _KERNEL.fullmatch(words):
         items = _kernels(model, match["name"], types_of)
         change, matches = Change(tasks=(TaskCut(items, float(match["factor"])),)), len(items)
     elif match := _OPERATION.fullmatch(words):
-        change, matches = _operations(model, match["name"], float(match["factor"]))
+        change, matches = _operation_change(model, match["name"], float(match["factor"]))
     elif match := _RANK.fullmatch(words):
         peers = _peers(model, int(match["rank"]), match["group"])
         seen = model.meetings.seen
@@ -66,7 +66,7 @@ def parse_question(model: Model, text: str, types_of: TypesOf) -> Question:
         ranks = frozenset(np.unique(model.meetings.late.rank).tolist())
         change, matches = Change(in_time=ranks), len(ranks)
     elif match := _NO.fullmatch(words):
-        change, matches = _without(model, match["name"])
+        change, matches = _removal(model, match["name"])
     else:
         raise UnknownChangeError(message("whatif.unknown", text=text))
     if not matches:
@@ -127,7 +127,7 @@ def host_without(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -
     return Change(host=host, waits=frozenset(waits))
 
 
-def _line(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]:
+def _line_change(model: Model, file: str, line: int, keep: float) -> tuple[Change, int]:
     """The change that scales the operations of a code line, and their number.
 
     Each operation takes along the Python code before it, back to the end of the operation before on its thread.
@@ -201,7 +201,7 @@ def _kernels(model: Model, name: str, types_of: TypesOf) -> I64:
     return np.compress(chosen, items)
 
 
-def _operations(model: Model, name: str, keep: float) -> tuple[Change, int]:
+def _operation_change(model: Model, name: str, keep: float) -> tuple[Change, int]:
     """The change that scales the operations ``name`` (``aten::add`` or ``add``), and their number."""
     trace = model.trace
     named = np.array([text == name or text.rpartition("::")[2] == name for text in trace.names] + [False])
@@ -212,14 +212,14 @@ def _operations(model: Model, name: str, keep: float) -> tuple[Change, int]:
     return host_without(trace, thread, trace.slices.start[items], trace.slices.end[items], keep), len(items)
 
 
-def _without(model: Model, name: str) -> tuple[Change, int]:
+def _removal(model: Model, name: str) -> tuple[Change, int]:
     """The change without host waits (``sync``), without the operations ``name``, or without such blocking calls."""
     if name.lower() in _WAITS:
         waits = waits_of(model.trace)
         return Change(waits=frozenset(waits.tolist())), len(waits)
     # ``x.cpu()`` and ``x.tolist()`` are recorded under the names of the operations that do the work.
     wanted = {"cpu": "_to_copy", "tolist": "item"}.get(name, name)
-    change, matches = _operations(model, wanted, 0.0)
+    change, matches = _operation_change(model, wanted, 0.0)
     if matches:
         return change, matches
     called = np.array([text.rpartition("@")[2] == name for text in model.trace.names] + [False])

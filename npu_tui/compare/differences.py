@@ -111,7 +111,8 @@ def differences(comparison: ProfileComparison) -> list[Finding]:
         )
     )
     return [
-        *changes, *_memory(comparison), *_frequency(comparison), *_configuration(comparison), *_step(comparison),
+        *changes, *_memory_findings(comparison), *_frequency(comparison),
+        *_configuration(comparison), *_step(comparison),
     ]  # fmt: skip
 
 
@@ -207,7 +208,7 @@ def _idle(comparison: ProfileComparison) -> float:
 
 def _fetching(side: MeasuredSide) -> tuple[I64, Intervals]:
     """The slices in which the host fetches a batch, and their times on the device's clock without those of copies."""
-    items = _named(side, lambda name: "dataloader" in name.lower())
+    items = _items_named(side, lambda name: "dataloader" in name.lower())
     spans = union(side.trace.slices.start[items] + side.floor, side.trace.slices.end[items] + side.floor)
     return items, difference(*spans, *_copying(side)[1])
 
@@ -289,7 +290,7 @@ def _compilations(comparison: ProfileComparison) -> Iterator[Finding]:
     """Operators that are compiled while the step runs; nothing where a side has not recorded CANN."""
     if not all(map(_records_cann, comparison.sides)):
         return
-    base_items, new_items = (_named(side, lambda name: _COMPILE in name) for side in comparison.sides)
+    base_items, new_items = (_items_named(side, lambda name: _COMPILE in name) for side in comparison.sides)
     counts, times = [], []
     for side, items in zip(comparison.sides, (base_items, new_items), strict=True):
         steps, slices = len(side.windows), side.trace.slices
@@ -306,7 +307,7 @@ def _records_cann(side: MeasuredSide) -> bool:
     return any(layer.kind == "cann" and layer.lanes for layer in side.trace.layers)
 
 
-def _named(side: MeasuredSide, predicate: Callable[[str], bool]) -> I64:
+def _items_named(side: MeasuredSide, predicate: Callable[[str], bool]) -> I64:
     """The slices of the compared steps whose name satisfies ``predicate``."""
     slices = side.trace.slices
     chosen = np.array([predicate(name) for name in side.trace.names] + [False])
@@ -319,7 +320,7 @@ def _named(side: MeasuredSide, predicate: Callable[[str], bool]) -> I64:
     return named[inside(begins, ends, slices.start[named])]
 
 
-def _memory(comparison: ProfileComparison) -> Iterator[Finding]:
+def _memory_findings(comparison: ProfileComparison) -> Iterator[Finding]:
     """The peak of what the framework's allocator held, else of what it reserved, if both profiles have it."""
     for amount in ("allocated", "reserved"):
         curves = [side.profile.memory.curve(amount) for side in comparison.sides]

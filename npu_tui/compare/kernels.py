@@ -172,10 +172,12 @@ def group_changes(
         right -= set(news)
     rows += [sides.row(identity, None, way) for identity in left]
     rows += [sides.row(None, identity, way) for identity in right]
-    return sorted(_judged(rows, judged_from), key=lambda row: (-abs(row.delta), row.identity.type, str(row.identity)))
+    return sorted(
+        _judged_rows(rows, judged_from), key=lambda row: (-abs(row.delta), row.identity.type, str(row.identity))
+    )
 
 
-def _judged(rows: list[GroupChange], judged_from: int) -> list[GroupChange]:
+def _judged_rows(rows: list[GroupChange], judged_from: int) -> list[GroupChange]:
     """The rows with their q, and the word for what changed where nothing else has said it."""
     q = discoveries(np.array([np.nan if row.p is None else row.p for row in rows]))
     judged = []
@@ -384,7 +386,9 @@ def collective_changes(base: Exchanged, new: Exchanged) -> list[CollectiveChange
             (kind, of.get(group, group), at): collectives for (kind, group, at), collectives in sides[1].items()
         }
     keys = list(dict.fromkeys([*sides[0], *sides[1]]))
-    return [CollectiveChange(*key, _mean(base, sides[0].get(key)), _mean(new, sides[1].get(key))) for key in keys]
+    return [
+        CollectiveChange(*key, _mean_side(base, sides[0].get(key)), _mean_side(new, sides[1].get(key))) for key in keys
+    ]
 
 
 def _by_place(side: Exchanged) -> dict[tuple[str, str, int], list[Collective]]:
@@ -402,7 +406,7 @@ def _by_place(side: Exchanged) -> dict[tuple[str, str, int], list[Collective]]:
     return by_place
 
 
-def _mean(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSide | None:
+def _mean_side(side: Exchanged, collectives: list[Collective] | None) -> CollectiveSide | None:
     if not collectives:
         return None
     waits = [collective.waited for collective in collectives if collective.waited is not None]

@@ -114,10 +114,14 @@ def comparability(
         if setting.key in base.versions or setting.key in new.versions:
             notes.append(message("compare.note.version", key=setting.key, base=setting.base, new=setting.new))
     if base.traced and new.traced and not (base.steps and new.steps):
-        notes.append(message("compare.note.no_steps", side=_sides(base.steps, new.steps)))
+        notes.append(message("compare.note.no_steps", side=_lacking_sides(base.steps, new.steps)))
     if not (base.device and new.device):
         code = "compare.note.no_device" if base.traced and new.traced else "compare.note.no_trace"
-        lacking = _sides(base.device, new.device) if base.traced and new.traced else _sides(base.traced, new.traced)
+        lacking = (
+            _lacking_sides(base.device, new.device)
+            if base.traced and new.traced
+            else _lacking_sides(base.traced, new.traced)
+        )
         notes.append(message(code, side=lacking))
         return Comparability("incomparable", notes, skipped, config, operations, kernels)
     for side, jump in (("base", base.clock_jump), ("new", new.clock_jump)):
@@ -125,7 +129,7 @@ def comparability(
             notes.append(message("compare.note.clock_jump", side=side, why=jump))
             return Comparability("incomparable", notes, skipped, config, operations, kernels)
     if not (base.traced and new.traced):
-        notes.append(message("compare.note.tables", side=_sides(base.traced, new.traced)))
+        notes.append(message("compare.note.tables", side=_lacking_sides(base.traced, new.traced)))
     shares = [share for share in (operations, kernels) if share is not None]
     best = max(shares, default=0.0)
     if best < _INCOMPARABLE_BELOW:
@@ -139,7 +143,7 @@ def comparability(
     return Comparability("comparable", notes, skipped, config, operations, kernels)
 
 
-def _sides(base: bool, new: bool) -> str:
+def _lacking_sides(base: bool, new: bool) -> str:
     """Which side lacks what neither or one of both has."""
     return "both" if not base and not new else "base" if not base else "new"
 

@@ -139,16 +139,16 @@ def _owned(side: MeasuredSide, renamed: Mapping[str, str]) -> dict[_Key, OwnerSi
     for owner, time in zip(owners, summed(told.owners.owner, within, len(owners)).tolist(), strict=True):
         if time:
             item = int(owner.items[0]) if len(owner.items) else -1
-            row = OwnerSide(owner.kind, owner.doing, _name(side.trace, owner), owner.where, time, item)
-            rows.append((_key(side.trace, owner, renamed), row))
+            row = OwnerSide(owner.kind, owner.doing, _owner_name(side.trace, owner), owner.where, time, item)
+            rows.append((_owner_key(side.trace, owner, renamed), row))
     outside = int((end - start).sum()) - int(within.sum())
     if outside:
         row = OwnerSide("unexplained", "device", message("path.owner.outside"), None, outside)
         rows.append((("outside", None), row))
-    return _merged(rows)
+    return _merged_owners(rows)
 
 
-def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
+def _owner_key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
     if owner.kind == "late_rank":
         lane, place = place_of(owner.peer)
         return owner.kind, place, None if lane < 0 else trace.lanes[lane].name
@@ -166,7 +166,7 @@ def _key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
     return owner.doing, called, (owner.where.file, owner.where.function), owner.where.line
 
 
-def _name(trace: Trace, owner: Owner) -> Message | str:
+def _owner_name(trace: Trace, owner: Owner) -> Message | str:
     """What the owner is called on both sides."""
     if owner.kind != "transfer":
         return owner_name(trace, owner)
@@ -181,7 +181,7 @@ def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pai
     """The owners of both sides that are the same: by line or thread, else in the order of these, or of times."""
     places = {row.where.file for side in (base, new) for row in side.values() if row.where is not None}
     names = shared_names(sorted(places))
-    sides = [_merged((_in_any_folder(key, names), row) for key, row in side.items()) for side in (base, new)]
+    sides = [_merged_owners((_in_any_folder(key, names), row) for key, row in side.items()) for side in (base, new)]
     pairs: list[_Pair] = [(row, sides[1][key]) for key, row in sides[0].items() if key in sides[1]]
     left: dict[_Key, tuple[list[_Key], list[_Key]]] = defaultdict(lambda: ([], []))
     for k in (0, 1):
@@ -195,7 +195,7 @@ def _pairs(base: dict[_Key, OwnerSide], new: dict[_Key, OwnerSide]) -> list[_Pai
     return pairs
 
 
-def _merged(rows: Iterable[tuple[_Key, OwnerSide]]) -> dict[_Key, OwnerSide]:
+def _merged_owners(rows: Iterable[tuple[_Key, OwnerSide]]) -> dict[_Key, OwnerSide]:
     """``rows`` with the times of equal keys added up."""
     merged: dict[_Key, OwnerSide] = {}
     for key, row in rows:

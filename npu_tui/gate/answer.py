@@ -74,7 +74,7 @@ def checked(answer: GateAnswer) -> Checked:
     return Checked(
         source=PathSource(printable(answer.path)),
         passed=answer.passed,
-        checks=[_row(answer, check) for check in answer.checks],
+        checks=[_check_row(answer, check) for check in answer.checks],
         notes=[printable(note) for note in answer.notes],
         not_checked=[
             NotChecked(id=printable(check.id), reason=printable(check.text) or say("report.unknown"))
@@ -84,7 +84,7 @@ def checked(answer: GateAnswer) -> Checked:
     )
 
 
-def _row(answer: GateAnswer, check: GateCheck) -> CheckRow:
+def _check_row(answer: GateAnswer, check: GateCheck) -> CheckRow:
     told: dict[str, Any] = {name: getattr(check, name, None) for name in CheckRow.__struct_fields__}
     told |= {
         "id": printable(check.id), "text": printable(check.text), "fails": answer.fails(check),
@@ -110,14 +110,14 @@ def answer_document(answer: GateAnswer) -> Document:
     counts["measured"] = len(answer.checks) - unmeasured
     verdict = say(f"{key}.unmeasured" if unmeasured else key, path=answer.path, **counts)
     order = sorted(answer.checks, key=lambda check: _ORDER.index(check.status))
-    rows = [[Cell(say(f"gate.status.{check.status}")), Cell(_line(check))] for check in order]
+    rows = [[Cell(say(f"gate.status.{check.status}")), Cell(_check_line(check))] for check in order]
     blocks: list[Block] = [Table("checks", "", ("", ""), (False, False), rows)] if rows else []
     if answer.notes:
         blocks.append(Paragraph(tuple(say("gate.note", note=note) for note in answer.notes)))
     return Document(verdict, blocks)
 
 
-def _compared(check: GateCheck) -> str:
+def _compared_text(check: GateCheck) -> str:
     name = say("gate.against.step") if check.id == "step" else say(f"compare.part.{check.id}")
     if check.value_us is None or check.base_us is None:
         return say("gate.finding.without", id=name, why=check.text)
@@ -131,28 +131,28 @@ def _compared(check: GateCheck) -> str:
 _ORDER = ("fail", "not_measured", "pass")
 
 
-def _name(measure: str) -> str:
+def _measure_name(measure: str) -> str:
     kind, colon, percentile = measure.partition(":")
     if kind in METRICS:
         return say(f"service.figure.{kind}_{percentile}")
     return say(f"gate.of_kind.{percentile}", kind=kind) if colon else say(f"gate.measure.{measure}")
 
 
-def _line(check: GateCheck) -> str:
+def _check_line(check: GateCheck) -> str:
     if check.kind in ("finding", "trace"):
         if check.severity is None:
             return say("gate.finding.without", id=check.id, why=check.text)
         gain = "" if not check.value_us else say("gate.finding.gain", gain=report_time(check.value_us))
         return say("gate.finding", id=check.id, severity=say(f"severity.{check.severity}"), title=check.text, gain=gain)
     if check.kind == "compared":
-        return _compared(check)
-    name = _name(check.id)
+        return _compared_text(check)
+    name = _measure_name(check.id)
     if check.status == "not_measured":
         why = check.text or say("report.unknown")
         keys = {"baseline": "gate.unknown.baseline", "log": "gate.unknown.log"}
         return say(keys.get(check.kind, "gate.unknown"), name=name, why=why)
     if check.value_bytes is not None and check.allowed_bytes is not None:
-        return _memory(check, name, check.value_bytes, check.allowed_bytes)
+        return _memory_line(check, name, check.value_bytes, check.allowed_bytes)
     value, most, over = check.value_us, check.allowed_us, check.over_us
     assert value is not None
     assert most is not None
@@ -179,7 +179,7 @@ def _line(check: GateCheck) -> str:
     )
 
 
-def _memory(check: GateCheck, name: str, value: int, most: int) -> str:
+def _memory_line(check: GateCheck, name: str, value: int, most: int) -> str:
     over = value - most
     distance = say("gate.memory.above" if over > 0 else "gate.below", over=memory_text(abs(over)))
     key, shares = "gate.memory", {}

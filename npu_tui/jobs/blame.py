@@ -363,7 +363,7 @@ def excess(
         for group, kind, step in table.kinds
     ]
     group_of, type_of, step_of = np.array(of_kind, np.int64)[table.kind].T
-    turn = _turns(table.rank, group_of)
+    turn = _group_turns(table.rank, group_of)
     by_step = np.lexsort((np.arange(count), turn, step_of, table.rank))
     place = np.empty(count, np.int64)
     place[by_step] = place_in_run(table.rank[by_step], step_of[by_step], turn[by_step])
@@ -398,7 +398,7 @@ def excess(
     return more, known
 
 
-def _turns(rank: I64, group: I64) -> I64:
+def _group_turns(rank: I64, group: I64) -> I64:
     """Which of the groups of its ``rank`` that of each call is, in the order in which they are met; (n,)."""
     own = _codes(rank, group)
     _, first = np.unique(own, return_index=True)

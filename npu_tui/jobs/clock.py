@@ -87,7 +87,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> ClockP
     name[of_messages[name]] = len(codes)
     waits = np.concatenate([rows.waits for _, rows in some])
     place = np.repeat([place for place, _ in some], [len(rows) for _, rows in some])
-    peer = _places(np.concatenate([rows.peer for _, rows in some]), index)
+    peer = _rank_places(np.concatenate([rows.peer for _, rows in some]), index)
     key = np.concatenate([rows.key for _, rows in some])
     time = np.concatenate([np.where(rows.waits, rows.end, rows.start) for _, rows in some])
     source, target = np.where(waits, peer, place), np.where(waits, place, peer)
@@ -107,7 +107,7 @@ def notify_bounds(ranks: Sequence[RankProfile], index: dict[int, int]) -> ClockP
     return ClockPairs(source[began], target[began], time[began], time[ended])
 
 
-def _places(ranks: I64, index: dict[int, int]) -> I64:
+def _rank_places(ranks: I64, index: dict[int, int]) -> I64:
     """The place of each rank, -1 for one that ``index`` does not have."""
     known = np.array(sorted(index), np.int64)
     at = np.minimum(np.searchsorted(known, ranks), len(known) - 1)

@@ -123,7 +123,7 @@ def drifts(events: SharedEvents, count: int, references: I64) -> F64:
 
     0 where the events span too little, and where what is found lies within what the windows tell.
     """
-    window, parts = _windows(events)
+    window, parts = _event_windows(events)
     if not parts:
         return np.zeros(count)
     middle, offsets = _offsets(events, window, parts, references)
@@ -140,7 +140,7 @@ def drifts(events: SharedEvents, count: int, references: I64) -> F64:
     return np.where(steady, slopes, 0.0)
 
 
-def _windows(events: SharedEvents) -> tuple[I64, int]:
+def _event_windows(events: SharedEvents) -> tuple[I64, int]:
     """The window of every sight, (n,), and how many there are: 0 where the events span too little to tell a drift."""
     if not len(events.row):
         return np.zeros(0, np.int64), 0

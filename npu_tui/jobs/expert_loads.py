@@ -133,7 +133,7 @@ def hot_experts(job: Job) -> Hot | None:
     return Hot(kind, ranks, layers, their, job.savings.saved([reduction])[0])
 
 
-def explained(job: Job) -> frozenset[int]:
+def explained_by_experts(job: Job) -> frozenset[int]:
     """The ranks whose work above their peers' is mostly that of their experts."""
     balance = job.experts
     if balance is None:

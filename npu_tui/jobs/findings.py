@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
-from npu_tui.jobs.expert_loads import LayerLoad, evened, explained, hot_experts, layer_works, swaps_told
+from npu_tui.jobs.expert_loads import LayerLoad, evened, explained_by_experts, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
@@ -44,15 +44,15 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     experts = _experts(job)
     # The ranks of a stage without profiles come late as the pipeline drains too. What a stage of one rank takes longer
     # than others is a matter of how the work is divided.
-    hot = (explained(job) if experts else frozenset()) | {*job.lost_stages} | alone_in_stage(job)
+    hot = (explained_by_experts(job) if experts else frozenset()) | {*job.lost_stages} | alone_in_stage(job)
     uneven = _uneven(job) if not hot else []
     hot |= {rank for finding in uneven for rank in finding.ranks}
     findings = [*experts, *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
-    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_links(job)]
+    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
-    findings = [*_alike(job, findings[0].gain_ns or 0 if findings else None), *findings]
-    return [*findings, *_missing(job), *_clocks(job), *_sizes(job)]
+    findings = [*_lost_by_all(job, findings[0].gain_ns or 0 if findings else None), *findings]
+    return [*findings, *_missing(job), *_clocks(job), *_unpaired_calls(job)]
 
 
 def _of_roles(job: Job) -> list[Finding]:
@@ -265,7 +265,7 @@ _OF_OTHERS = ("COMM.STRAGGLER", "COMM.LINK")
 """What a rank tells of others: the job sees those itself."""
 
 
-def _alike(job: Job, found: int | None) -> list[Finding]:
+def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
     """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
 
     Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
@@ -286,7 +286,7 @@ def _alike(job: Job, found: int | None) -> list[Finding]:
     # Without a cause the job is as long as the rank that gains least; the others are without it as well. A rank that
     # waited for those that have more of it waits less, but the job gains no more than one rank does.
     alone = {about: [max(each[about].gain, each[about].freed) * each[about].count for each in own] for about in shared}
-    waits = _waits(job, [profile.rank for profile in examined])
+    waits = _waits_for_slower(job, [profile.rank for profile in examined])
     every = {
         about: min(max(times), *(time + wait for time, wait in zip(times, waits, strict=True)))
         for about, times in alone.items()
@@ -311,7 +311,7 @@ def _alike(job: Job, found: int | None) -> list[Finding]:
     return told
 
 
-def _waits(job: Job, ranks: Sequence[int]) -> list[int]:
+def _waits_for_slower(job: Job, ranks: Sequence[int]) -> list[int]:
     """How long each of ``ranks`` waits for ranks that are slower than it, ns."""
     slower = {row.rank: row.own for row in job.sums}
     most = _gains(job, [[*slower]])[0] if slower else 0
@@ -386,7 +386,7 @@ def _stays(job: Job) -> F64:
     return np.asarray((moved / len(own) / np.maximum(own, 1)).clip(0, 1))
 
 
-def _links(job: Job) -> list[Finding]:
+def _slow_links(job: Job) -> list[Finding]:
     """Links and ports that are slow: of each link the size at which it is slowest beside the others."""
     findings = []
     slowest: dict[tuple[int, int], Link] = {}
@@ -461,7 +461,7 @@ def _clocks(job: Job) -> list[Finding]:
     return findings
 
 
-def _sizes(job: Job) -> list[Finding]:
+def _unpaired_calls(job: Job) -> list[Finding]:
     """Calls that belong to no call of another rank, by group and type."""
     same: dict[tuple[str, str], list[Unpaired]] = defaultdict(list)
     for unpaired in job.unpaired:

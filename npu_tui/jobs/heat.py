@@ -256,7 +256,7 @@ def heat_rows(
     in_scope = [
         row for row, rank in enumerate(heat.ranks) if (scope is None or rank in scope) and rank not in set(missing)
     ]
-    worst = {row: _worst(shares[row]) for row in in_scope}
+    worst = {row: _worst_share(shares[row]) for row in in_scope}
     total = {row: float(np.nansum(shares[row])) for row in in_scope}
     alone = [row for row in in_scope if worst[row] >= SHADES[0] or len(in_scope) <= ALL_SHOWN or opened]
     alike = sorted(set(in_scope) - set(alone))
@@ -270,7 +270,9 @@ def heat_rows(
     away = tuple(rank for rank in missing if scope is None or rank in scope)
     nothing = np.full(len(heat.columns), np.nan)
     rows += [
-        HeatRow((rank,), seen[rank], "missing") for rank in away if rank in seen and _worst(seen[rank]) >= SHADES[0]
+        HeatRow((rank,), seen[rank], "missing")
+        for rank in away
+        if rank in seen and _worst_share(seen[rank]) >= SHADES[0]
     ]
     away = tuple(rank for rank in away if all(rank not in row.ranks for row in rows))
     if len(away) > 2:
@@ -280,5 +282,5 @@ def heat_rows(
     return rows
 
 
-def _worst(shares: F64) -> float:
+def _worst_share(shares: F64) -> float:
     return float(np.nanmax(shares, initial=0.0))

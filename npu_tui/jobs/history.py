@@ -139,7 +139,7 @@ def read_log(folder: Path) -> Log:
         problems.append(message("log.copies", count=copies))
     if foreign:
         problems.append(message("log.foreign", count=foreign))
-    ordered = sorted(runs.values(), key=lambda row: (_time(row[1].when), row[0]))
+    ordered = sorted(runs.values(), key=lambda row: (_checked_time(row[1].when), row[0]))
     return Log(str(folder), [run for _, run in ordered], problems, damaged)
 
 
@@ -156,13 +156,13 @@ def _checked(run: LoggedRun) -> LoggedRun:
             raise ValueError(f"{times.steps} steps")
     return replace(
         run, id=printable(run.id), label=printable(run.label), path=printable(run.path),
-        when=_time(run.when).isoformat(),
+        when=_checked_time(run.when).isoformat(),
         setup={printable(key): printable(value) for key, value in run.setup.items()},
         kinds=[replace(times, kind=printable(times.kind)) for times in run.kinds],
     )  # fmt: skip
 
 
-def _time(when: str) -> datetime:
+def _checked_time(when: str) -> datetime:
     time = datetime.fromisoformat(when.replace("Z", "+00:00"))
     if time.tzinfo is None or not _YEARS[0] <= time.year < _YEARS[1]:
         raise ValueError(when)
@@ -206,7 +206,7 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 def _step_times(profile: Profile) -> tuple[Per, RunTimes]:
     rows = STEPS.records(profile, together=True)
-    lost = _lost(profile)
+    lost = _lost_by_step(profile)
     named = [(row, lost.get(row.step)) for row in rows if row.name is not None and row.duration_us is not None]
     if not named:
         sheet = OVERLAP.make(profile)
@@ -228,7 +228,7 @@ def _step_times(profile: Profile) -> tuple[Per, RunTimes]:
     )
 
 
-def _lost(profile: Profile) -> dict[int | None, float]:
+def _lost_by_step(profile: Profile) -> dict[int | None, float]:
     """The lost time of each step by its number, µs; empty without launches."""
     dispatches = profile.dispatch
     steps = [step for step in profile.steps if step.window is not None]

@@ -74,7 +74,7 @@ def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -
             back = marks[begin] == _BACKWARD
             forward = int(np.argmin(back))
             layers = _layers(table.type.code[begin[forward] : last[forward] + 1])
-            found.append(_between(start[begin], end[last], back, layers, come, calls.start, asked_at))
+            found.append(_passes_between_messages(start[begin], end[last], back, layers, come, calls.start, asked_at))
             if 2 * back.sum() == len(back):
                 return found[-1]
     return found[0] if found else None
@@ -165,7 +165,9 @@ def _layers(kinds: I64) -> int:
     return layers
 
 
-def _between(start: I64, end: I64, backward: Bools, layers: int, come: I64, called: I64, asked: I64) -> RankPasses:
+def _passes_between_messages(
+    start: I64, end: I64, backward: Bools, layers: int, come: I64, called: I64, asked: I64
+) -> RankPasses:
     """Passes from kernel to kernel, ``start`` to ``end`` (n,), up to the messages around them.
 
     A gap of the host before a message that was ``asked`` for late is part of the pass; one without any, of the forward
@@ -262,7 +264,7 @@ def layers_even(case: PipelineCases) -> PipelineCases:
     if layers.max() == 1:
         return stages_even(case)
     by_stage = np.maximum(case.plan.means(case.time), 1)
-    return replace(case, time=case.time * _spread(case.plan, by_stage, layers) / by_stage)
+    return replace(case, time=case.time * _spread_layers(case.plan, by_stage, layers) / by_stage)
 
 
 def layers_of_even(plan: Plan, time: F64, layers: I64) -> I64:
@@ -278,7 +280,7 @@ def layers_of_even(plan: Plan, time: F64, layers: I64) -> I64:
     return even
 
 
-def _spread(plan: Plan, time: F64, layers: I64) -> F64:
+def _spread_layers(plan: Plan, time: F64, layers: I64) -> F64:
     """The ``time`` of passes (cases, n) with ``layers`` (stages,) spread by ``layers_of_even``."""
     more = layers_of_even(plan, time.mean(axis=0), layers) - layers
     spread: F64 = time.copy()

@@ -145,7 +145,7 @@ def _path_ending_with(walk: JobWalk, last: RankWalk) -> JobPath:
     """The path that ends with the run of ``last``, with its owners."""
     sections = walk.sections(last)
     if last.until is not None:
-        sections = _within(walk, sections, last.common_time(last.since), last.common_time(last.until))
+        sections = _sections_within(walk, sections, last.common_time(last.since), last.common_time(last.until))
     if not sections:
         return JobPath(reason=message("job.path.nothing"))
     owners: list[JobOwner] = []
@@ -155,10 +155,10 @@ def _path_ending_with(walk: JobWalk, last: RankWalk) -> JobPath:
         assert isinstance(of_rank, RankWalk)
         mine = [number for number, section in enumerate(sections) if section.place == place]
         rows += _rows_of(of_rank, sections, mine, owners)
-    return _summed(walk, last, sections, _filled(sections, rows, owners), owners)
+    return _summed(walk, last, sections, _filled_rows(sections, rows, owners), owners)
 
 
-def _within(walk: JobWalk, sections: Iterable[Section], begin: int, end: int) -> list[Section]:
+def _sections_within(walk: JobWalk, sections: Iterable[Section], begin: int, end: int) -> list[Section]:
     """``sections`` from ``begin`` to ``end``, ns since 1970 on the common clock."""
     kept = []
     for section in sections:
@@ -194,7 +194,7 @@ def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owner
     for peer in np.unique(absent.peer).tolist():
         stretches = absent.taken(absent.peer == peer)
         found.append((stretches, np.full(len(stretches), len(owners))))
-        owners.append(_late(rank_of(peer)))
+        owners.append(_late_rank_owner(rank_of(peer)))
     rows = []
     for stretches, numbers in found:
         section = np.array(mine, np.int64)[np.searchsorted(since, stretches.start, "right") - 1]
@@ -207,13 +207,13 @@ def _rows_of(walk: RankWalk, sections: Sequence[Section], mine: list[int], owner
     return rows
 
 
-def _late(rank: int) -> JobOwner:
+def _late_rank_owner(rank: int) -> JobOwner:
     """A rank that holds the path and cannot be walked."""
     text = message("path.owner.rank_unknown") if rank == UNKNOWN else message("job.path.absent", rank=rank)
     return JobOwner(None if rank == UNKNOWN else rank, "late_rank", text, text)
 
 
-def _filled(sections: Sequence[Section], rows: Sequence[_PathRows], owners: list[JobOwner]) -> _PathRows:
+def _filled_rows(sections: Sequence[Section], rows: Sequence[_PathRows], owners: list[JobOwner]) -> _PathRows:
     """All stretches by time, without overlaps; gaps that the clocks of two ranks leave between them have an owner too.
 
     It is added to ``owners``.
@@ -270,7 +270,7 @@ def _summed(
         int(rows.end[-1]) - begin,
         tuple(told),
         tuple(ranks),
-        tuple(_stretches(walk, sections, rows, place, told, begin)),
+        tuple(_job_stretches(walk, sections, rows, place, told, begin)),
     )
 
 
@@ -291,7 +291,7 @@ def _most_gains(walk: JobWalk, sections: Sequence[Section], rows: _PathRows, own
     return [int(value) for value in summed(key // len(sections), most, len(owners)).tolist()]
 
 
-def _stretches(
+def _job_stretches(
     walk: JobWalk, sections: Sequence[Section], rows: _PathRows, place: I64, owners: Sequence[JobOwner], begin: int
 ) -> Iterable[JobStretch]:
     columns = (rows.start, rows.end, rows.kind, rows.item, rows.section, place[rows.owner])

@@ -181,19 +181,19 @@ def pipelines_of(job: Staged) -> Pipelines:
     """The pipelines of ``job``: ranks that send each other what their passes made."""
     told = [place for place, profile in enumerate(job.ranks) if profile.passes is not None]
     if not told:
-        return Pipelines([], _without(job))
+        return Pipelines([], _unseen_passes(job))
     wires = _Wires(job)
     runs: list[PipelineRun] = []
-    untold = _without(job)
-    for chain in _chains(job, wires):
+    untold = _unseen_passes(job)
+    for chain in _stage_chains(job, wires):
         named = [job.ranks[place].rank for place in chain]
         if job.layout is not None and 1 < job.layout.pipeline != len(chain):
             untold.append(message("job.pipeline.lacks", ranks=named, stages=job.layout.pipeline))
             continue
-        if job.layout is None and (lost := _lost(job, chain)):
+        if job.layout is None and (lost := _outside_ranks(job, chain)):
             untold.append(message("job.pipeline.lost", ranks=named, lost=sorted(lost)[:8]))
             continue
-        rows, reason = _runs(job, chain, wires)
+        rows, reason = _pipeline_runs(job, chain, wires)
         runs += rows
         if reason is not None:
             untold.append(reason)
@@ -202,7 +202,7 @@ def pipelines_of(job: Staged) -> Pipelines:
     return Pipelines(runs, untold)
 
 
-def _without(job: Staged) -> list[Message]:
+def _unseen_passes(job: Staged) -> list[Message]:
     """That ranks exchange messages, and no kernels tell the passes between them."""
     bare = [
         profile.rank
@@ -243,7 +243,7 @@ class _Wires:
             self.between[int(rank[own[0], 0]), int(rank[own[0], 1])] = start[own, 0], start[own, 1], end[own, 1]
 
 
-def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
+def _stage_chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
     """The places of the ranks of each pipeline by stage; without numbers of stages by when their first pass began."""
     passes = {place: profile.passes for place, profile in enumerate(job.ranks) if profile.passes is not None}
     head = {place: place for place in passes}
@@ -268,7 +268,7 @@ def _chains(job: Staged, wires: _Wires) -> Iterator[tuple[int, ...]]:
             yield tuple(members[at] for at in order)
 
 
-def _lost(job: Staged, chain: Sequence[int]) -> set[int]:
+def _outside_ranks(job: Staged, chain: Sequence[int]) -> set[int]:
     """Ranks that those of ``chain`` exchange messages with, and that are not part of it."""
     members = [job.ranks[place] for place in chain]
     return set[int]().union(*map(messaged, members)).difference(profile.rank for profile in members)
@@ -316,7 +316,7 @@ def _recorded(job: Staged, place: int, last: bool) -> _Recorded:
     )
 
 
-def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[PipelineRun], Message | None]:
+def _pipeline_runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[PipelineRun], Message | None]:
     """The steps of one pipeline, and why it cannot be divided into them, or into passes of micro batches."""
     stages = [_recorded(job, place, place == chain[-1]) for place in chain]
     ranks = tuple(job.ranks[place].rank for place in chain)
@@ -332,7 +332,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Pipeli
     error = max((job.clocks[place].error for place in chain if job.clocks[place].is_tied), default=0.0)
     runs: list[PipelineRun] = []
     at = odd = 0
-    for size in _steps(stages[0].letters):
+    for size in _micro_batch_counts(stages[0].letters):
         low, at = at, at + 2 * size
         letters = [stage.letters[low:at] for stage in stages]
         start, end, tail = (
@@ -343,7 +343,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Pipeli
         if plan is None:
             odd += 1
             continue
-        moved, fetched = _moved(plan, start, end, chain, wires)
+        moved, fetched = _moving_times(plan, start, end, chain, wires)
         apart = np.array([stage.apart[low] for stage in stages], np.int64)
         step = _step_of(job, chain, start + apart[plan.stage], end + apart[plan.stage])
         layers = np.array([int(np.median(stage.layers[low:at])) for stage in stages], np.int64)
@@ -353,7 +353,7 @@ def _runs(job: Staged, chain: Sequence[int], wires: _Wires) -> tuple[list[Pipeli
     return runs, message("job.pipeline.order", ranks=list(ranks), odd=odd, all=odd + len(runs))
 
 
-def _steps(letters: str) -> Iterator[int]:
+def _micro_batch_counts(letters: str) -> Iterator[int]:
     """How many micro batches each step has: at its end the first stage has as many backward passes as forward ones."""
     open_ = size = 0
     for letter in letters:
@@ -370,7 +370,7 @@ def _holds(plan: Plan, start: I64, end: I64, slack: float) -> bool:
     return bool((start[needs] >= end[plan.needs[needs]] - slack).all())
 
 
-def _moved(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires) -> tuple[I64, Bools]:
+def _moving_times(plan: Plan, start: I64, end: I64, chain: Sequence[int], wires: _Wires) -> tuple[I64, Bools]:
     """How long what each pass needs took to come from when it was made and asked for, ns; 0 where no message tells.
 
     And whether the stage asked for it after its pass before.

@@ -31,7 +31,7 @@ _BATCHES = 2
 def pipeline_findings(job: Job) -> list[Finding]:
     """Everything about pipelines; without their passes what stages compute."""
     if job.pipelines.runs:
-        return [*_few_batches(job), *_slow_passes(job), *_transfers(job)]
+        return [*_few_batches(job), *_slow_passes(job), *_slow_messages(job)]
     slow, held = job.slow_stage, Held.of_steps(job.length, job.steps)
     if slow is None:
         return []
@@ -113,7 +113,7 @@ def _slow_passes(job: Job) -> Iterator[Finding]:
         ((int(run.time[at]), run, at) for run in runs.runs for at in np.flatnonzero(run.plan.stage == stage).tolist()),
         key=lambda place: -place[0],
     )
-    evidence = tuple(_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
+    evidence = tuple(_evidence_on_device(run, at, int(run.start[at])) for _, run, at in places[:PLACES])
     form = "_slower" * slower
     codes = f"job.passes.title{form}", f"job.passes.detail{form}"
     yield priced("RANK.STAGE", codes, ranks, gain, held, evidence, **args)
@@ -135,14 +135,14 @@ def _against_others(run: PipelineRun, stage: int) -> float:
     return float(time[own].sum() * (run.plan.stages - 1) / max(time[~own].sum(), 1))
 
 
-def _on_device(run: PipelineRun, at: int, since: int) -> Evidence:
+def _evidence_on_device(run: PipelineRun, at: int, since: int) -> Evidence:
     """From ``since`` to the end of pass ``at``, or to its start where that is later; on the clock of its device."""
     stage = int(run.plan.stage[at])
     until = int(run.end[at]) if since >= run.start[at] else int(run.start[at])
     return Evidence(since + int(run.apart[stage]), until + int(run.apart[stage]), rank=run.ranks[stage])
 
 
-def _transfers(job: Job) -> list[Finding]:
+def _slow_messages(job: Job) -> list[Finding]:
     """Stages between which messages take far longer than between others, and are waited for."""
     runs, findings = job.pipelines, []
     usual_of = {pair: float(np.median(times)) for pair, times in runs.transfers().items()}
@@ -164,7 +164,7 @@ def _transfers(job: Job) -> list[Finding]:
         }  # fmt: skip
         places = [(int(run.transfer[at]), run, at) for run in runs.runs for pair in late for at in run.between(*pair)]
         places.sort(key=lambda place: -place[0])
-        evidence = tuple(_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
+        evidence = tuple(_evidence_on_device(run, at, int(run.start[at]) - time) for time, run, at in places[:PLACES])
         codes = "job.transfer.title", "job.transfer.detail"
         findings.append(priced("PIPELINE.TRANSFER", codes, ranks, gain, held, evidence, **args))
     return findings

@@ -74,7 +74,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
     place = (places or RolePlaces()).of(companions.folder.absolute())
     boot, counter = _host(info)
     peers: Peers = {}
-    links = tuple(_links(companions, rank, problems, peers))
+    links = tuple(_companion_links(companions, rank, problems, peers))
     steps = tuple(steps_of((step, None, cells) for step, *cells in companions.step_times()))
     if STEP_FILE in companions.cut_off:
         problems.append(message("job.cut_off", rank=rank, file=STEP_FILE))
@@ -84,11 +84,11 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
         source.kind,
         boot,
         counter,
-        host_name=_text(info.get("host_name")) or printable(place.host(rank)),
+        host_name=_text_or_empty(info.get("host_name")) or printable(place.host(rank)),
         level=level_in(info),
         layout=layout,
         groups=groups,
-        calls=_calls(companions, rank, problems, peers),
+        calls=_companion_calls(companions, rank, problems, peers),
         steps=steps,
         links=links,
         problems=tuple(problems),
@@ -103,7 +103,7 @@ def _note(state: State, name: str, rank: int, problems: list[Message]) -> None:
         problems.append(message(f"job.{state}", rank=rank, file=name))
 
 
-def _calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> RankCalls:
+def _companion_calls(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> RankCalls:
     """The collectives of communication.json; ``peers`` tells whom each message went to."""
     spans = communication_spans(companions)
     _note(spans.state, COMMUNICATION, rank, problems)
@@ -145,7 +145,7 @@ def _host(info: dict[str, Any]) -> tuple[int | None, int | None]:
     return boot, counter
 
 
-def _text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
@@ -168,7 +168,7 @@ def _division(companions: Companions) -> tuple[Layout | None, dict[str, tuple[in
             pass
     metadata = companions.metadata_document().value
     layout = _layout(metadata.get("distributed_args") if isinstance(metadata, dict) else None)
-    return layout, _groups(metadata), told_role(metadata)
+    return layout, _parallel_groups(metadata), told_role(metadata)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -191,7 +191,7 @@ def _layout(args: Any) -> Layout | None:
     return Layout(*sizes)  # type: ignore[arg-type]
 
 
-def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
+def _parallel_groups(metadata: Any) -> dict[str, tuple[int, ...]]:
     """The ranks of every parallel group by its name (``tp``, ``dp_cp``, …); a malformed entry is left out."""
     values = metadata.get("parallel_group_info") if isinstance(metadata, dict) else None
     groups: dict[str, tuple[int, ...]] = {}
@@ -199,7 +199,7 @@ def _groups(metadata: Any) -> dict[str, tuple[int, ...]]:
         ranks = group.get("global_ranks") if isinstance(group, dict) else None
         if not (isinstance(ranks, list) and ranks and all(type(rank) is int and rank >= 0 for rank in ranks)):
             continue
-        _add(groups, _text(group.get("group_name")), str(key), _shared(tuple(ranks)))
+        _add(groups, _text_or_empty(group.get("group_name")), str(key), _shared(tuple(ranks)))
     return groups
 
 
@@ -213,7 +213,7 @@ def steps_of(rows: Iterable[tuple[str | None, Cell, Sequence[Cell]]]) -> Iterato
         yield StepTime(_shared(step or ""), computing, exposed, free, computing + exposed + free, waited)
 
 
-def _links(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Iterator[LinkUse]:
+def _companion_links(companions: Companions, rank: int, problems: list[Message], peers: Peers) -> Iterator[LinkUse]:
     """Every operation between two chips by communication_matrix.json; sums over operations are left out.
 
     The places between which each message went are added to ``peers``. An operation may be listed under several names,

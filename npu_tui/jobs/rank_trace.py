@@ -111,7 +111,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
     if not recorded:
         return of_rank
     notifies = notifies_of(measured, profile.rank)
-    calls, items = RankCalls.of(_with_pairs(recorded, notifies)), _judged(measured).item
+    calls, items = RankCalls.of(_with_pairs(recorded, notifies)), _judged_collectives(measured).item
     items = items[np.argsort(measured.trace.slices.start[items], kind="stable")]
     of_rank = replace(
         of_rank,
@@ -177,21 +177,21 @@ def _far_away(profile: Profile, rank: int) -> Iterator[Message]:
 def _first_step_begun(profile: Profile) -> int | None:
     """When the first step began, on the clock of the device; None without steps."""
     first = next((step for step in profile.steps if step.number is not None), None)
-    return None if first is None else profile.trace.start_ns + _on_device(profile, first)[0]
+    return None if first is None else profile.trace.start_ns + _device_span(profile, first)[0]
 
 
 def _ended(profile: Profile) -> int | None:
     """When the last step ended on the clock of the device, or the device did; None where it did nothing or jumps."""
     if profile.clock_jump is not None:
         return None
-    ends = [_on_device(profile, step)[1] for step in profile.steps if step.number is not None]
+    ends = [_device_span(profile, step)[1] for step in profile.steps if step.number is not None]
     for device in profile.device_slices:
         busy = profile.trace.slices.end[device.busy]
         ends += [int(busy.max())] if len(busy) else []
     return profile.trace.start_ns + max(ends) if ends else None
 
 
-def _on_device(profile: Profile, step: Step) -> tuple[int, int]:
+def _device_span(profile: Profile, step: Step) -> tuple[int, int]:
     """When the slice of ``step`` begins and ends, ns on the clock of the device."""
     apart = next((facts.clocks_apart for facts in profile.facts), 0)
     slices = profile.trace.slices
@@ -223,7 +223,7 @@ def _exchanges_of(profile: Profile, groups: Mapping[str, tuple[int, ...]]) -> It
     """The kernels that exchange tokens (MC2) as calls: no rank leaves one before all have come."""
     kernels, begun = profile.all_kernels, profile.tables.start_ns
     places = exchanging(kernels)
-    windows = _windows(profile)
+    windows = _step_windows(profile)
     # The kernel does not tell its group: it is that of the experts, else all ranks of the job.
     group = next((ranks for name, ranks in groups.items() if set(name.lower().split("_")) & _OF_EXPERTS), ())
     for number, (at, word) in enumerate(places.items()):
@@ -291,12 +291,12 @@ def _work_of(profile: Profile, part: DevicePart, device: DeviceSlices, calls: Ra
     if part.launches is not None:
         target = trace.links.target_slice[part.launches.link]
         waited = np.rint(part.launches.lost).astype(np.int64)
-        lost = _between(low, high, trace.slices.start[target].astype(np.int64), waited)
-    kernels = _between(low, high, start, np.ones(len(start), np.int64))
-    return WorkBefore(kernels, _between(low, high, start, durations), lost)
+        lost = _sum_in_segments(low, high, trace.slices.start[target].astype(np.int64), waited)
+    kernels = _sum_in_segments(low, high, start, np.ones(len(start), np.int64))
+    return WorkBefore(kernels, _sum_in_segments(low, high, start, durations), lost)
 
 
-def _between(low: I64, high: I64, at: I64, value: I64) -> I64:
+def _sum_in_segments(low: I64, high: I64, at: I64, value: I64) -> I64:
     """The sum of the values ``at`` times in [low, high] of every segment; a segment that ends before it begins is 0."""
     order = np.argsort(at, kind="stable")
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(value[order])))
@@ -343,8 +343,8 @@ def calls_of(profile: Profile) -> list[RecordedCall]:
     first kernel, of the one that it starts in on the host.
     """
     trace = profile.trace
-    windows = _windows(profile)
-    calls, item = [], _judged(profile).item
+    windows = _step_windows(profile)
+    calls, item = [], _judged_collectives(profile).item
     names = [trace.names[code] for code in trace.slices.name[item].tolist()]
     kernels = gpu_calls(trace, item) if is_kineto(trace) else []
     known = [(call.type, call.group, call.ordinal, call.pair) for call in kernels]
@@ -378,14 +378,14 @@ def _asked_at(trace: Trace, items: I64) -> I64:
     return np.where(queued >= 0, trace.slices.start[queued], launched_at(trace, items))
 
 
-def _windows(profile: Profile) -> list[tuple[str, int, int]]:
+def _step_windows(profile: Profile) -> list[tuple[str, int, int]]:
     """Of every numbered step its window on the device, and then where its slice on the host lies."""
     numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
     windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
-    return windows + [(name, *_on_device(profile, step)) for name, step in numbered]
+    return windows + [(name, *_device_span(profile, step)) for name, step in numbered]
 
 
-def _judged(profile: Profile) -> Collectives:
+def _judged_collectives(profile: Profile) -> Collectives:
     """The collectives of the trace, without those that a wrong clock puts far away from all else, and of experts."""
     collectives, slices, bulk = profile.collectives, profile.trace.slices, bulk_of(profile.trace)
     if len(exchange_kernels(profile.trace)):
@@ -399,7 +399,7 @@ def _judged(profile: Profile) -> Collectives:
 def links_of(profile: Profile) -> Iterator[LinkUse]:
     """What links carried by the tasks of collectives: of each operation and size the usual speed between two places."""
     trace, planes = profile.trace, communication_args(profile.trace).planes
-    item = _judged(profile).item
+    item = _judged_collectives(profile).item
     owner, _, task = owned_tasks(trace, item)
     row = np.searchsorted(planes.item, task)
     source, target, size = planes.source_rank[row], planes.target_rank[row], planes.size[row]
@@ -425,7 +425,7 @@ def notifies_of(profile: Profile, rank: int) -> list[Notify]:
     Raises ``InputError`` if the file is gone or has changed.
     """
     trace, slices = profile.trace, profile.trace.slices
-    calls = _judged(profile).item
+    calls = _judged_collectives(profile).item
     owner, _, items = owned_tasks(trace, calls)
     notifying = np.array([plane_task(name) in _NOTIFIES for name in trace.names] + [False])[slices.name[items]]
     # Where collectives of a group overlap the one that begins last counts.

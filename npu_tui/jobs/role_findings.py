@@ -40,14 +40,14 @@ def role_findings(roles: Roles | None) -> list[Finding]:
     return [*known.values(), *_slow(roles, {role: tail.gain_ns or 0 for role, tail in known.items()})]
 
 
-def shortened(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
+def shortened_tails(tails: Sequence[Tail]) -> dict[RoleSpan, float]:
     """By how many ns the last stints of ``tails`` are shorter if they end with the median one."""
     return {span: float(more) for tail in tails for span, more in zip(tail.last, tail.more, strict=True)}
 
 
 def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
     """The tail of ``role``: one rank's, that of one step, or one that another rank has each time."""
-    gain, steps = roles.gain(shortened(tails)), len({span.step for span in roles.by_role[role]})
+    gain, steps = roles.gain(shortened_tails(tails)), len({span.step for span in roles.by_role[role]})
     total = roles.length * len(roles.steps)
     waiting = [[idle for idle in tail.idle if 2 * idle >= tail.after] for tail in tails]
     idle = sum(map(sum, waiting))
@@ -83,14 +83,14 @@ def _tail(roles: Roles, role: str, tails: Sequence[Tail]) -> Finding | None:
         (*sorted(named),),
         gain,
         Held(total, max(len(roles.steps), 1), "step"),
-        _places(spans),
+        _span_places(spans),
         of_role,
         why=why,
         **args,
     )
 
 
-def _places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
+def _span_places(spans: Sequence[RoleSpan]) -> tuple[Evidence, ...]:
     """The first of ``spans`` on the clocks of their ranks."""
     return tuple(Evidence(span.start + span.ahead, span.end + span.ahead, rank=span.rank) for span in spans[:PLACES])
 
@@ -137,7 +137,7 @@ def _slow_cause(roles: Roles, role: str, form: str, gain: int, args: dict[str, o
     length = roles.length * len(roles.steps)
     spans = sorted(roles.by_role[role], key=lambda span: span.start - span.end)
     ranks = tuple(sorted({span.rank for span in spans}))
-    codes, places = (f"job.role.{form}.title", f"job.role.{form}.detail"), _places(spans[:1])
+    codes, places = (f"job.role.{form}.title", f"job.role.{form}.detail"), _span_places(spans[:1])
     held = Held(length, max(len(roles.steps), 1), "step")
     return priced("ROLE.SLOW", codes, ranks, gain, held, places, role, **args | {"role": role, "cost": gain / length})
 

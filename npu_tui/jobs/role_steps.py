@@ -72,7 +72,7 @@ def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
             joined += [_in_step(profile) for profile in own]
         else:
             own.sort(key=lambda profile: step_order(profile.in_step))
-            joined.append(_joined([_in_step(profile) for profile in own]))
+            joined.append(_joined_profile([_in_step(profile) for profile in own]))
     return joined
 
 
@@ -112,7 +112,7 @@ def _of_kinds(calls: RankCalls, kinds: tuple[tuple[str, str, str], ...]) -> Rank
     return RankCalls(tuple(codes), calls.name, kind, calls.ordinal, calls.start, calls.end, calls.pair)
 
 
-def _joined(profiles: list[RankProfile]) -> RankProfile:
+def _joined_profile(profiles: list[RankProfile]) -> RankProfile:
     """The steps of one rank as one profile; arrivals of ranks without files only where their calls are told apart."""
     first = profiles[0]
     if len(profiles) == 1:

@@ -97,9 +97,9 @@ def ranks(job: Job, absent: Sequence[int] = ()) -> TableSheet:
         each = [None if time is None else time / count for time in (own, cost, shown, gain)]
         rows.append(
             (
-                profile.rank, job.role, _host_of(job, profile.rank), _mean([step.total for step in steps]),
-                _mean([step.computing for step in steps]), _mean([step.exposed for step in steps]),
-                _mean([step.free for step in steps]), own, us(row.inherited), row.came_last, row.collectives,
+                profile.rank, job.role, _host_of(job, profile.rank), _mean_or_none([step.total for step in steps]),
+                _mean_or_none([step.computing for step in steps]), _mean_or_none([step.exposed for step in steps]),
+                _mean_or_none([step.free for step in steps]), own, us(row.inherited), row.came_last, row.collectives,
                 cost, exposed, gain, shape.get(profile.rank), why,
                 us(clock.offset) if clock.is_tied else None, shown,
                 row.came_last / row.collectives if row.collectives else None,
@@ -134,7 +134,7 @@ def _host_of(job: Job, rank: int) -> str:
     return printable(host.id) if host.known else say("ranks.host.unknown")
 
 
-def _mean(times: list[int]) -> float | None:
+def _mean_or_none(times: list[int]) -> float | None:
     return us(sum(times) / len(times)) if times else None
 
 
@@ -295,13 +295,13 @@ def collectives(job: Job) -> TableSheet:
             "ordinal": numbers(blamed.met.ordinal[blamed.meeting]),
             "last_rank": optional([None if last < 0 else blamed.ranks[last] for last in blamed.last.tolist()]),
             **{column: _microseconds(values) for column, values in times.items()},
-            "arrivals": NestedRows(lambda: _arrivals(blamed)),
+            "arrivals": NestedRows(lambda: _arrivals_in_order(blamed)),
             "rank_count": numbers(count),
         },
     )
 
 
-def _arrivals(blamed: Blame) -> list[list[Any]]:
+def _arrivals_in_order(blamed: Blame) -> list[list[Any]]:
     """The arrivals of each collective in their order."""
     after = (blamed.start - blamed.start[blamed.first[:-1]][blamed.row]).tolist()
     bounds = ["at_most" if at_most else "exact" for at_most in blamed.at_most.tolist()]

@@ -35,11 +35,11 @@ _BREAK_BEHIND_WIDE = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n {0,3}(?=[^
 
 def page(topic: str, language: str) -> str:
     """The Markdown of ``topic``, one of ``TOPICS``, in ``language``."""
-    text = _text(topic, language)
+    text = _page_text(topic, language)
     return _with_tables(text, language) if topic == "query" else text
 
 
-def _text(topic: str, language: str) -> str:
+def _page_text(topic: str, language: str) -> str:
     from importlib.resources import files
 
     return (files(__package__) / language / f"{_FILES.get(topic, topic)}.md").read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def _with_tables(text: str, language: str) -> str:
 
 def title(topic: str, language: str) -> str:
     """What the page about ``topic`` is called in ``language``."""
-    return next(line for line in _text(topic, language).splitlines() if line.startswith("# ")).lstrip("# ")
+    return next(line for line in _page_text(topic, language).splitlines() if line.startswith("# ")).lstrip("# ")
 
 
 def drawn(text: str, columns: int) -> str:
@@ -69,11 +69,11 @@ def drawn(text: str, columns: int) -> str:
 
     console = Console(width=min(columns, _WIDEST), force_terminal=True)
     with console.capture() as said:
-        console.print(Markdown(_joined(text), code_theme="ansi_dark"))
+        console.print(Markdown(_without_soft_breaks(text), code_theme="ansi_dark"))
     return said.get()
 
 
-def _joined(text: str) -> str:
+def _without_soft_breaks(text: str) -> str:
     """``text`` without the ends of lines that would put a space between Chinese characters; blocks of code stay."""
     parts = text.split("```")
     parts[::2] = [_BREAK_BEHIND_WIDE.sub("", part) for part in parts[::2]]

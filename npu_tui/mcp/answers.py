@@ -107,7 +107,7 @@ def written(answer: ToolAnswer, names: Mapping[str, str]) -> dict[str, Any]:
     for key in _ordered(data, room // 3, names):
         value = data[key]
         if isinstance(value, list):
-            rows, room = _fitting(value[answer.cursor : answer.cursor + answer.limit], room, names)
+            rows, room = _rows_in_room(value[answer.cursor : answer.cursor + answer.limit], room, names)
             document["data"][key] = rows
             after = answer.cursor + len(rows)
             if after < len(value) or answer.cursor:
@@ -145,7 +145,7 @@ def _ordered(data: Mapping[str, Any], small: int, names: Mapping[str, str]) -> I
     return sorted(data, key=rank)
 
 
-def _fitting(rows: Sequence[Any], room: int, names: Mapping[str, str]) -> tuple[list[Any], int]:
+def _rows_in_room(rows: Sequence[Any], room: int, names: Mapping[str, str]) -> tuple[list[Any], int]:
     """As many of ``rows`` as fit into ``room`` tokens, and what is left of it; the first one in any case, cut short."""
     fitting: list[Any] = []
     for row in rows:
@@ -170,13 +170,13 @@ def _slim(value: Any) -> Any:
     """``value`` with one row of each list within it, short texts, and without what waits to be asked for."""
     if isinstance(value, dict):
         most = {"owners": _OWNERS}
-        return {key: _short(inner, most.get(key, _NESTED)) for key, inner in value.items() if key not in _LEFT_OUT}
+        return {key: _cut_short(inner, most.get(key, _NESTED)) for key, inner in value.items() if key not in _LEFT_OUT}
     if isinstance(value, list):
         return [_slim(row) for row in value]
-    return _short(value)
+    return _cut_short(value)
 
 
-def _short(value: Any, most: int = _NESTED) -> Any:
+def _cut_short(value: Any, most: int = _NESTED) -> Any:
     if isinstance(value, list) and any(isinstance(row, (dict, str)) for row in value):
         return [_slim(row) for row in value[:most]]
     if isinstance(value, dict):

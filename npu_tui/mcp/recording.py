@@ -47,7 +47,7 @@ def record_tool(session: OpenProfiles, call: ToolCall, given: Record) -> ToolAns
         out, given.steps, given.warmup, given.ranks, given.at or None, stack=given.stack, patience=float(given.wait)
     )
     recorder = Recorder(RecordingSource(folder), wanted)
-    told = _told(recorder.record(RecordClock(call.given_up)))
+    told = _state_texts(recorder.record(RecordClock(call.given_up)))
     newest, before = str(recorder.newest), recorder.before
     follow = [Next("open", {"path": newest})]
     follow += [] if before is None else [Next("compare", {"base": str(before), "new": newest})]
@@ -62,12 +62,12 @@ def analyse_tool(session: OpenProfiles, call: ToolCall, given: Analyse) -> ToolA
     raws = raw_below(place, given.ranks)
     if not raws:
         raise RecordError(message("record.no_raw", path=str(place)))
-    told = _told(analysed(raws, RecordClock(call.given_up)))
+    told = _state_texts(analysed(raws, RecordClock(call.given_up)))
     data = {"profiles": [printable(str(raw.folder)) for raw in raws], "states": told}
     return ToolAnswer(verdict=told[-1:], data=data, next=[Next("open", {"path": str(raws[0].folder)})])
 
 
-def _told(states: Iterator[Progress]) -> list[str]:
+def _state_texts(states: Iterator[Progress]) -> list[str]:
     """What ``states`` say, each thing once. Raises ``RecordError``."""
     told: dict[str, str] = {}
     for state in states:

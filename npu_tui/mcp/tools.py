@@ -203,7 +203,7 @@ def report_tool(session: OpenProfiles, call: ToolCall, given: Report) -> ToolAns
     part = part_of(one_profile(opened), given.range, given.step)
 
     def make() -> _Fields:
-        told = _told(profile_statement(part))
+        told = _told_fields(profile_statement(part))
         return told._replace(data=_with_owners(told.data))
 
     told = opened.kept(("report", part.selection), make)
@@ -235,7 +235,7 @@ class _Fields(NamedTuple):
     first: Sequence[str]
 
 
-def _told(statement: Statement) -> _Fields:
+def _told_fields(statement: Statement) -> _Fields:
     laid_out = plain(document(statement.data, statement.verdict))
     return _Fields(side_by_side(laid_out), statement.data.FIRST)
 
@@ -344,7 +344,7 @@ def query_tool(session: OpenProfiles, call: ToolCall, given: Query) -> ToolAnswe
     frame = opened.kept(("sql", given.sql), make)
     first, lacking = min(given.cursor, len(frame)), max(frame.width - ROWS, 0)
     frame = frame.select(frame.columns[:ROWS])
-    rows = [[_cell(value) for value in row] for row in frame.slice(first, given.limit).iter_rows()]
+    rows = [[_short_cell(value) for value in row] for row in frame.slice(first, given.limit).iter_rows()]
     data: dict[str, Any] = {
         "columns": [printable(name) for name in frame.columns],
         "rows": [None] * first + rows + [None] * (len(frame) - first - len(rows)),
@@ -354,14 +354,14 @@ def query_tool(session: OpenProfiles, call: ToolCall, given: Query) -> ToolAnswe
     return ToolAnswer(verdict=[], data=data)  # a call that reads on would repeat SQL, with what it has of the trace
 
 
-def _cell(value: Any) -> Any:
+def _short_cell(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, float):
         return round(value, 3) if value == value and abs(value) < 1e300 else None
     if value is None or isinstance(value, (bool, int)):
         return value
-    return [_cell(inner) for inner in value] if isinstance(value, list) else printable(str(value))
+    return [_short_cell(inner) for inner in value] if isinstance(value, list) else printable(str(value))
 
 
 _MOST_CHANGES = 100
@@ -385,7 +385,7 @@ def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAns
         told = opened.kept("remedies", make)
         return ToolAnswer(verdict=[remedies_document(told).title], data=plain(told), again=again)
     found = whatif(one_timeline(opened), changes) if job is None else job_whatif(job, changes)
-    told = _told(whatif_statement(found)).data
+    told = _told_fields(whatif_statement(found)).data
     left_out = ("timeline", "source", "findings", "not_checked", "health")
     return ToolAnswer(verdict=told["verdict"], data={key: told[key] for key in told if key not in left_out})
 
@@ -399,8 +399,8 @@ def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolA
 
     def compared() -> _Fields:
         if base.profile is None and new.profile is None:
-            return _told(job_comparison_statement(JobComparison(base.job, new.job)))
-        return _told(comparison_of(*(one_profile(side) for side in (base, new))))
+            return _told_fields(job_comparison_statement(JobComparison(base.job, new.job)))
+        return _told_fields(comparison_of(*(one_profile(side) for side in (base, new))))
 
     told = new.kept(("compared", base.place, base.stamp), compared)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
@@ -423,7 +423,7 @@ def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswe
     narrow = given.group is not None or step is not None
 
     def make() -> _Fields:
-        return _told(job_statement(job.narrowed(given.group, step) if narrow else job))
+        return _told_fields(job_statement(job.narrowed(given.group, step) if narrow else job))
 
     told = opened.kept(("ranks", given.group, step), make)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
@@ -436,7 +436,7 @@ def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswe
     from npu_tui.jobs.history import read_log
     from npu_tui.output.statement import log_statement
 
-    told = _told(log_statement(read_log(session.roots.place(given.path))))
+    told = _told_fields(log_statement(read_log(session.roots.place(given.path))))
     fields = listed(given.fields) or ["changes", "runs.label", "runs.step_us"]
     return _document(told, fields, [], Next("log", {"path": given.path}))
 

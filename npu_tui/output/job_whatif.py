@@ -14,7 +14,7 @@ from npu_tui.jobs.film import Moments, moments_of_collectives, moments_of_passes
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.passes import layers_even, micro_batches, pairs_in_time, stage_as_others, stages_even
 from npu_tui.jobs.pipeline import ranks_of_pairs
-from npu_tui.jobs.role_findings import role_findings, shortened
+from npu_tui.jobs.role_findings import role_findings, shortened_tails
 from npu_tui.jobs.roles import RoleSpan
 from npu_tui.load.errors import InputError
 from npu_tui.load.roles import replica_of
@@ -143,7 +143,7 @@ class _Roles:
         """What the change ``words`` is: by how many ns stints get shorter. Raises ``UnknownChangeError``."""
         less: dict[RoleSpan, float]
         if match := _TAIL.fullmatch(words):
-            less = shortened([tail for tail in self._roles.tails if match["role"] in (None, tail.role)])
+            less = shortened_tails([tail for tail in self._roles.tails if match["role"] in (None, tail.role)])
         elif match := _ROLE.fullmatch(words):
             spans = [span for span in self._roles.spans if match["role"] in (span.role, span.place)]
             less = {span: (1 - float(match["factor"])) * (span.end - span.start) for span in spans}

@@ -11,7 +11,7 @@ from pathlib import PurePath
 import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, timeline
+from npu_tui.analysis.cpu_time import INTERRUPT, CpuTime, thread_timeline
 from npu_tui.analysis.drains import backlog, host_lead, waiting
 from npu_tui.analysis.launches import Dispatch
 from npu_tui.analysis.memory import AMOUNTS, APP, MemoryCurve, MemoryUse
@@ -203,7 +203,7 @@ def cpu_charts(profile: Profile) -> list[Chart]:
 
 def _cpu(known: CpuTime, task: int) -> StepFunction:
     """The states of one thread, with who had its CPU."""
-    time, *codes = timeline(known.scheduling, task, known.trace.end)
+    time, *codes = thread_timeline(known.scheduling, task, known.trace.end)
     distinct, number = np.unique(np.stack(codes), axis=1, return_inverse=True)
     places = [_doing(known.scheduling, *code) for code in distinct.T.tolist()]
     value = np.array([kind + 8 * place for place, (kind, _) in enumerate(places)], np.int64)

@@ -66,7 +66,7 @@ def refused(sql: str) -> Message | None:
 
 def seconds_of(sql: str) -> int:
     """How long ``sql`` may take where nobody says."""
-    is_recursive = any(kind == "name" and _plain(text) == "recursive" for kind, text in _tokens(sql))
+    is_recursive = any(kind == "name" and _unquoted(text) == "recursive" for kind, text in _tokens(sql))
     return _RECURSION_SECONDS if is_recursive else MOST_SECONDS
 
 
@@ -75,7 +75,7 @@ def _tokens(sql: str) -> Iterator[tuple[str, str]]:
         yield match.lastgroup or "", match[0]
 
 
-def _plain(name: str) -> str:
+def _unquoted(name: str) -> str:
     return name.strip('"`').lower()
 
 
@@ -83,7 +83,7 @@ def _reader(tokens: list[tuple[str, str]]) -> str | None:
     """The first table that would be made by a function, such as ``read_csv('/etc/passwd')``."""
     before = ""
     for (kind, text), (_, bracket) in zip(tokens, [*tokens[1:], ("", "")], strict=False):
-        name = _plain(text)
+        name = _unquoted(text)
         is_table = before in ("from", "join") and name not in ("unnest", "select", "lateral", "values")
         if kind == "name" and bracket == "(" and (name.startswith(_READERS) or is_table):
             return name
@@ -97,7 +97,7 @@ def _scans(tokens: list[tuple[str, str]]) -> int:
     scans, depth, before, last = 0, 0, "", ""
     bodies: list[tuple[str, int, int]] = []
     for kind, text in tokens:
-        word = _plain(text) if kind == "name" else text
+        word = _unquoted(text) if kind == "name" else text
         if text == "(":
             if before == "as" and last:
                 bodies.append((last, depth, scans))

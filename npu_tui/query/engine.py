@@ -40,7 +40,7 @@ class Channel:
 
     def send(self, *words: Any, frame: pl.DataFrame | None = None) -> None:
         """Send ``words``, as JSON has them, and ``frame``. Raises ``OSError`` where nobody hears it."""
-        with _memory() as said, _memory() as rows:
+        with _memory_connection() as said, _memory_connection() as rows:
             said.write(json.dumps(words).encode())
             said.flush()
             if frame is not None:
@@ -65,7 +65,7 @@ class Channel:
                 os.close(file)
 
 
-def _memory() -> Any:
+def _memory_connection() -> Any:
     return open(os.memfd_create("npu-tui"), "wb")
 
 

@@ -83,7 +83,7 @@ def table_text(frame: pl.DataFrame) -> str:
     """``frame`` in aligned columns, numbers to the right, long texts cut short; null is empty."""
     texts = []
     for column in frame.get_columns():
-        cells = [_cell(value) for value in column.to_list()]
+        cells = [_cell_csv(value) for value in column.to_list()]
         head = shortened(drawable(printable(column.name)), _WIDEST)
         width = max([cell_count(head), *map(cell_count, cells)])
         right = column.dtype.is_numeric()
@@ -92,7 +92,7 @@ def table_text(frame: pl.DataFrame) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _cell(value: Any) -> str:
+def _cell_csv(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

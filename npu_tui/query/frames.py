@@ -232,7 +232,7 @@ def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     of, word = last["of"], (last["word"] or "").lower()
     before = sql[: last.start("word") if last["word"] else len(sql)]
     if of is None and (_TABLE_NEXT.search(before) or (word and not before.strip())):
-        return _fitting(word, ((name, before + name, f"tables.{name}", "") for name in names))
+        return _matching_names(word, ((name, before + name, f"tables.{name}", "") for name in names))
     if of is None and (not word or _ALIAS_NEXT.search(before)):
         return []
     tables_named = _tables_of(sql, names)
@@ -247,10 +247,12 @@ def possible_names(sql: str, names: Sequence[str]) -> list[Name]:
     for table in tables:
         for column in TABLES[table].sql:
             columns.setdefault(column.id, column)
-    return _fitting(word, ((column.id, before + column.id, column.about, column.unit) for column in columns.values()))
+    return _matching_names(
+        word, ((column.id, before + column.id, column.about, column.unit) for column in columns.values())
+    )
 
 
-def _fitting(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:
+def _matching_names(word: str, names: Iterable[tuple[str, str, str, str]]) -> list[Name]:
     """Those of ``names`` with ``word`` in them, those that begin with it first; none if one is ``word`` itself."""
     fitting = [Name(*name) for name in names if word in name[0]]
     if any(name.word == word for name in fitting):

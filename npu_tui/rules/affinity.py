@@ -117,7 +117,7 @@ def _top_level(facts: Facts, hosts: HostOperators) -> tuple[I64, I64]:
     name = trace.slices.name[hosts.item]
     operations = np.flatnonzero(plain[name])
     operations = operations[facts.window.holds(trace.slices.start[hosts.item[operations]] + facts.floor)]
-    operations = operations[~_below(hosts, hosts.parent[operations], closed[name])]
+    operations = operations[~_is_in_chosen(hosts, hosts.parent[operations], closed[name])]
     return hosts.item[operations], hosts.device_total[operations]
 
 
@@ -126,7 +126,7 @@ def _is_backward(name: str) -> bool:
     return ("Backward" in name or name.startswith("autograd::")) and _BACKWARD.search(name) is not None
 
 
-def _below(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
+def _is_in_chosen(hosts: HostOperators, at: I64, chosen: Bools) -> Bools:
     """Whether the operation at each position ``at`` of ``hosts`` (-1: none), or one around it, is ``chosen``; (n,)."""
     below = np.zeros(len(at), np.bool_)
     left = np.flatnonzero(at >= 0)
@@ -234,7 +234,7 @@ def _launched_in(facts: Facts, rule: Callable[[str], bool]) -> Bools:
     """Which kernels of the window an operation launched whose name fulfils ``rule``, or one inside it; (kernels,)."""
     hosts = facts.inputs.hosts()
     at = BySlice(hosts.item, np.arange(len(hosts.item))).of(operation_of(facts.trace, facts.kernels))
-    return _below(hosts, at, facts.names_where(rule)[facts.trace.slices.name[hosts.item]])
+    return _is_in_chosen(hosts, at, facts.names_where(rule)[facts.trace.slices.name[hosts.item]])
 
 
 def _all_reduces(facts: Facts, savings: dict[str, Saving]) -> None:

@@ -134,14 +134,14 @@ def _casts_of_operands(facts: Facts) -> Bools:
         table.shapes.at(row) or ""
         for row in np.flatnonzero(half)[np.unique(table.shapes.code[half], return_index=True)[1]].tolist()
     }
-    operands = {sides for text in told for shape in text.split(";") if (sides := _sides(shape))}
-    casts &= table.shapes.where(lambda text: _sides(text) in operands)
+    operands = {sides for text in told for shape in text.split(";") if (sides := _sides_in_shape(shape))}
+    casts &= table.shapes.where(lambda text: _sides_in_shape(text) in operands)
     rows = np.flatnonzero(casts)
     casts[rows] = phases(facts.trace, table.item[rows]) == PHASES.index("forward")
     return casts
 
 
-def _sides(shape: str) -> tuple[str, ...]:
+def _sides_in_shape(shape: str) -> tuple[str, ...]:
     return tuple(sorted(shape.strip('" ').split(",")))
 
 

@@ -43,13 +43,13 @@ def _step_of(facts: Facts, steps: list[EngineStep]) -> I64:
     return chosen[engine.step[engine.rows_of(facts.kernels)]]
 
 
-def _times(facts: Facts, of: I64, count: int, chosen: Bools) -> F64:
+def _times_in_steps(facts: Facts, of: I64, count: int, chosen: Bools) -> F64:
     """How long the ``chosen`` of ``facts.kernels`` take in each step by their steps ``of``, ns; (count,)."""
     at = np.flatnonzero(chosen & (of >= 0))
     return np.bincount(of[at], facts.length(facts.kernels[at]), count).astype(np.float64)
 
 
-def _shorter(facts: Facts, items: I64, keep: F64) -> tuple[Change, Span]:
+def _with_shorter_kernels(facts: Facts, items: I64, keep: F64) -> tuple[Change, Span]:
     """The run in which the kernels ``items`` take ``keep`` of their time, (n,) each, and what of it that removes.
 
     Shares are rounded to 0.01: each is a cut.
@@ -66,12 +66,12 @@ def padding(facts: Facts) -> Draft | None:
 
     Batches of other sizes tell what that costs: by all kernels but attention, which reads no keys of padding.
     """
-    steps, real, size = _filled(facts)
+    steps, real, size = _filled_steps(facts)
     every, added = int(size.sum()), int((size - real).sum())
     if not added or added / every < facts.limits[PADDING_SHARE]:
         return None
     of, chosen = _step_of(facts, steps), ~_attends(facts)
-    times = _times(facts, of, len(steps), chosen)
+    times = _times_in_steps(facts, of, len(steps), chosen)
     replayed = np.array([step.captured == "graph" for step in steps])
     sizes = np.unique(size[replayed])
     usual = [float(np.median(times[replayed & (size == one)])) for one in sizes.tolist()]
@@ -81,7 +81,7 @@ def padding(facts: Facts) -> Draft | None:
         # Between two captured sizes a batch of its real size would take the time in between.
         keep = np.interp(real, sizes, usual) / np.maximum(np.interp(size, sizes, usual), 1)
     inside_steps = np.flatnonzero(chosen & (of >= 0))
-    change, removes = _shorter(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
+    change, removes = _with_shorter_kernels(facts, facts.kernels[inside_steps], keep[of[inside_steps]])
     cost = length_of(removes)
     words = {"time": cost, "each": facts.per_unit(cost), "share": facts.share(cost)}
     costs = facts.share(cost) >= facts.limits[SEVERITY_MEDIUM]
@@ -106,7 +106,7 @@ def padding(facts: Facts) -> Draft | None:
     )
 
 
-def _filled(facts: Facts) -> tuple[list[EngineStep], I64, I64]:
+def _filled_steps(facts: Facts) -> tuple[list[EngineStep], I64, I64]:
     """The steps whose captured size is known, their requests and that size; (n,) each."""
     rows = [
         (step, step.call.requests, step.call.padded)
@@ -135,13 +135,15 @@ def context(facts: Facts) -> Draft | None:
     if not groups:
         return None
     attends = _attends(facts)
-    grown = [growth for steps in groups.values() if (growth := _growth(facts, steps, attends)) is not None]
+    grown = [growth for steps in groups.values() if (growth := _attention_growth(facts, steps, attends)) is not None]
     if not grown:
         return None
     steps = [step for growth in grown for step in growth.steps]
     of = _step_of(facts, steps)
     at = np.flatnonzero(attends & (of >= 0))
-    change, removes = _shorter(facts, facts.kernels[at], np.concatenate([growth.keep for growth in grown])[of[at]])
+    change, removes = _with_shorter_kernels(
+        facts, facts.kernels[at], np.concatenate([growth.keep for growth in grown])[of[at]]
+    )
     cost = length_of(removes)
     share = facts.share(cost)
     if share < facts.limits[SEVERITY_MEDIUM]:
@@ -160,10 +162,10 @@ def context(facts: Facts) -> Draft | None:
     )
 
 
-def _growth(facts: Facts, steps: list[EngineStep], attends: Bools) -> _Growth | None:
+def _attention_growth(facts: Facts, steps: list[EngineStep], attends: Bools) -> _Growth | None:
     """How attention grows with the keys that it reads in ``steps``; None where it does not."""
     read = np.array([step.call.kv_tokens for step in steps], np.float64)
-    times = _times(facts, _step_of(facts, steps), len(steps), attends)
+    times = _times_in_steps(facts, _step_of(facts, steps), len(steps), attends)
     if len(steps) < _FEWEST or not np.ptp(read) or not np.ptp(times) or np.corrcoef(read, times)[0, 1] < NEARLY_ALL:
         return None
     slope, base = np.polyfit(read, times, 1).tolist()
@@ -203,7 +205,7 @@ def drafts(facts: Facts) -> Draft | None:
     best = int(np.argmin(lasts / tokens_of))
     gain = round(time - float(lasts[best] * tokens_of[width] / tokens_of[best]))
     keep = best / width
-    change, removes = _shorter(facts, items, np.full(len(items), keep))
+    change, removes = _with_shorter_kernels(facts, items, np.full(len(items), keep))
     costs = facts.share(gain) >= facts.limits[SEVERITY_MEDIUM]
     words = {"accepted": taken, "count": asked, "share": taken / asked, "width": width, "best": best, "time": gain}
     title, detail = about("engine_drafts", mean=taken / asked * width, **words)

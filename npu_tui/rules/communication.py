@@ -26,7 +26,7 @@ from npu_tui.rules.late_ranks import (
     late,
     moving,
     numbers_of,
-    waiting,
+    waits_for_late_ranks,
 )
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import (
@@ -70,7 +70,7 @@ def exposed(facts: Facts) -> Draft | None:
         return None
     known = bool(facts.collectives.has_arrivals.any())
     lateness = late(facts)
-    waited = length_of(waiting(facts))
+    waited = length_of(waits_for_late_ranks(facts))
     all_long = waited > 0 and lateness is None and _all_long(facts)
     filling = fill_span(facts)
     rest = moving(facts)
@@ -87,7 +87,7 @@ def exposed(facts: Facts) -> Draft | None:
         parts.append(message("finding.exposed.more", communication=sums.communication, computing=sums.computing))
     told = waited >= NOTABLE * sums.not_overlapped
     if told and lateness is not None:
-        parts.append(_late(facts, lateness, waited))
+        parts.append(_waited_for_text(facts, lateness, waited))
     elif told:
         parts.append(message(f"finding.exposed.{'waited_all' if all_long else 'waited'}", waited=waited))
     if not known:
@@ -201,7 +201,7 @@ def _all_long(facts: Facts) -> bool:
     return len(some) < len(groups) and 2 * sum(bool(each.all()) for each in some) > len(some)
 
 
-def _late(facts: Facts, lateness: LatePeers, waited: int) -> Message:
+def _waited_for_text(facts: Facts, lateness: LatePeers, waited: int) -> Message:
     """For whom the collectives wait."""
     if lateness.peers[0] == UNKNOWN:
         return message("finding.exposed.unseen", waited=waited)
@@ -245,7 +245,7 @@ _FRACTIONS = 4096
 def shortened(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
     """The collectives shorter by what is ``hidden`` of each, ns, beside what each waits."""
     slices, items = facts.trace.slices, facts.collectives.item
-    moved = facts.length(items) - covered_within(*waiting(facts), slices.start[items], slices.end[items])
+    moved = facts.length(items) - covered_within(*waits_for_late_ranks(facts), slices.start[items], slices.end[items])
     kept = np.rint(_FRACTIONS * (1.0 - hidden / np.maximum(moved, 1))).clip(0, _FRACTIONS)
     return tuple(
         TaskCut(items[kept == fraction], fraction / _FRACTIONS)
@@ -275,8 +275,8 @@ def _hideable(facts: Facts, rest: Span) -> I64:
         between = covered_within(*free, start[rows[:-1]], start[rows[1:]])
         reduced, gathered = np.where(gathers[rows], 0, bare[rows]), np.where(gathers[rows], bare[rows], 0)
         fits = np.zeros(len(rows), np.int64)
-        fits[1:] += _fitting(gathered[1:], between)
-        fits[:-1] += _fitting(reduced[:-1][::-1], between[::-1])[::-1]
+        fits[1:] += _fitting_into_room(gathered[1:], between)
+        fits[:-1] += _fitting_into_room(reduced[:-1][::-1], between[::-1])[::-1]
         most = int(between.sum())
         hidden[order[rows]] += fits if fits.sum() <= most else fits * most // fits.sum()
     for late_ones in unsplit(facts):
@@ -289,7 +289,7 @@ def _hideable(facts: Facts, rest: Span) -> I64:
     return hidden
 
 
-def _fitting(needed: I64, room: I64) -> I64:
+def _fitting_into_room(needed: I64, room: I64) -> I64:
     """How much of each that is ``needed`` fits into the ``room`` up to it that nothing before it has taken; (n,)."""
     fitting, left = np.zeros(len(needed), np.int64), 0
     for at, (need, more) in enumerate(zip(needed.tolist(), room.tolist(), strict=True)):
@@ -304,7 +304,7 @@ def exposed_of(facts: Facts, item: int) -> int:
     return length_of(common(facts.exposed, facts.span_of(np.array([item]))))
 
 
-def _sizes(facts: Facts) -> I64:
+def _data_sizes(facts: Facts) -> I64:
     """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
     every = facts.collectives
     times = np.where(is_for(facts, "shards"), 1, 2)
@@ -328,7 +328,7 @@ def _start_costs(facts: Facts) -> F64:
 def many_small(facts: Facts) -> Draft | None:
     """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
     trace, slices = facts.trace, facts.trace.slices
-    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), _sizes(facts)
+    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), _data_sizes(facts)
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
     if not len(rows):
         return None

@@ -35,7 +35,7 @@ from npu_tui.trace.text import brief, whole_number
 _BLOCKING = "ASCEND_LAUNCH_BLOCKING"
 
 
-def _below(text: str, least: int) -> bool:
+def _is_below(text: str, least: int) -> bool:
     number = whole_number(text)
     return number is None or number < least
 
@@ -44,8 +44,8 @@ ENVIRONMENT: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("ASCEND_GLOBAL_LOG_LEVEL", lambda value: value not in ("", "3")),
     ("HCCL_RDMA_TC", lambda value: value != ""),
     ("HCCL_RDMA_SL", lambda value: value != ""),
-    ("ACLNN_CACHE_LIMIT", lambda value: _below(value, 10_000)),
-    ("HOST_CACHE_CAPACITY", lambda value: _below(value, 1)),
+    ("ACLNN_CACHE_LIMIT", lambda value: _is_below(value, 10_000)),
+    ("HOST_CACHE_CAPACITY", lambda value: _is_below(value, 1)),
     ("PYTORCH_NPU_ALLOC_CONF", lambda value: "expandable_segments:true" not in value.lower()),
     ("ASCEND_LAUNCH_BLOCKING", lambda value: value == "1"),
     ("HCCL_ALGO", lambda value: value != ""),

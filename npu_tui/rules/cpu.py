@@ -28,7 +28,7 @@ from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
 
-def _name(culprit: Culprit) -> Said:
+def _culprit_name(culprit: Culprit) -> Said:
     """What it is called, with its thread where it is one."""
     if not culprit.name:
         return message(f"cpu.by.{culprit.by}")
@@ -73,7 +73,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
             return Skipped(message("cpu.mostly_unknown", time=unknown, lost=lost, reason=reason))
         return None
     first, removes = found
-    kind, words = _words(first), {"name": _name(first), "each": facts.per_unit(length_of(removes))}
+    kind, words = _words(first), {"name": _culprit_name(first), "each": facts.per_unit(length_of(removes))}
     shown = [culprit for number, culprit in enumerate(every) if number < LISTED or culprit.part == "unknown"]
     named = [message("finding.cpu.row", what=_what(culprit), time=culprit.total) for culprit in shown]
     rest = lost - sum(culprit.total for culprit in shown)
@@ -92,16 +92,16 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
         removes=removes,
         confidence="high" if lost and unknown <= (1 - ALMOST_ALL) * lost else "medium",
         verdict=message("finding.cpu.verdict", what=message(f"finding.cpu.title.{kind}", **words)),
-        change=_without(facts, known, first, length_of(removes)),
+        change=_with_own_cpu(facts, known, first, length_of(removes)),
         reach="place" if kind in ("asleep", "blocked") else "cause",
     )
 
 
 def _what(culprit: Culprit) -> Message:
-    return message(f"finding.cpu.what.{_words(culprit)}", name=_name(culprit))
+    return message(f"finding.cpu.what.{_words(culprit)}", name=_culprit_name(culprit))
 
 
-def _without(facts: Facts, known: CpuTime, culprit: Culprit, least: int) -> Change | None:
+def _with_own_cpu(facts: Facts, known: CpuTime, culprit: Culprit, least: int) -> Change | None:
     """The run in which the threads keep their CPU, also where the device was still busy: that cost the host its lead.
 
     Sleeps that interrupts end count during waits only: so a thread waits that has nothing to do. None where the model

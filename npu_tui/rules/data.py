@@ -44,7 +44,7 @@ def copies(facts: Facts) -> Draft | None:
     blocking = len(waited_copies(facts))
     lines, back = _copied_at(facts), goes_back(facts)
     at_starts = common(removes, before_first_kernels(facts))
-    moved = _moved(facts)
+    moved = _copied_by_direction(facts)
     ways = [message("finding.copy.way", way=way, count=n, size=size, speed=size / time) for way, n, size, time in moved]
     fast = limits[COPY_GB_S]
     slow = any(size < fast * time and size >= LARGE_BYTES * count for _, count, size, time in moved[:1])
@@ -106,7 +106,7 @@ def goes_back(facts: Facts) -> bool:
     return 2 * int(length[back[copied.way]].sum()) > int(length.sum())
 
 
-def _moved(facts: Facts) -> list[tuple[str, int, int, int]]:
+def _copied_by_direction(facts: Facts) -> list[tuple[str, int, int, int]]:
     """How many copies moved how many bytes in each direction, and for how long, ns; most bytes first.
 
     At most ``NAMED``; nothing where no copy has a size.

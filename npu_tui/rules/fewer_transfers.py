@@ -36,7 +36,7 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     repeated = len(np.unique(np.searchsorted(facts.repetitions, starts[every.item[sent]], "right")))
     found = {"again": reduced_again(facts), "sent": every.item[sent] if repeated >= facts.count > 1 else every.item[:0]}
     found["gathered"] = gathered_again(facts)
-    drafts = [_spared(facts, subject, items, _without(facts, items)) for subject, items in found.items()]
+    drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = (facts.length(every.item) - np.maximum(every.waited, 0))[wide] // 2
     drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened(facts, spared))))
@@ -56,7 +56,7 @@ def _wide(facts: Facts) -> Bools:
     )
 
 
-def _without(facts: Facts, items: I64) -> Change:
+def _without_collectives(facts: Facts, items: I64) -> Change:
     """Nothing launches the collectives ``items``, and their stream does not wait."""
     calls = operation_of(facts.trace, items)
     return Change(tasks=(TaskCut(items), TaskCut(items, gap=True))) | facts.without_operations(calls[calls >= 0])

@@ -56,10 +56,12 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     if len(judged) == 1:
         (only,) = judged
         leaders = tuple(finding for finding in only.findings if finding.verdict is not None)[:2]
-        lines = _in_order(leaders) or only.otherwise
-        return Findings(_work_first(only.findings), only.not_checked, _without(devices[0], lines), leaders)
+        lines = _work_lines(leaders) or only.otherwise
+        return Findings(_work_first(only.findings), only.not_checked, _after_left_out(devices[0], lines), leaders)
     replayed = next((facts for facts in devices if facts.replay is not None), None)
-    named = [_named(one_device, facts, facts is replayed) for one_device, facts in zip(judged, devices, strict=True)]
+    named = [
+        _with_device(one_device, facts, facts is replayed) for one_device, facts in zip(judged, devices, strict=True)
+    ]
     best: dict[object, Finding] = {}
     for finding in sorted((candidate for row in named for candidate in row.findings), key=_importance):
         best.setdefault((finding.id, finding.code_lines), finding)
@@ -68,8 +70,8 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
     order = sorted(best.values(), key=_importance)
     # The first two that a device works on.
     leaders = tuple(finding for finding in order if finding.verdict is not None)[:2]
-    verdict = _in_order(leaders) or named[0].otherwise
-    return Findings(_work_first(order), tuple(skipped.items()), _without(devices[0], verdict), leaders)
+    verdict = _work_lines(leaders) or named[0].otherwise
+    return Findings(_work_first(order), tuple(skipped.items()), _after_left_out(devices[0], verdict), leaders)
 
 
 def _work_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -77,7 +79,7 @@ def _work_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: not is_work(finding)))
 
 
-def _without(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:
+def _after_left_out(facts: Facts, lines: tuple[Message, ...]) -> tuple[Message, ...]:
     """``lines`` behind what is left out of their figures."""
     left = left_out(facts)
     return (sentences(*left, lines[0]), *lines[1:]) if left else lines
@@ -150,7 +152,7 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
         if isinstance(answer, Skipped):
             skipped.append((rule.id, answer.reason))
         else:
-            candidates += [FiredRule(rule, _within(draft, facts)) for draft in answer]
+            candidates += [FiredRule(rule, _limited_to_range(draft, facts)) for draft in answer]
     return candidates, skipped
 
 
@@ -193,7 +195,7 @@ def _without_torch(rule: Rule, draft: Draft) -> Draft:
     return replace(draft, advice=kept, unexplained=loss)
 
 
-def _within(draft: Draft, facts: Facts) -> Draft:
+def _limited_to_range(draft: Draft, facts: Facts) -> Draft:
     """The draft with nothing removed outside a range of time; a step owns what belongs to it as a whole."""
     if draft.removes is None or facts.whole_steps:
         return draft
@@ -202,7 +204,7 @@ def _within(draft: Draft, facts: Facts) -> Draft:
     return replace(draft, removes=removes, most=most if draft.most is None else min(most, draft.most))
 
 
-def _in_order(leaders: Sequence[Finding]) -> tuple[Message, ...]:
+def _work_lines(leaders: Sequence[Finding]) -> tuple[Message, ...]:
     """The lines of the findings to work on, the first and those after it."""
     lines = [leader.verdict for leader in leaders if leader.verdict is not None]
     return (*lines[:1], *(message("finding.verdict.then", line=line) for line in lines[1:]))
@@ -264,7 +266,7 @@ def _communicated(facts: Facts) -> Said:
     return max(found, key=lambda row: row[0])[1] if found else ""
 
 
-def _named(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:
+def _with_device(judged: _Judged, facts: Facts, replayed: bool) -> _Judged:
     """The findings and the lines with their device; what-if is asked of the one that is ``replayed``."""
 
     def labelled(text: Message) -> Message:

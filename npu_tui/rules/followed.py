@@ -35,7 +35,7 @@ def _set_to(name: str, holds: Callable[[str], bool]) -> Callable[[Facts], bool]:
     return lambda facts: holds((facts.inputs.setup.environment or {}).get(name, "").strip().lower())
 
 
-def _at_once(facts: Facts) -> bool:
+def _is_multi_tensor(facts: Facts) -> bool:
     """Whether kernels for many tensors run: of an optimizer, or others."""
     return bool(facts.names_where(lambda name: "foreach" in name.lower() or "multi_tensor" in name).any())
 
@@ -52,7 +52,7 @@ _FOLLOWED: dict[str, Callable[[Facts], bool]] = {
     "gpu_expandable": _set_to("PYTORCH_CUDA_ALLOC_CONF", lambda value: "expandable_segments:true" in value),
     "graph": in_graphs,
     "gpu_graph": in_graphs,
-    "foreach": _at_once,
+    "foreach": _is_multi_tensor,
     "non_blocking": lambda facts: not len(waited_copies(facts)),
 }
 """What tells that advice is followed: by the end of its key."""

@@ -185,7 +185,7 @@ def climb(candidates: list[FiredRule], facts: Facts, threads: int = 1) -> list[F
         for candidate, counts in ((candidate, _counts(candidate, facts)) for candidate in others)
     ]
     findings = [
-        _remedied(_finding(rung, facts, above, following.get(id(rung))), rung, facts, scale)
+        _remedied(_finding_of_rung(rung, facts, above, following.get(id(rung))), rung, facts, scale)
         for above, rung in enumerate((*steps, *parts, *rest))
     ]
     return _numbered(findings, len(steps))
@@ -326,10 +326,10 @@ def _ladder(candidates: list[FiredRule], scale: Scale, least: int, launching: in
         rungs.append(Rung(best, rest[best], total, None, most[best], alone[best]))
         left = [candidate for candidate in left if candidate is not best]
     parts.sort(key=lambda candidate: (-_NEARNESS[candidate.reach], -most[candidate]))
-    return rungs + [_part(candidate, most[candidate], total, shares[candidate]) for candidate in parts]
+    return rungs + [_rung_of_part(candidate, most[candidate], total, shares[candidate]) for candidate in parts]
 
 
-def _part(candidate: FiredRule, most: int, total: int, shares: list[tuple[int, Rung]]) -> Rung:
+def _rung_of_part(candidate: FiredRule, most: int, total: int, shares: list[tuple[int, Rung]]) -> Rung:
     """A candidate that rungs above contain: those that took a notable part of it, the largest first.
 
     It gains no more than they do together.
@@ -388,7 +388,7 @@ def _nearer(
         best = max(nearer, key=lambda candidate: rest[candidate])
 
 
-def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
+def _finding_of_rung(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Finding:
     rule, draft = rung.candidate.rule, rung.candidate.draft
     gain = None if rung.gain is None else round(rung.gain / facts.count)
     steps = steps_of(draft, facts) if rule.id not in SUMMING_UP else ()
@@ -427,7 +427,7 @@ def _finding(rung: Rung, facts: Facts, above: int, following: Rung | None) -> Fi
         draft.by_design,
         facts.unit_name,
         facts.count,
-        verdict=_line(rung, facts),
+        verdict=_verdict_line(rung, facts),
     )
 
 
@@ -444,7 +444,7 @@ def _severity(rung: Rung, facts: Facts) -> Severity:
     return "medium" if draft.by_design and severity == "high" else severity
 
 
-def _line(rung: Rung, facts: Facts) -> Message:
+def _verdict_line(rung: Rung, facts: Facts) -> Message:
     """The line of a finding in the verdict."""
     rule, draft = rung.candidate.rule, rung.candidate.draft
     if rung.leads and draft.unexplained is not None:

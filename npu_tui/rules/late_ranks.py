@@ -179,7 +179,7 @@ def fill_span(facts: Facts) -> Span:
 
 
 @once_per_device
-def waiting(facts: Facts) -> Span:
+def waits_for_late_ranks(facts: Facts) -> Span:
     """The exposed time in which this rank waits for late ranks.
 
     Where arrivals are recorded it is measured, and empty if nobody is late. Where none is, it is estimated by what
@@ -194,7 +194,7 @@ def waiting(facts: Facts) -> Span:
 @once_per_device
 def moving(facts: Facts) -> Span:
     """The exposed time that is none of waiting, for a rank or for a pipeline that fills."""
-    return without(without(facts.exposed, waiting(facts)), fill_span(facts))
+    return without(without(facts.exposed, waits_for_late_ranks(facts)), fill_span(facts))
 
 
 def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
@@ -249,9 +249,9 @@ def straggler(facts: Facts) -> Draft | None:
         transfer = sum(case.collective.elapsed - case.excess for case in lateness.cases)
     else:
         transfer = int((collectives.elapsed - came.latest())[collectives.has_arrivals].sum())
-    parts = [_worst(facts, worst), *_again(facts, lateness, worst)]
+    parts = [_longest_waited(facts, worst), *_again(facts, lateness, worst)]
     if len(lateness.visible) > 1 and not (lateness.wandering or lateness.neighbours or lateness.stages):
-        parts += _in_order(facts, lateness)
+        parts += _lateness_in_order(facts, lateness)
     if filled := sum(fills(facts).values()):
         parts.append(message("finding.straggler.fill", time=filled))
     longer = transfer > gain
@@ -279,7 +279,7 @@ def straggler(facts: Facts) -> Draft | None:
         severity_of(facts.limits, share),
         message(f"finding.straggler.title.{kind}", **words),
         sentences(*parts),
-        _arrivals(facts, lateness),
+        _late_waits(facts, lateness),
         tuple(advice),
         lateness.span,
         change=Change(in_time=frozenset(lateness.peers)),
@@ -309,7 +309,7 @@ def is_uneven(facts: Facts, lateness: LatePeers) -> bool:
     return sum(waited.values()) >= least and (lateness.wandering or max(waited.values()) >= least)
 
 
-def _worst(facts: Facts, worst: LateCase) -> Message:
+def _longest_waited(facts: Facts, worst: LateCase) -> Message:
     """Who was waited for longest, at which collective, and who was there already."""
     begin, name = int(facts.trace.slices.start[worst.collective.item]), facts.name_of(worst.collective.item)
     arrivals = worst.collective.arrivals or []
@@ -358,7 +358,8 @@ def _again(facts: Facts, lateness: LatePeers, worst: LateCase) -> list[Message]:
         return []
     if len({case.peer for case in lateness.cases}) == 1:
         named = [
-            message("finding.straggler.case", name=_short(facts, case.collective), excess=case.shown) for case in again
+            message("finding.straggler.case", name=_sibling_name(facts, case.collective), excess=case.shown)
+            for case in again
         ]
         return [message("finding.straggler.again", cases=named)]
     rows = []
@@ -375,7 +376,7 @@ def _again(facts: Facts, lateness: LatePeers, worst: LateCase) -> list[Message]:
     return [message("finding.straggler.each", rows=rows)]
 
 
-def _in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
+def _lateness_in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
     """How much later the last rank comes than the one before, and what the first few save, one after the other."""
     first, second = lateness.visible[:2]
     parts = []
@@ -388,7 +389,7 @@ def _in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
     rows = []
     for count in range(1, min(len(lateness.visible), LISTED) + 1):
         some = lateness.visible[:count]
-        gain = _gain(facts, lateness, frozenset(some)) / facts.count
+        gain = _gain_in_time(facts, lateness, frozenset(some)) / facts.count
         words = {"rank": number_of(facts, some[-1]), "gain": gain}
         rows.append(
             message("finding.straggler.alone", unit=facts.unit, **words)
@@ -398,14 +399,14 @@ def _in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
     return [*parts, message("finding.straggler.in_order", rows=rows)]
 
 
-def _gain(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
+def _gain_in_time(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
         return facts.replay.gain(within(facts, Change(in_time=some)))
     return length_of(common(_waiting(facts, lateness.cases, some), facts.exposed))
 
 
-def _short(facts: Facts, collective: Collective) -> str:
+def _sibling_name(facts: Facts, collective: Collective) -> str:
     """The part of the name that differs between siblings: ``_1`` of ``hcom_allReduce__586_1_1``."""
     words = facts.trace.name_of(collective.item).split("_")
     return brief(f"_{words[-2]}") if len(words) > 3 and words[-1].isdecimal() else facts.name_of(collective.item)
@@ -422,7 +423,7 @@ def _speeds(facts: Facts) -> Said:
     return message("finding.speed", speed=low) if low == high else message("finding.speeds", low=low, high=high)
 
 
-def _arrivals(facts: Facts, lateness: LatePeers) -> tuple[Evidence, ...]:
+def _late_waits(facts: Facts, lateness: LatePeers) -> tuple[Evidence, ...]:
     """The waits for late ranks, the longest ten, each from the last arrival in time to the last of all."""
     slices = facts.trace.slices
     rows = []

@@ -72,7 +72,7 @@ class _Transfers(Struct, frozen=True):
 
 
 @once_per_device
-def _transfers(facts: Facts) -> _Transfers:
+def _transfers_in_window(facts: Facts) -> _Transfers:
     """All of them in the window, by task."""
     every, planes = facts.collectives.item, facts.inputs.planes()
     owner, _, item = owned_tasks(facts.trace, every)
@@ -101,7 +101,7 @@ class SlowLink(Struct, frozen=True):
 
 def slow_links(facts: Facts) -> list[SlowLink]:
     """The links that are slower than the others of their kind in the same group, the one that costs most first."""
-    every, slices, moved = facts.collectives, facts.trace.slices, _transfers(facts)
+    every, slices, moved = facts.collectives, facts.trace.slices, _transfers_in_window(facts)
     names = facts.inputs.planes().links
     moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (_served(names) != "")[moved.link])
     speed, end = moved.size / moved.time, slices.end[moved.item]
@@ -146,7 +146,7 @@ def link(facts: Facts) -> Draft | None:
         items = facts.collectives.item[each.owner].tolist()
         problems.append((severity, text, message("finding.advice.slow_link"), items))
     # Fast transfers need no other sizes, and what is slow for one link gains nothing by them.
-    moved, items, speed = _transfers(facts), facts.collectives.item, _sdma_speeds(facts)
+    moved, items, speed = _transfers_in_window(facts), facts.collectives.item, _sdma_speeds(facts)
     others = np.ones(len(items), np.bool_)
     others[[row for each in slow for row in each.owner.tolist()]] = False
     slowly = others & ~(speed >= limits[CONTENTION_GB_S])

@@ -97,8 +97,10 @@ def odd(facts: Facts) -> Draft | None:
     return Draft(
         severity_of(facts.limits, share),
         title,
-        sentences(message("finding.odd_step.detail", **words), _shapes(facts, found[0]) if what == "shapes" else ""),
-        _windows(facts, found),
+        sentences(
+            message("finding.odd_step.detail", **words), _shapes_compared(facts, found[0]) if what == "shapes" else ""
+        ),
+        _odd_windows(facts, found),
         advise(*_ADVICE[what]),
         removes=shortened_ends(facts, change.tasks),
         change=change,
@@ -107,7 +109,7 @@ def odd(facts: Facts) -> Draft | None:
     )
 
 
-def _windows(facts: Facts, found: Sequence[OddStep]) -> tuple[Evidence, ...]:
+def _odd_windows(facts: Facts, found: Sequence[OddStep]) -> tuple[Evidence, ...]:
     """The odd steps on the device, a place each."""
     places = []
     for one in found:
@@ -126,7 +128,7 @@ def _own(facts: Facts, one: OddStep, length: I64) -> _Own:
         cuts = tuple(TaskCut(facts.kernels[one.kernels[one.keep == keep]], keep) for keep in keeps)
         return _Own(excess, Change(tasks=cuts), facts.kernels[:0])
     runs = [one.kernels[begin : begin + one.count] for begin in {one.first, one.last}]
-    chains = [_chain(facts, facts.kernels[run]) for run in runs]
+    chains = [_common_frames(facts, facts.kernels[run]) for run in runs]
     # The run that comes from one place of the program is what was inserted.
     best = max(range(len(runs)), key=lambda at: len(chains[at]))
     items = facts.kernels[runs[best]]
@@ -170,7 +172,7 @@ def _frames_around(facts: Facts, item: int) -> I64:
     return lane.first + np.flatnonzero(around & (slices.category[own] == categories.index("python_function")))
 
 
-def _chain(facts: Facts, items: I64) -> list[CodeLine]:
+def _common_frames(facts: Facts, items: I64) -> list[CodeLine]:
     """The frames of the user that all kernels ``items`` were launched below, outermost first."""
     trace = facts.trace
     stacks = np.unique(stack_of(trace, operation_of(trace, items)))
@@ -186,7 +188,7 @@ def _why(facts: Facts, mine: I64, equal: I64, excess: int) -> str:
     return "shapes" if facts.length(facts.kernels[mine[other]]).sum() >= HALF * excess else "slower"
 
 
-def _shapes(facts: Facts, one: OddStep) -> Said:
+def _shapes_compared(facts: Facts, one: OddStep) -> Said:
     """The shapes of the longest kernel of the step, and those of its equal in a usual one."""
     table, length = facts.kernel_table, facts.length(facts.kernels)
     longest = int(one.kernels[np.argmax(length[one.kernels])])

@@ -59,7 +59,7 @@ OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
 def outliers(facts: Facts) -> Draft | Skipped | None:
     """Calls of a kernel that take several times as long as the other calls of the same kernel."""
     limits, slices = facts.limits, facts.trace.slices
-    equals = _alike(facts)
+    equals = _equal_kernels(facts)
     if equals is None:
         names = slices.name[facts.kernels].astype(np.int64)
         several = _compared(facts, names, limits[OUTLIER_FACTOR], FEWEST_EQUALS)[1]
@@ -75,7 +75,7 @@ def outliers(facts: Facts) -> Draft | Skipped | None:
         slow &= length > _GAP_FACTOR * float(np.percentile(length[~slow], 90))
         # Where all kernels take longer the work is larger: another batch, a longer sequence, the first token.
         chosen = np.flatnonzero(slow)
-        slow[chosen] = ratio[group[chosen]] > _GAP_FACTOR * _around(ratio, names, group[chosen])
+        slow[chosen] = ratio[group[chosen]] > _GAP_FACTOR * _median_beside(ratio, names, group[chosen])
         if not slow.any():
             continue
         rows.append((int((length[slow] - median).sum()), items[slow], median))
@@ -124,7 +124,7 @@ class Slowed(Struct, frozen=True):
 
 
 @once_per_device
-def _alike(facts: Facts) -> tuple[I64, bool] | None:
+def _equal_kernels(facts: Facts) -> tuple[I64, bool] | None:
     """A number for every kernel of ``facts``, the same for kernels that do equal work; whether shapes tell that.
 
     Equal are kernels of one name and shape, by kernel_details.csv or by the operation that launched them. Without
@@ -134,7 +134,7 @@ def _alike(facts: Facts) -> tuple[I64, bool] | None:
     names, table = facts.trace.slices.name[facts.kernels].astype(np.int64), facts.kernel_table
     shapes, places = table.shapes.code, None
     if len(table) != len(names) or not table.shapes.is_known:
-        shapes, places = _launched_shapes(facts, facts.kernels, _code_of), _places(facts, names)
+        shapes, places = _launched_shapes(facts, facts.kernels, _code_of), _places_in_repetition(facts, names)
     known = shapes >= 0
     if places is None and not known.any():
         return None
@@ -149,7 +149,7 @@ def slowed(facts: Facts, level: I64) -> Slowed:
 
     How much longer they take is told for each name and level, as single kernels differ by chance.
     """
-    length, equals = facts.length(facts.kernels).astype(np.float64), _alike(facts)
+    length, equals = facts.length(facts.kernels).astype(np.float64), _equal_kernels(facts)
     if equals is None:
         return Slowed(facts.kernels[:0], 0, 0, ())
     group = distinct(equals[0])[1]
@@ -277,7 +277,7 @@ def _code_of(shapes: str) -> int:
     return crc32(shapes.encode())
 
 
-def _places(facts: Facts, names: I64) -> I64 | None:
+def _places_in_repetition(facts: Facts, names: I64) -> I64 | None:
     """A number for the place of each kernel in its repetition and for the kernels of that; None where nothing repeats.
 
     ``names`` are the names of all kernels; (n,).
@@ -325,7 +325,7 @@ def _compared(facts: Facts, names: I64, factor: float, fewest: int) -> tuple[F64
     return ratio, np.split(members, np.flatnonzero(np.diff(code[members])) + 1) if len(members) else []
 
 
-def _around(ratio: F64, names: I64, chosen: I64) -> F64:
+def _median_beside(ratio: F64, names: I64, chosen: I64) -> F64:
     """The median of ``ratio`` over the kernels before or after each of ``chosen``, whichever is more.
 
     Its equals are left out; 1 without other kernels.

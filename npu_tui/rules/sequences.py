@@ -206,12 +206,12 @@ def matches(names: Sequence[str], code: I64, runs: Sequence[FusedSequence], betw
         numbers += [number] * len(places)
         spans += places
     first, last = np.array(spans, np.int64).reshape(-1, 2).T
-    disjoint = _apart(first, last)
+    disjoint = _without_overlaps(first, last)
     disjoint = disjoint[np.argsort(first[disjoint], kind="stable")]
     return SequenceMatches(runs, np.array(numbers, np.int64)[disjoint], first[disjoint], last[disjoint])
 
 
-def _apart(first: I64, last: I64) -> I64:
+def _without_overlaps(first: I64, last: I64) -> I64:
     """The spans that remain when of overlapping ones only the longest, then earliest, then first one counts."""
     order = np.argsort(first, kind="stable")
     # Most spans overlap no other one: they are kept at once, and only the crowded ones go through the loop.

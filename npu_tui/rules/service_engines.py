@@ -58,7 +58,7 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
 
         share = 1 - 1 / ratio
         words: dict[str, Any] = {
-            "engine": _named(found.engines[slow]), "ratio": ratio - 1, "share": share,
+            "engine": _engine_title(found.engines[slow]), "ratio": ratio - 1, "share": share,
             "tokens": tokens[worst] / tokens.sum(),
         }  # fmt: skip
         return draft_of(
@@ -76,7 +76,8 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
         return None
     by = "count" if beside_others(counts)[worst] >= _WORSE else "lengths"
     words = {
-        "engine": _named(found.engines[engines[worst]]), "load": tokens[worst] / tokens.sum(), "ranks": len(engines),
+        "engine": _engine_title(found.engines[engines[worst]]), "load": tokens[worst] / tokens.sum(),
+        "ranks": len(engines),
         "requests": int(counts[worst]), "all": int(counts.sum()), "times": slowest, "metric": facts.called(metric),
     }  # fmt: skip
     detail = "rank_load" if tokens is loads[0] else "rank_answers"
@@ -123,7 +124,7 @@ def workers(facts: ServiceFacts) -> Cause | None:
     )  # fmt: skip
 
 
-def _named(engine: Engine) -> Message:
+def _engine_title(engine: Engine) -> Message:
     """What ``engine`` is called: by its DP rank, without one by its first process."""
     if engine.rank is None:
         return message("service.engine", name=brief(engine.processes[0], _SHORT))
@@ -141,7 +142,7 @@ def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mea
     share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
     if ratio < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
         return None
-    words = {"engine": _named(found.engines[engine]), "share": share, "load": load}
+    words = {"engine": _engine_title(found.engines[engine]), "share": share, "load": load}
     return draft_of(
         share, "rank_wait", "rank_wait_detail", words, (facts.cost(*COMPUTING) * share).astype(np.int64),
         np.where(steps.engine == engine, steps.size, 0), None, "service_routing",

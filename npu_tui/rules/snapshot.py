@@ -80,11 +80,11 @@ def judged(trace: Trace, limits: Thresholds) -> SubjectVerdict:
     del limits
     assert trace.snapshot is not None
     found = findings_of(held_in(trace.snapshot))
-    findings = tuple(replace(one, evidence=_places(trace, held, one)) for held, one in found)
+    findings = tuple(replace(one, evidence=_evidence_places(trace, held, one)) for held, one in found)
     return SubjectVerdict(Findings(findings, (), tuple(finding.title for finding in findings[:3]), findings[:3]))
 
 
-def _places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[Evidence, ...]:
+def _evidence_places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[Evidence, ...]:
     """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events.
 
     Of what failed it is the moment.
@@ -119,7 +119,7 @@ def line_text(code: CodeLine | None) -> Message:
     )
 
 
-def _finding(
+def _device_finding(
     id_: str, severity: Severity, title: str, detail: str, words: Mapping[str, Any], device: DeviceMemory,
     *events: int, owner: BlockOwner | None = None, advice: tuple[Message, ...] = (),
 ) -> Finding:  # fmt: skip
@@ -160,7 +160,7 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
         "left": message(f"finding.snapshot.oom_{'left' if known else 'unknown'}", free=first.device_free),
     }  # fmt: skip
     advice = advise("expandable") if why == "pieces" and not device.is_expandable else _SMALLER
-    finding = _finding(
+    finding = _device_finding(
         "SNAPSHOT.OOM", "high", "oom", f"oom_{why}", words, device, *(one.event for one in failed), advice=advice
     )
     cause, owner = _cause(held, first, why, words)
@@ -212,7 +212,7 @@ def _leaks(held: HeldMemory) -> Iterator[Finding]:
         severity = SEVERITIES[bisect_left(_DOUBLES, doubles)]
         title = "leak" if grown == steps else "leak_sometimes"
         starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
-        yield _finding("SNAPSHOT.LEAK", severity, title, f"{title}_detail", words, device, *starts, owner=owner)
+        yield _device_finding("SNAPSHOT.LEAK", severity, title, f"{title}_detail", words, device, *starts, owner=owner)
 
 
 def _pieces(held: HeldMemory) -> Iterator[Finding]:
@@ -253,7 +253,7 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
         "request": request, "here": free.here, "largest": free.largest, "share": unused / reserved,
         "peak": peak, "saved": saved,
     }  # fmt: skip
-    finding = _finding(
+    finding = _device_finding(
         "SNAPSHOT.PIECES", "medium" if is_wasted or saved >= HALF * peak else "info",
         "pieces_saved" if saved else "pieces", f"pieces_{why}", words, device, event,
         advice=_SMALLER if device.is_expandable else advise("expandable"),
@@ -301,13 +301,13 @@ def _returned(held: HeldMemory) -> Iterator[Finding]:
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
-        finding = _finding(
+        finding = _device_finding(
             "SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, device, *back[:_LISTED].tolist()
         )
     else:
         calls = back[np.diff(back, prepend=-2) > 1]
         words |= {"place": line_text(lines.pop()), "calls": len(calls)}
-        finding = _finding(
+        finding = _device_finding(
             "SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist()
         )
     was = recorded(device)
@@ -322,7 +322,7 @@ def _cached(held: HeldMemory) -> Iterator[Finding]:
     reserved = int(device.segments.size.sum())
     if unused >= max(_PIECES * reserved, _WORTH):
         words = {"size": unused, "reserved": reserved}
-        yield _finding("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
+        yield _device_finding("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
 
 
 def _peak(held: HeldMemory) -> Iterator[Finding]:
@@ -337,7 +337,7 @@ def _peak(held: HeldMemory) -> Iterator[Finding]:
         "share": first.size / max(size, 1), "blocks": len(first.members), "released": released,
     }  # fmt: skip
     if event < 0:  # the state at one moment, without what led to it
-        yield _finding("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
+        yield _device_finding("SNAPSHOT.PEAK", "info", "state", "state_detail", words, device, owner=first)
         return
     others = [one for one in owners[1:NAMED] if one.size >= NEARLY_ALL * first.size]
     words["others"] = [
@@ -346,7 +346,7 @@ def _peak(held: HeldMemory) -> Iterator[Finding]:
     title = "peak_alike" if others else "peak" if len(owners) > 1 or first.code is not None else "peak_nobody"
     advice = advise("compare_dumps") if device.allocator.startswith(OUTSIDE) else ()
     detail = "peak_released" if released else "peak_kept"
-    yield _finding("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
+    yield _device_finding("SNAPSHOT.PEAK", "info", title, detail, words, device, event, owner=first, advice=advice)
 
 
 SNAPSHOT_RULES = (

@@ -124,10 +124,10 @@ def _multiplies(facts: Facts, transfer: Transfer) -> bool:
 def _longest(facts: Facts, transfers: list[Transfer]) -> list[Evidence]:
     """The five longest of ``transfers``, in order of time."""
     longest = sorted(transfers, key=lambda transfer: -transfer.time)[:5]
-    return [_place(facts, transfer) for transfer in sorted(longest, key=lambda transfer: transfer.start)]
+    return [_transfer_place(facts, transfer) for transfer in sorted(longest, key=lambda transfer: transfer.start)]
 
 
-def _place(facts: Facts, transfer: Transfer) -> Evidence:
+def _transfer_place(facts: Facts, transfer: Transfer) -> Evidence:
     note = message(
         "finding.slow_link.place",
         size=round(transfer.size), transport=transfer.transport, speed=transfer.speed or 0.0,

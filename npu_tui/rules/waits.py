@@ -419,10 +419,10 @@ def _start_parts(facts: Facts, gaps: Span) -> list[tuple[Said, int]]:
             label = _LOADER if _LOADER in name.lower() else line or name
             times[label] = times.get(label, 0) + min(int(slices.end[item]), high) - max(int(slices.start[item]), low)
     rows = sorted(times.items(), key=lambda row: -row[1])
-    return [(_place(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
+    return [(_part_name(label), time) for label, time in rows[:LISTED] if time >= LITTLE * length_of(gaps)]
 
 
-def _place(label: CodeLine | str) -> Said:
+def _part_name(label: CodeLine | str) -> Said:
     if isinstance(label, CodeLine):
         return line_of(label)
     return message("finding.start.loader") if label == _LOADER else label

@@ -140,7 +140,7 @@ def labelling(label_of: Callable[[str], str]) -> Iterator[None]:
         _LABELS.reset(before)
 
 
-def _named(text: str) -> str:
+def _as_named(text: str) -> str:
     """``text`` as it stands in a sentence."""
     label_of = _LABELS.get()
     return text if label_of is None or isinstance(text, Ours) or _MEASURE.fullmatch(text) else label_of(text)
@@ -216,12 +216,12 @@ class _Value:
 
     def __str__(self) -> str:
         if isinstance(self.value, str):
-            return _named(self.value)
+            return _as_named(self.value)
         if isinstance(self.value, (int, float)):
             return str(self.value)
         from npu_tui.trace.message import Message  # which costs more than all of --help
 
-        return words(self.value) if isinstance(self.value, Message) else _named(str(self.value))
+        return words(self.value) if isinstance(self.value, Message) else _as_named(str(self.value))
 
     def _counted(self, spec: str) -> str:
         """A number, already in words or not, with what is counted; as wide as a width ahead of that says."""

@@ -152,13 +152,13 @@ def show_film(head: HeadLines, film: Film, size: Size) -> None:
     first = max(film.count + 2 - (most - 1), 1)
     shown = [0, *range(first, min(film.count + 2, len(rungs)))]
     if size.height < BARS_FROM:
-        head.verdict.fill([_chain(film, width)])
+        head.verdict.fill([_length_chain(film, width)])
     else:
         head.verdict.fill([_rung(rungs[at], film, at, width) for at in shown])
     head.facts.fill([])
 
 
-def _chain(film: Film, width: int) -> Text:
+def _length_chain(film: Film, width: int) -> Text:
     """The lengths in one line: ``step 155.99 ms → 64.48 ms → 44.03 ms``."""
     line = Text(say(f"finding.unit.{film.unit}") + " ", no_wrap=True, end="")
     lengths = [film.recorded, *(rung.length for rung in film.rungs)]

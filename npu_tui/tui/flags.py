@@ -122,7 +122,7 @@ class Flags:
             insort(self.all, new)
         if self._path is None or self.problem:
             return
-        remarks = [line for line in own if _flag(_text(line)) is None]
+        remarks = [line for line in own if _flag(_decoded_line(line)) is None]
         lines = [f"{flag.when}  {flag.name}".rstrip().encode() for flag in self.all]
         if not before and not after:
             before = [say("flags.head").encode()]
@@ -151,11 +151,13 @@ class Flags:
             self._refuse(error)
             return [], [], []
         heads = [
-            (i, match["identity"]) for i, line in enumerate(lines) if (match := _SECTION.match(_text(line).strip()))
+            (i, match["identity"])
+            for i, line in enumerate(lines)
+            if (match := _SECTION.match(_decoded_line(line).strip()))
         ]
         first = next((i for i, identity in heads if identity == self._identity), len(lines))
         last = next((i for i, _ in heads if i > first), len(lines))
-        self.all = sorted({flag for line in lines[first:last] if (flag := _flag(_text(line))) is not None})
+        self.all = sorted({flag for line in lines[first:last] if (flag := _flag(_decoded_line(line))) is not None})
         return lines[:first], lines[first:last], lines[last:]
 
     def _refuse(self, error: OSError) -> None:
@@ -166,7 +168,7 @@ def _title(trace: Trace) -> str:
     return printable(str(Path(trace.path).absolute()))
 
 
-def _text(line: bytes) -> str:
+def _decoded_line(line: bytes) -> str:
     """A line as it was typed: editors of a Chinese locale may write GBK."""
     try:
         return line.decode()

@@ -164,7 +164,7 @@ class Head(HeadLines):
             at = next((number for number, times_of in enumerate(times.devices) if times_of.device == device), 0)
             # Shares of the same time with two denominators say two things about one: the step, else all of it.
             bars = [step_line(traces[index], times, step, at, size.width - 2) or device_line(times, step, at)]
-        self.facts.fill([_within(line, size.width - 2) for line in bars if line is not None])
+        self.facts.fill([_fitting_parts(line, size.width - 2) for line in bars if line is not None])
         if anew or place[:4] != before[:4]:
             self.headline.fill([_fitted(headline(session, index, not any(bars)), size.width - 2)])
             self._show_verdict(session, index, size, verdict_lines(size.height, with_panel), gone)
@@ -183,9 +183,9 @@ class Head(HeadLines):
             leads = found.leaders
             # Red is the first finding alone: what is to be done next.
             lines = [
-                _line(number, words(said), number == 1 and leads[0].severity == "high")
+                _finding_line(number, words(said), number == 1 and leads[0].severity == "high")
                 if number <= len(leads)
-                else _plain(said)
+                else _unnumbered(said)
                 for number, said in enumerate(found.verdict, 1)
             ]
         width = size.width - 2
@@ -221,12 +221,12 @@ def _broken(console: Console, line: Text, width: int, most: int) -> list[Text]:
     return [Text.assemble(indent if number else "", part, no_wrap=True, end="") for number, part in enumerate(parts)]
 
 
-def _plain(said: Said) -> Text:
+def _unnumbered(said: Said) -> Text:
     """What is no step of the work has no number."""
     return Text(words(said), "bold", no_wrap=True, end="")
 
 
-def _line(number: int, told: str, grave: bool) -> Text:
+def _finding_line(number: int, told: str, grave: bool) -> Text:
     what = re.match(r".*?(: |：)", told)  # no colon of ``train.py:33``
     style, end = f"bold {ALERT}" if grave else "bold", what.end() if what else 0
     rest = told[end:] if end else ""
@@ -395,7 +395,7 @@ def device_line(times: HeadTimes, step: int, device: int) -> Text | None:
     return line
 
 
-def _within(line: Text, width: int) -> Text:
+def _fitting_parts(line: Text, width: int) -> Text:
     """``line`` without its last parts, which two blanks part, as far as ``width`` cells are too few for them."""
     while line.cell_len > width and "  " in line.plain:
         line = line[: line.plain.rindex("  ")]
@@ -434,7 +434,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
         if device.total:
             shares = (("compute", device.computing), ("exposed", device.not_overlapped), ("free", device.free))
             words = [say(f"header.{key}", share=f"{device.ratio(part):.1%}") for key, part in shares]
-            name = _name(device.device) if len(devices) > 1 else ""
+            name = _device_name(device.device) if len(devices) > 1 else ""
             parts.append([Text(name + "  ".join(words)), Text(name + words[-1])])
     parts.append([Text(_form(profile.source)), Text(printable(profile_name(shown.path)))])
     return parts
@@ -447,7 +447,7 @@ def _form(source: Source | None) -> str:
     return say("header.database" if source.kind == "database" else "header.text") + ": "
 
 
-def _name(device: int | None) -> str:
+def _device_name(device: int | None) -> str:
     return say("header.of_device", device=device, words="") if device is not None else ""
 
 

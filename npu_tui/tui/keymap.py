@@ -77,7 +77,7 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
         _without.clear()
         set_keys({})
         return []
-    wanted = {command: _named(command, keys) for command, keys in own.items()}
+    wanted = {command: _key_names(command, keys) for command, keys in own.items()}
     givers: _Givers = {}
     for command, keys in wanted.items():
         for key in keys:
@@ -96,7 +96,7 @@ def words_at_start() -> list[str]:
     return [say("keymap.without", commands=", ".join(_without))] if _without else []
 
 
-def _named(command: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+def _key_names(command: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     """Textual's names of ``keys``, each once."""
     return tuple(dict.fromkeys(key_name(command, key) for key in keys))
 

@@ -252,7 +252,7 @@ class Supposing:
         """Give the film of the run without ``changes``, of its first cause without any, or what comes ``instead``."""
         make = instead or partial(self._film, self._trace, changes)
         self.pending = True
-        self._work(lambda: self._give(_told(make)), "whatif")
+        self._work(lambda: self._give(_supposed_or_why(make)), "whatif")
 
     def _remedies(self, trace: int) -> Supposed:
         answer = remedies_document(remedies(self._profiles[trace]))
@@ -264,7 +264,7 @@ class Supposing:
         return Supposed(trace=trace, film=film_of(profile, chosen)) if chosen else Supposed(error=say("film.none"))
 
 
-def _told(make: Callable[[], Supposed]) -> Supposed:
+def _supposed_or_why(make: Callable[[], Supposed]) -> Supposed:
     """What ``make`` makes, or why that cannot be told."""
     try:
         return make()

@@ -347,7 +347,7 @@ def _processes(service: Trace, npu: Trace) -> list[int]:
     return [code for code in codes if re.split(r"\D", service.service.text(code))[-1] in pids]
 
 
-def _times(session: Session, selected: Selected, trace: int) -> tuple[int, int]:
+def _span_on_clock(session: Session, selected: Selected, trace: int) -> tuple[int, int]:
     """Start and end of a slice on the clock of another trace."""
     start, end = (session.scene.to_trace(trace, when) for when in session.scene.times(selected))
     return start, max(end, start + 1)
@@ -355,7 +355,7 @@ def _times(session: Session, selected: Selected, trace: int) -> tuple[int, int]:
 
 def _step(session: Session, selected: Selected, number: int) -> Selected | None:
     """The step of the engine that shares most time with a batch, else the first kernel that starts in it."""
-    start, end = _times(session, selected, number)
+    start, end = _span_on_clock(session, selected, number)
     steps = [step for step in session.profiles[number].engine.steps if step.item >= 0]
     if steps:
         begin = np.array([step.start for step in steps], np.int64)
@@ -391,7 +391,7 @@ def _batch(session: Session, selected: Selected, number: int) -> Selected | None
         in_host = step.start <= start < step.start + (step.host or 0)
         if step.item >= 0 and (in_host or (window is not None and window.start <= start < window.end)):
             return Selected(selected.trace, step.item)
-    start, end = _times(session, selected, number)
+    start, end = _span_on_clock(session, selected, number)
     trace = session.scene.traces[number]
     processes = _processes(trace, session.scene.traces[selected.trace])
     lanes = [lane for lane in trace.lanes if trace.layers[lane.layer].name.startswith("Engine")]

@@ -123,7 +123,7 @@ class TraceWalk:
         found = namesakes(trace, selected.item)
         at = found.at + direction
         if not 0 <= at < len(found.items):
-            return say("same.last", name=_name(trace, selected.item), count=f"{len(found.items):,}")
+            return say("same.last", name=_slice_name(trace, selected.item), count=f"{len(found.items):,}")
         item = int(found.items[at])
         self._go(Selected(selected.trace, item))
         found = namesakes(trace, item)
@@ -239,7 +239,7 @@ class TraceWalk:
                 return say("service.uncovered") if beside else missing
             self._go(place)
             there = self._scene.traces[place.trace]
-            return say("service.across", name=_name(there, place.item), label=rank_name(self._scene, place.trace))
+            return say("service.across", name=_slice_name(there, place.item), label=rank_name(self._scene, place.trace))
         self._left = selected if onward else None
         self._explorer.select(Selected(selected.trace, item))
         return None
@@ -297,7 +297,7 @@ class TraceWalk:
             if self._session.whole and len(trace.bound_links_of(FORWARD_BACKWARD)):
                 self._contents.lines.view = "passes"
                 self._contents.open_tab("lines")
-            return self._no_link("passes.none", name=_name(trace, item))
+            return self._no_link("passes.none", name=_slice_name(trace, item))
         hosts = found.forward, *found.backward
         if self._explorer.list.only is not None and selected.item in hosts:
             item = found.backward[0] if selected.item == found.forward else found.forward
@@ -387,7 +387,7 @@ class TraceWalk:
         if not mark_base(self._explorer) or self._explorer.base is None:
             return say("select.none")
         base = self._explorer.base
-        name = _name(self._scene.traces[base.trace], base.item)
+        name = _slice_name(self._scene.traces[base.trace], base.item)
         return say("align.base", name=name, rank=rank_name(self._scene, base.trace))
 
     # --- ranges
@@ -426,10 +426,10 @@ class TraceWalk:
         self._explorer.set_range(start, end)  # also an empty one, so that this key goes on to the other side
         if start == end:
             key = "range.no_gap_before" if gap is before else "range.no_gap_behind"
-            return say(key, name=_name(trace, beyond))
+            return say(key, name=_slice_name(trace, beyond))
         self._contents.open_tab("range", unfold=False)
         first, second = (beyond, selected.item) if gap is before else (selected.item, beyond)
-        names = {"first": _name(trace, first), "second": _name(trace, second)}
+        names = {"first": _slice_name(trace, first), "second": _slice_name(trace, second)}
         return say("range.marked_between", length=duration_text(end - start), **names)
 
     def _bubble_here(self) -> tuple[int, int] | None:
@@ -457,7 +457,7 @@ class TraceWalk:
         return say("range.marked", length=duration_text(end - start), start=exact_text(start), end=exact_text(end))
 
 
-def _name(trace: Trace, item: int) -> str:
+def _slice_name(trace: Trace, item: int) -> str:
     return brief(trace.name_of(item), _LONGEST_NAME)
 
 

@@ -42,13 +42,13 @@ def ladder(name: str) -> list[str]:
     ``allReduce``.
     """
     steps = [drawable(name)]
-    for shorter in _shorter(steps[0]):
+    for shorter in _shorter_names(steps[0]):
         if 0 < cell_count(shorter) < cell_count(steps[-1]):
             steps.append(shorter)
     return steps[:RUNGS]
 
 
-def _shorter(name: str) -> list[str]:
+def _shorter_names(name: str) -> list[str]:
     if match := _SOURCE.match(name):
         return [f"{match['function']} {match['file']}:{match['line']}", match["function"]]
     if match := _BUILT_IN.match(name):
@@ -62,7 +62,7 @@ def _shorter(name: str) -> list[str]:
     if match := _KERNEL.match(name):
         return [match["kernel"]]
     if match := _QUEUED.match(name):
-        return [match["name"], *_shorter(match["name"])]
+        return [match["name"], *_shorter_names(match["name"])]
     if "::" in name:
         tail = name.partition("::")[2] if name.startswith(("aten::", "c10d::", "npu::")) else name.rpartition("::")[2]
         return [tail, tail.rpartition(": ")[2]]

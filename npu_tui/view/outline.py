@@ -355,7 +355,7 @@ def _fold_lanes(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
             return
         folds.lanes.add((index, lane))
         over += depth + 1
-    turns = sorted({turn for trace in scene.traces for turn in _turns(trace).values()})
+    turns = sorted({turn for trace in scene.traces for turn in _fold_turns(trace).values()})
     always = frozenset(folds.layers)
 
     def fits(count: int) -> bool:
@@ -364,7 +364,7 @@ def _fold_lanes(scene: Scene, folds: Folds, height: int, heads: bool, leaf_rows:
         folds.layers = set(always) | {
             (index, layer)
             for index, trace in enumerate(scene.traces)
-            for layer, turn in _turns(trace).items()
+            for layer, turn in _fold_turns(trace).items()
             if turn <= last
         }
         return missing() <= 0
@@ -391,7 +391,7 @@ def _open_what_fits(scene: Scene, folds: Folds, spare: int) -> None:
                 spare -= len(layer.series)
 
 
-def _turns(trace: Trace) -> dict[int, tuple[int, int]]:
+def _fold_turns(trace: Trace) -> dict[int, tuple[int, int]]:
     """The turn in which each layer of ``trace`` folds, by its index, lowest first; without those that never do."""
     turns: dict[int, tuple[int, int]] = {}
     places: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from npu_tui.trace.model import HOST_TO_DEVICE
 from npu_tui.tui.session import NO_HITS, make_session
 from npu_tui.tui.tabs.declared import bar, spark
 from npu_tui.tui.tabs.device import link_table
-from npu_tui.tui.tabs.summary import _line, summary
+from npu_tui.tui.tabs.summary import _summary_row, summary
 from npu_tui.tui.tabs.table import Context, TabTable
 from npu_tui.tui.terminal.frames import class_colour
 
@@ -87,7 +87,7 @@ def test_the_summary_shows_every_step_with_its_split_and_a_line_over_all():
 
 
 def test_a_long_name_leaves_room_for_what_is_said_of_it():
-    row = _line("steps", "execute_8192_context_9" * 9, "26.35 ms")
+    row = _summary_row("steps", "execute_8192_context_9" * 9, "26.35 ms")
     assert cell_len(row.cells[1]) < 40
     assert row.told().startswith("execute_8192_context_9" * 9)
     assert row.told().endswith("26.35 ms")

@@ -58,7 +58,7 @@ def shown(
     headings = tuple(field.heading(sheet.base) for field in fields)
     values = [_values(sheet, field, rows) for field in fields]
     written = [
-        [_cell(sheet, field, cells or {}, row, value) for row, value in enumerate(column)]
+        [_declared_cell(sheet, field, cells or {}, row, value) for row, value in enumerate(column)]
         for field, column in zip(fields, values, strict=True)
     ]
     found = [
@@ -67,7 +67,7 @@ def shown(
             places_of(trace, sheet, row),
             tuple(value[row] if value[row] != "" else None for value in values),
             None if sheet.code is None else sheet.code(row),
-            partial(_told, headings, [column[row] for column in written], [value[row] for value in values]),
+            partial(_row_text, headings, [column[row] for column in written], [value[row] for value in values]),
             aside=_aside(sheet, fields, values, row),
         )
         for row in range(rows)
@@ -95,7 +95,9 @@ def _values(sheet: TableSheet, field: ViewField, rows: int) -> Sequence[Value]:
     return [field.of_one(value, sheet.base) for value in sheet.values(field.column.id, rows)]
 
 
-def _cell(sheet: TableSheet, field: ViewField, cells: Mapping[str, Cell], row: int, value: Value) -> Text | str:
+def _declared_cell(
+    sheet: TableSheet, field: ViewField, cells: Mapping[str, Cell], row: int, value: Value
+) -> Text | str:
     column = field.column
     if column.id in cells:
         return cells[column.id](row, value)
@@ -132,7 +134,7 @@ def _aside(
     return picture
 
 
-def _told(headings: Sequence[str], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
+def _row_text(headings: Sequence[str], cells: Sequence[Text | str], values: Sequence[Value]) -> str:
     """A line for each column with a word, names in full."""
     lines = []
     for heading, cell, value in zip(headings, cells, values, strict=True):

@@ -388,7 +388,7 @@ def answered(now: Context, sql: str, stopped: Event) -> Content:
     except Cancelled:
         return say("query.stopped")
     names = frame.columns
-    rows = [_row(now, dict(zip(names, cells, strict=True))) for cells in frame.head(_MOST).iter_rows()]
+    rows = [_line_row(now, dict(zip(names, cells, strict=True))) for cells in frame.head(_MOST).iter_rows()]
     if not rows:
         return say("query.tab.none")
     shown = say("query.tab.rows", count=len(rows))
@@ -410,21 +410,21 @@ def _listed(what: str, lines: Iterable[tuple[str, str, str]]) -> TabTable:
     return known_columns(TabTable(headings, rows, say("sql.listed")))
 
 
-def _row(now: Context, cells: dict[str, Any]) -> TabRow:
-    texts = tuple(_text(value) for value in cells.values())
+def _line_row(now: Context, cells: dict[str, Any]) -> TabRow:
+    texts = tuple(_value_text(value) for value in cells.values())
     values = tuple(
         value if isinstance(value, (int, float)) or value is None else str(value) for value in cells.values()
     )
-    return TabRow(texts, _places(now, cells), values)
+    return TabRow(texts, _place_of_row(now, cells), values)
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.3f}" if isinstance(value, float) else brief(printable(str(value)), _LONGEST_CELL)
 
 
-def _places(now: Context, cells: dict[str, Any]) -> tuple[Place, ...]:
+def _place_of_row(now: Context, cells: dict[str, Any]) -> tuple[Place, ...]:
     """The slice that a row names, else the time."""
     trace = now.profile.trace
     for name in _SLICES:

@@ -33,7 +33,7 @@ def links(now: Context) -> Content:
     profile, scene = now.session.profiles[selected.trace], now.session.scene
     headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
     marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
-    rows = [_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]]
+    rows = [_link_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]]
     rows += _of_event(profile, roles, selected)
     return TabTable(headings, rows) if rows else say("links.none")
 
@@ -74,7 +74,7 @@ def nothing_selected(now: Context) -> str:
     return " ".join([say("details.none"), *starved])
 
 
-def _row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> TabRow:
+def _link_row(profile: Profile, marks: LinkClasses, roles: list[Role], index: int, way: Way) -> TabRow:
     link, other, arrow = way
     trace = profile.trace
     links = trace.links

@@ -54,7 +54,7 @@ def _views(profile: Profile) -> list[tuple[str, SnapshotBeside | None]]:
     return own + [(view, other) for other in beside.others for view in _OF_SNAPSHOT]
 
 
-def _named(view: tuple[str, SnapshotBeside | None]) -> str:
+def _view_title(view: tuple[str, SnapshotBeside | None]) -> str:
     words = say(f"memory.by_{view[0]}")
     several = view[1] is not None and view[1].others and view[0] in _OF_SNAPSHOT
     return f"{words}, {say('snapshot.device', device=view[1].device.label)}" if several and view[1] else words
@@ -78,7 +78,7 @@ def memory(now: Context) -> Content:
             return say(why)
         none = say("memory.none.gpu" if is_kineto(trace) else "memory.none")
         return say("list.sentences", parts=[none, say("memory.beside")])
-    again, (view, beside) = _named(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
+    again, (view, beside) = _view_title(views[(now.turn + 1) % len(views)]), views[now.turn % len(views)]
     if view == "modules":
         sheet = MODULE_PEAKS.make(now.part)
         note = say("memory.modules", shown=sheet.rows, count=len(held.modules))
@@ -87,7 +87,7 @@ def memory(now: Context) -> Content:
         components = [[(printable(name), of_component[name])] for name in sheet.values("component")]
         return _pictured(table, components, None, now.profile.trace.end)
     if view == "growth" and beside is not None:
-        return _growth(now, beside, again)
+        return _growth_by_line(now, beside, again)
     if view in _OF_SNAPSHOT or (beside is not None and beside.memory is held):
         return _held_then(now, view, again, beside)
     return _held_then(now, view, again)
@@ -110,10 +110,10 @@ def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | Non
     unplaced = None if beside is None or beside.placed else beside
 
     def at(time: int) -> str:
-        return _text(time) if unplaced is None else say("snapshot.at", event=unplaced.event_at(time))
+        return _moment_text(time) if unplaced is None else say("snapshot.at", event=unplaced.event_at(time))
 
     moment = view.removeprefix("snapshot_")
-    time = _time(now, held, moment)
+    time = _asked_moment(now, held, moment)
     chosen = held.allocations.kept if time is None else held.allocations.alive(time)
     known = int(held.allocations.size[chosen].sum())
     words = say("memory.kept_words") if time is None else say(f"memory.{moment}_words", time=at(time))
@@ -176,7 +176,7 @@ def _free(beside: SnapshotBeside, time: int) -> str:
     return "\n" + GAP.join(words) if words else ""
 
 
-def _growth(now: Context, beside: SnapshotBeside, again: str) -> Content:
+def _growth_by_line(now: Context, beside: SnapshotBeside, again: str) -> Content:
     """What each line holds more after each step of the snapshot."""
     grown, name = beside.growth, printable(beside.snapshot.path)
     if grown is None:
@@ -190,7 +190,7 @@ def _growth(now: Context, beside: SnapshotBeside, again: str) -> Content:
     return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=min(step, len(times) - 1)))
 
 
-def _time(now: Context, memory: MemoryUse, moment: str) -> int | None:
+def _asked_moment(now: Context, memory: MemoryUse, moment: str) -> int | None:
     """The time that is asked about, ns; None for what was never released."""
     if moment == "kept":
         return None
@@ -204,11 +204,11 @@ def _time(now: Context, memory: MemoryUse, moment: str) -> int | None:
     return max(edges.tolist(), key=lambda at: int(allocations.size[allocations.alive(at)].sum()), default=0)
 
 
-def _text(time: int) -> str:
+def _moment_text(time: int) -> str:
     return moment_text(float(time))
 
 
-def _peaks(memory: MemoryUse, at: Callable[[int], str] = _text) -> str:
+def _peaks(memory: MemoryUse, at: Callable[[int], str] = _moment_text) -> str:
     """The peaks of all curves, and how far reserved was above allocated."""
     words = []
     for amount in ("allocated", "reserved", "active"):
@@ -234,7 +234,7 @@ def _pictured(
     curves: Sequence[Sequence[Named]],
     time: int | None,
     end: int,
-    at: Callable[[int], str] = _text,
+    at: Callable[[int], str] = _moment_text,
     marks: Sequence[int] = (),
 ) -> TabTable:
     """``table`` with the ``curves`` of each row beside it, up to ``end`` ns; ``time`` is marked, and ``marks``."""
@@ -251,7 +251,7 @@ def curve_picture(
     end: int,
     width: int,
     height: int,
-    at: Callable[[int], str] = _text,
+    at: Callable[[int], str] = _moment_text,
     marks: Sequence[int] = (),
 ) -> Text:
     """The first of the ``named`` curves as bars, the second shaded behind it, over their time up to ``end`` ns.

@@ -46,7 +46,7 @@ def search(now: Context) -> Content:
     notes = [say("search.title", count=len(hits), text=hits.text), *_spread_words(now)]
     if view == "hits":
         shown = _slowest(now)
-        rows = [_row(now, hits.at(index)) for index in shown]
+        rows = [_hit_row(now, hits.at(index)) for index in shown]
         if len(rows) < len(hits):
             notes[0] = say("search.more", count=len(hits), shown=_SHOWN_ROWS)
         at = hits.index(now.selection)
@@ -55,7 +55,7 @@ def search(now: Context) -> Content:
     rows = [
         row
         for number in range(len(now.session.scene.traces))
-        for row in _groups(now.session, number, hits.items[hits.traces == number], view)
+        for row in _group_rows(now.session, number, hits.items[hits.traces == number], view)
     ]
     return TabTable(tuple(say(f"search.{key}") for key in _GROUPS), rows, GAP.join(notes), again=again)
 
@@ -82,7 +82,7 @@ def _slowest(now: Context) -> list[int]:
     return [int(index) for index in np.argsort(-lasting, kind="stable")[:_SHOWN_ROWS]]
 
 
-def _groups(session: Session, number: int, items: I64, view: str) -> list[TabRow]:
+def _group_rows(session: Session, number: int, items: I64, view: str) -> list[TabRow]:
     """A row per name, lane, step or pass of the hits of one trace."""
     scene, trace = session.scene, session.scene.traces[number]
     slices = trace.slices
@@ -120,7 +120,7 @@ def _group(number: int, name: str, lengths: I64, found: Distribution) -> TabRow:
     return TabRow(cells, Ranked(number, found.count, lambda: found.items), values, aside=aside)
 
 
-def _row(now: Context, found: Selected) -> TabRow:
+def _hit_row(now: Context, found: Selected) -> TabRow:
     trace = now.session.scene.traces[found.trace]
     lane = trace.lanes[int(trace.slices.lane[found.item])]
     start, end = now.session.scene.times(found)

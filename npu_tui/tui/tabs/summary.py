@@ -47,8 +47,9 @@ def summary(now: Context) -> Content:
     """
     profile = now.profile
     sections = [
-        _steps(now.trace, profile), _most(now.trace, profile), _alone(profile), _machine(profile), _traffic(profile),
-        _checks(checks_of(profile)), _files(profile), _settings(profile),
+        _step_rows(now.trace, profile), _most(now.trace, profile), _alone(profile), _machine(profile),
+        _traffic(profile),
+        _checks(checks_of(profile)), _file_rows(profile), _settings(profile),
     ]  # fmt: skip
     rows: list[TabRow] = []
     starts = []
@@ -62,7 +63,9 @@ def summary(now: Context) -> Content:
     return TabTable(headings, rows, _head(profile), at, at_top=True, again=again)
 
 
-def _line(section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()) -> TabRow:
+def _summary_row(
+    section: str, item: str, value: Text | str = "", more: str = "", places: Sequence[Place] = ()
+) -> TabRow:
     """A row; ``more`` follows the value, so that a long one leaves no gap in other rows."""
     if more:
         value = Text.assemble(value, GAP if str(value) else "", brief(more, _LONGEST))
@@ -88,7 +91,7 @@ def _head(profile: Profile) -> str:
     )
 
 
-def _steps(index: int, profile: Profile) -> list[TabRow]:
+def _step_rows(index: int, profile: Profile) -> list[TabRow]:
     """How each step was spent, and how their lengths spread."""
     sheet = STEPS.make(profile, together=True)
     names, hosts, lengths = sheet.values("name"), sheet.values("host_duration"), []
@@ -100,7 +103,7 @@ def _steps(index: int, profile: Profile) -> list[TabRow]:
         lengths.append(whole if hosts[row] is None else hosts[row])
         rows.append(_split(names[row] or say("report.steps.none"), times, lengths[-1], places_of(index, sheet, row)))
     if 0 < sum(number is not None for number in sheet.values("step")) < FEWEST_STEPS:
-        rows.append(_line("steps", "", "", say("not_checked.steps.few")))
+        rows.append(_summary_row("steps", "", "", say("not_checked.steps.few")))
     found = step_spread(np.array(lengths, np.int64)) if sheet.place is not None else None
     if found is None or len(lengths) < 2:
         return rows
@@ -111,7 +114,10 @@ def _steps(index: int, profile: Profile) -> list[TabRow]:
     percentiles = say("summary.percentiles", p50=found.p50, p90=found.p90, p99=found.p99)
     if found.warm_up:
         percentiles += GAP + say("summary.percentiles.without", warm=found.warm_up)
-    return [_line("steps", say("summary.all", count=len(lengths)), curve[:_CURVE], percentiles), *rows[:_MOST_STEPS]]
+    return [
+        _summary_row("steps", say("summary.all", count=len(lengths)), curve[:_CURVE], percentiles),
+        *rows[:_MOST_STEPS],
+    ]
 
 
 def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]) -> TabRow:
@@ -121,7 +127,7 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
     value = Text(f"{duration_text(length):>9} ")
     for (glyph, kind), share in zip(_FILLS, shares, strict=True):
         value.append(glyph * round(_BAR * share), style=class_colour(kind))
-    return _line("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
+    return _summary_row("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
 _MOST = 3
@@ -134,15 +140,17 @@ def _most(index: int, profile: Profile) -> list[TabRow]:
     columns = zip(*(operators.values(name, _MOST) for name in ("type", "total", "ratio", "calls")), strict=True)
     for row, (kind, total, share, calls) in enumerate(columns):
         words = say("summary.most.operator", total=total, share=share, count=calls)
-        rows.append(_line("most", kind or "", words, places=places_of(index, operators, row)))
+        rows.append(_summary_row("most", kind or "", words, places=places_of(index, operators, row)))
     if len(found := profile.collectives):
         waited = say("summary.most.collectives", count=len(found), total=int(found.elapsed.sum()))
-        rows.append(_line("most", say("summary.most.communication"), waited))
+        rows.append(_summary_row("most", say("summary.most.communication"), waited))
     for name, peak, reached in zip(
         *((sheet := MEMORY_PEAKS.make(profile)).values(name) for name in ("component", "peak", "at")), strict=True
     ):
         words = say("summary.most.peak", peak=peak, at=reached)
-        rows.append(_line("most", say("summary.most.memory", name=name), words, places=places_of(index, sheet, 0)))
+        rows.append(
+            _summary_row("most", say("summary.most.memory", name=name), words, places=places_of(index, sheet, 0))
+        )
         break
     return rows
 
@@ -152,12 +160,12 @@ def _settings(profile: Profile) -> list[TabRow]:
     rows = []
     told = (("setting", profile.setup.settings), ("added", profile.setup.added))
     for section, name, value in ((section, *row) for section, pairs in told for row in sorted(pairs.items())):
-        rows.append(_line(section, name.strip("_"), brief(value_text(value), _LONGEST)))
+        rows.append(_summary_row(section, name.strip("_"), brief(value_text(value), _LONGEST)))
     environment = profile.setup.environment or {}
     unset = [name for name, value in environment.items() if not value]
-    rows += [_line("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
+    rows += [_summary_row("variable", name, brief(value, _LONGEST)) for name, value in environment.items() if value]
     if unset:
-        rows.append(_line("variable", say("summary.unset"), str(len(unset)), ", ".join(unset)))
+        rows.append(_summary_row("variable", say("summary.unset"), str(len(unset)), ", ".join(unset)))
     return rows
 
 
@@ -165,7 +173,7 @@ def _machine(profile: Profile) -> list[TabRow]:
     """What ran the job, and the versions of what recorded it: what a profile must tell to be compared."""
     companions = profile.companions
     if companions is None:
-        return [_line("version", "npu-tui", __version__)]
+        return [_summary_row("version", "npu-tui", __version__)]
     info = companions.device_info
     cores = [
         say(f"summary.machine.{key}", value=info[key])
@@ -177,15 +185,15 @@ def _machine(profile: Profile) -> list[TabRow]:
         "host": companions.host_name,
     }  # fmt: skip
     rows = [
-        _line("machine", say(f"summary.machine.{name}"), brief(str(value or say("report.unknown")), _LONGEST))
+        _summary_row("machine", say(f"summary.machine.{name}"), brief(str(value or say("report.unknown")), _LONGEST))
         for name, value in told.items()
         if value or (name == "chip" and not is_kineto(profile.trace))
     ]
     versions = {name: str(value) for name, value in companions.profiler_info.items() if "version" in name}
     if not is_kineto(profile.trace) and not any("cann" in name.lower() for name in versions):
         versions["CANN"] = say("report.unknown")
-    rows += [_line("version", name, brief(value, _LONGEST)) for name, value in sorted(versions.items())]
-    return [*rows, _line("version", "npu-tui", __version__)]
+    rows += [_summary_row("version", name, brief(value, _LONGEST)) for name, value in sorted(versions.items())]
+    return [*rows, _summary_row("version", "npu-tui", __version__)]
 
 
 def _traffic(profile: Profile) -> list[TabRow]:
@@ -203,7 +211,9 @@ def _traffic(profile: Profile) -> list[TabRow]:
             if value
         ]
         rows.append(
-            _line("traffic", name, say("summary.bandwidth", mean=f"{mean:.1f}", most=f"{most:.1f}"), GAP.join(worst))
+            _summary_row(
+                "traffic", name, say("summary.bandwidth", mean=f"{mean:.1f}", most=f"{most:.1f}"), GAP.join(worst)
+            )
         )
     for schema in (HOST_CPU, HOST_MEMORY, HOST_DISK, HOST_NETWORK):
         if profile.tables.has(schema.stem):
@@ -211,16 +221,16 @@ def _traffic(profile: Profile) -> list[TabRow]:
                 told = {
                     name: "?" if cell is None else f"{cell:,.0f}" for name, cell in cells.items() if name != "device"
                 }
-                rows.append(_line("traffic", schema.stem, say(f"summary.{schema.stem}", **told)))
+                rows.append(_summary_row("traffic", schema.stem, say(f"summary.{schema.stem}", **told)))
     return rows
 
 
 def _alone(profile: Profile) -> list[TabRow]:
     """What the subject tells of itself, where nothing lies beside it."""
-    return [_line(*fact) for fact in subject_of(profile.trace).summary(profile)]
+    return [_summary_row(*fact) for fact in subject_of(profile.trace).summary(profile)]
 
 
-def _files(profile: Profile) -> list[TabRow]:
+def _file_rows(profile: Profile) -> list[TabRow]:
     """Every file that may lie beside a trace: how far it could be read, what it tells, which setting makes it.
 
     The profiler's settings are nothing to what it has not written.
@@ -235,11 +245,11 @@ def _files(profile: Profile) -> list[TabRow]:
             by_text = profile.kind == "database" and profile.profiler_level != 0 and file.name in _OF_TEXT
             setting = say("summary.makes.text") if by_text else setting_of(profile, file.name)
             makes = say("summary.makes", tells=tells, setting=setting)
-            rows.append(_line("file", file.name, Text(word, style="dim"), makes))
+            rows.append(_summary_row("file", file.name, Text(word, style="dim"), makes))
             continue
         value = word if not file.rows else say("summary.rows", state=word, count=file.rows)
         problems = [words(problem).removeprefix(f"{file.name}: ") for problem in file.problems]
-        rows.append(_line("file", file.name, value, "; ".join([*problems, tells])))
+        rows.append(_summary_row("file", file.name, value, "; ".join([*problems, tells])))
     return rows
 
 
@@ -254,9 +264,14 @@ def _checks(checks: list[JoinCheck]) -> list[TabRow]:
         more = say(
             "summary.compared", rows=check.rows, figures=check.compared, differing=check.differing, ours=check.ours_only
         )
-        rows.append(_line("check", check.file, value, more))
+        rows.append(_summary_row("check", check.file, value, more))
         rows += [
-            _line("check", " ".join(difference.key), _number(difference.name, difference.theirs), _apart(difference))
+            _summary_row(
+                "check",
+                " ".join(difference.key),
+                _number(difference.name, difference.theirs),
+                _difference_text(difference),
+            )
             for difference in check.differences[:_MOST_DIFFERENCES]
         ]
     return rows
@@ -270,6 +285,6 @@ def _number(name: str, value: int | None) -> str:
     return f"{value:,}" if name == "count" else duration_text(value)
 
 
-def _apart(difference: Difference) -> str:
+def _difference_text(difference: Difference) -> str:
     label = say(f"summary.figure.{difference.name}") if knows(f"summary.figure.{difference.name}") else difference.name
     return say("summary.differs", name=label, ours=_number(difference.name, difference.ours))
