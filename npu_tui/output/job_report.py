@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.jobs.expert_loads import hot_experts, layer_works
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
@@ -24,8 +24,9 @@ from npu_tui.rules.inputs import first_of_largest
 from npu_tui.rules.model import MUCH_LOST, Finding
 from npu_tui.rules.rule import runs_of
 from npu_tui.strings import words
-from npu_tui.trace.message import Message, message
-from npu_tui.trace.text import printable
+from npu_tui.trace.arrays import summed
+from npu_tui.trace.message import Message, Said, message
+from npu_tui.trace.text import brief, printable
 
 
 class JobSource(msgspec.Struct):
@@ -154,7 +155,7 @@ def _report(job: Job, path: JobPathPart | None) -> JobReport:
     return JobReport(
         source=JobSource(printable(str(job.path)), len(job.ranks), traces, kinds),
         steps=[printable(step) for step in _step_names(job)],
-        verdict=[words(verdict(job, findings))],
+        verdict=list(map(words, _sentences(job, findings))),
         missing=sorted({rank for part in parts for rank in part.missing}),
         findings=FINDINGS.records(job, findings=findings),
         not_checked=[envelope.not_checked(why) for why in not_checked(job)],
@@ -174,6 +175,13 @@ def _expert_files(job: Job) -> ExpertsReport | None:
 def _step_names(job: Job) -> list[str]:
     """The steps of ``job``; those of its roles where no file names any."""
     return job.roles.steps if job.steps in ([], [""]) and job.roles is not None else job.steps
+
+
+def _sentences(job: Job, findings: list[Finding]) -> list[Message]:
+    """The verdict; what little is found comes after much that has no cause."""
+    first = verdict(job, findings)
+    loss = _unexplained_rank(job) if findings and findings[0].severity == "low" and len(job.parts) < 2 else None
+    return [first] if loss is None else [loss, first]
 
 
 def verdict(job: Job, findings: list[Finding]) -> Message:
@@ -202,7 +210,7 @@ def _unexplained_rank(job: Job) -> Message | None:
     if not losses:
         return None
     share, rank, exposed, total, bubble = max(losses)
-    args = {"rank": rank, "exposed": exposed, "total": total, "share": share}
+    args: dict[str, Any] = {"rank": rank, "exposed": exposed, "total": total, "share": share}
     received = [loss for loss in losses if bubble and loss[4] >= NEARLY_ALL * bubble]
     if len(received) > 1:  # a stage waits as one
         bubbles, totals = ([loss[part] for loss in received] for part in (4, 3))
@@ -219,11 +227,25 @@ def _unexplained_rank(job: Job) -> Message | None:
         return message("job.verdict.transfers", **args, waited=waited)
     elif any(profile.level == 0 for profile in job.ranks):
         why = "level"
+    elif not any(profile.has_trace for profile in job.ranks):
+        why = "missing" if job.missing else "beside"
     elif all(profile.work is None for profile in job.ranks):
         why = "traces"
     else:
         why = "waits"
-    return message("job.verdict.unexplained", **args, why=message(f"job.unexplained.{why}", bubble=bubble))
+    told = message(f"job.unexplained.{why}", bubble=bubble, missing=runs_of(sorted(job.missing)))
+    return message("job.verdict.unexplained", **args, mostly=_mostly(job, rank, exposed), why=told)
+
+
+def _mostly(job: Job, rank: int, exposed: int) -> Said:
+    """Which type of collective takes most of what is ``exposed`` in a step of ``rank``, ns; empty without one."""
+    profile = next(profile for profile in job.ranks if profile.rank == rank)
+    calls, types = profile.calls, [type_ for _, type_, _ in profile.calls.kinds]
+    names, where = np.unique(types, return_inverse=True)
+    times = summed(where[calls.kind], calls.end - calls.start, len(names)) // max(len(profile.steps), 1)
+    if not len(times) or times.max() < HALF * exposed:
+        return ""
+    return message("job.unexplained.mostly", name=brief(names[times.argmax()]), time=int(times.max()))
 
 
 def _waited_per_step(job: Job, rank: int) -> int | None:

@@ -73,6 +73,22 @@ def test_the_ranks_of_a_stage_that_waits_are_named_together():
     assert said.startswith("cause not known: rank 3 spends 48.00 ms of 100.0 ms a step (48.0%)")
 
 
+def test_what_is_waited_for_in_ranks_without_files_comes_before_little(monkeypatch):
+    """Files beside traces tell which collective takes long; a rank that is a little slow is no answer to that."""
+    even = job((45, 46), 2, "companions")
+    calls = [RecordedCall("pp", "batchSendRecv", "", str(step), None, 0, 30 * MS) for step in range(3)]
+    ranks = [replace(profile, calls=RankCalls.of(calls)) for profile in even.ranks]
+    title = message("job.slow.title", rank=0, of="a step", gain=MS, share=0.01)
+    little = Finding("RANK.SLOW", "dispatch", "low", title, message("job.unexplained.waits"), ranks=(0,))
+    monkeypatch.setattr("npu_tui.output.job_report.job_findings", lambda job: [little])
+    first, second = job_report(Job(Path("job"), ranks, [])).verdict
+    assert first.startswith(
+        "cause not known: rank 1 spends 46.00 ms of 100.0 ms a step (46.0%) in exposed communication"
+    )
+    assert first.endswith(", where batchSendRecv takes 30.00 ms; files beside the traces do not tell who is waited for")
+    assert second == words(title)
+
+
 def test_a_job_that_hides_its_communication_has_nothing_to_explain():
     assert "cause not known" not in words(verdict(job((5, 20), 1), []))
 
