@@ -16,6 +16,7 @@ from npu_tui.analysis.limits import NAMED, NOTABLE, PLACES
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
+from npu_tui.rules.compute import CUBE
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, together
 from npu_tui.rules.model import Evidence, Severity
@@ -286,8 +287,8 @@ def _add(
 ) -> None:
     """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
 
-    One operator takes about as long as the longest of a run; of a whole run, which something cheap replaces, nothing
-    stays. A chain is one as far as it has no ``breaks``.
+    One operator takes about as long as the longest of a run, or as its products; of a whole run, which something cheap
+    replaces, nothing stays. A chain is one as far as it has no ``breaks``.
     """
     if not len(matched.run):
         return
@@ -299,9 +300,11 @@ def _add(
     count = np.bincount(piece)
     # Of several that are equally long the first one stays.
     order = time[at] * len(at) - np.arange(len(at))
-    spare = whole[number] | (order < np.maximum.reduceat(order, np.cumsum(count) - count)[piece])
-    if breaks is not None:
-        spare &= (count[piece] >= CHAIN_FROM) | ~np.array([run.api == CHAIN for run in runs])[matched.run][number]
+    product = np.array([CUBE.search(name) is not None for name in names] + [False])[code[at]]
+    spare = order < np.maximum.reduceat(order, np.cumsum(count) - count)[piece]
+    spare = whole[number] | (spare & ~product)
+    fused = (count[piece] >= CHAIN_FROM) | ~np.array([run.api == CHAIN for run in runs])[matched.run][number]
+    spare &= fused
     api = np.unique([run.api for run in runs], return_inverse=True)[1][matched.run]
     for members in in_groups(api):
         first, last = matched.first[members], matched.last[members]
@@ -311,7 +314,8 @@ def _add(
             return " → ".join(names[name] for name in code[first[k] : last[k]].tolist())
 
         row = savings.setdefault(runs[int(matched.run[members[0]])].api, Saving())
-        row.members.append((items[at[own]], row.count + np.unique(number[own], return_inverse=True)[1]))
+        left = own & fused & ~whole[number]
+        row.members.append((items[at[left]], piece[left]))
         exact = any(runs[k].exact or runs[k].whole for k in np.unique(matched.run[members]).tolist())
         sums = int(time[at[own]].sum()), int(time[at[own & spare]].sum())
         row.add(slices, items[first], items[np.maximum(last - 1, 0)], words, *sums, exact)
@@ -349,29 +353,38 @@ def _in_place(facts: Facts, count: int) -> Message:
 _ACTIVATION = re.compile(r"aten::(?:relu|sigmoid|tanh)")
 
 
-def _spare_kernels(facts: Facts, savings: dict[str, Saving]) -> I64:
-    """The kernels that calls in place of runs of operations spare, in the pass forward and in the one backward.
+def _spare_kernels(facts: Facts, savings: Sequence[Saving], kind: str) -> I64:
+    """The kernels that calls in place of runs of operations or kernels spare, in the pass forward and in the backward.
 
-    One of each run stays in either pass: as long as the longest, as it reads and writes what that does.
+    One of each run stays in either pass: as long as the longest, as it reads and writes what that does. So do products.
     """
     trace = facts.trace
     operations, number = _joined([]), _joined([])
-    for saving in savings.values():
+    for saving in savings:
         for items, run in saving.members:
             operations, number = _joined([operations, items]), _joined([number, run + number.max(initial=-1) + 1])
-    order = np.argsort(operations)
+    spare = [part for saving in savings for part in saving.spare] if kind == "kernel" else []
+    if spare:
+        operations = operation_of(trace, operations)
+        operations, number = operations[operations >= 0], number[operations >= 0]
+    order = np.argsort(operations, kind="stable")
     runs = BySlice(operations[order], number[order])
     called = operation_of(trace, facts.kernels)
-    spare = []
+    types, code = facts.kernel_types
+    product = np.array([CUBE.search(name) is not None for name in types] + [False])[code]
     links = trace.bound_links_of(FORWARD_BACKWARD)
     inside = runs.of(_around(trace, operations, trace.links.source_slice[links].astype(np.int64)))
     targets = trace.links.target_slice[links[inside >= 0]].astype(np.int64)
     of_targets = BySlice(targets, inside[inside >= 0])
-    for run in (runs.of(_around(trace, operations, called)), of_targets.of(_around(trace, targets, called))):
+    passes = [of_targets.of(_around(trace, targets, called))]
+    if kind == "api":
+        passes.append(runs.of(_around(trace, operations, called)))
+    for run in passes:
         there = np.flatnonzero(run >= 0)
         there = there[np.lexsort((-facts.length(facts.kernels[there]), run[there]))]
-        spare.append(facts.kernels[there[1:][run[there[1:]] == run[there[:-1]]]])
-    return np.sort(_joined(spare))
+        shorter = there[1:][run[there[1:]] == run[there[:-1]]]
+        spare.append(facts.kernels[shorter[~product[shorter]]])
+    return np.unique(_joined(spare))
 
 
 def _around(trace: Trace, chosen: I64, items: I64) -> I64:
@@ -392,11 +405,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     rows = sorted(savings.items(), key=lambda entry: (entry[0] == IN_PLACE, -entry[1].saves, -entry[1].time))
     timed = [(api, saving) for api, saving in rows if api != IN_PLACE]
     exact = {api: saving for api, saving in timed if saving.exact}
-    spare = (
-        _spare_kernels(facts, exact)
-        if kind == "api"
-        else _joined([part for row in exact.values() for part in row.spare])
-    )
+    spare = _spare_kernels(facts, [*exact.values()], kind)
     saves, computing = int(facts.length(spare).sum()), facts.sums.computing
     time = sum(saving.time for _, saving in timed)
     severity: Severity = "low" if facts.share(saves) >= facts.limits[SYNC_SHARE] else "info"
@@ -435,7 +444,7 @@ def _draft(facts: Facts, savings: dict[str, Saving], kind: str) -> Draft | None:
     if IN_PLACE in savings:
         parts.append(_in_place(facts, savings[IN_PLACE].count))
     if change is not None:
-        parts.append(message(f"finding.affinity.as_long{'_both' * (kind == 'api')}"))
+        parts.append(message("finding.affinity.as_long"))
     if lines:
         parts.append(message("finding.affinity.lines", lines=[line_of(line) for line in lines]))
     slices = facts.trace.slices

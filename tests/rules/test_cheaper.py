@@ -105,6 +105,28 @@ def activation(job: Training, link: str) -> None:
         job.run(kind, 60, "512,512", op=op, trained=f"{link}{named}")
 
 
+def layered(*ops: tuple[str, str, int, int]) -> Callable[[Training, str], None]:
+    """Operations by name, kernel, its time in the pass forward and in the pass backward."""
+
+    def run(job: Training, link: str) -> None:
+        for number, (op, kind, forward, backward) in enumerate(ops):
+            trained = f"{link}{number}"
+            if not link.startswith("<"):
+                job.run(kind, forward, "512,512;512,512", op=f"aten::{op}", trained=trained)
+            elif backward:
+                job.run(
+                    f"{kind}Grad" if kind[0] == "S" else kind, backward, "512,512", op=f"{op}Backward", trained=trained
+                )
+
+    return run
+
+
+_NORM = (("pow", "Pows", 60, 60), ("mean", "ReduceMeanD", 50, 50), ("add", "Adds", 5, 0), ("rsqrt", "Rsqrt", 5, 5))
+NORM = layered(*_NORM, ("mul", "Mul", 60, 60), ("mul", "Mul", 60, 70))
+SCORES = layered(("bmm", "BatchMatMulV2", 200, 400), ("mul", "Muls", 90, 80), ("softmax", "SoftmaxV2", 100, 110),
+                 ("bmm", "BatchMatMulV2", 200, 400))  # fmt: skip
+
+
 def casts(job: Training, link: str) -> None:
     """The weight of the next layer in 32 bits, which its product multiplies in 16; after the last one comes none."""
     if not link.startswith("<"):
@@ -187,6 +209,8 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
     ("work", "id", "gain", "said"),
     [
         (each(activation), "OP.AFFINITY_API", 4 * 4 * 60, "torch_npu.npu_swiglu in place of split → silu → mul"),
+        (each(NORM), "OP.AFFINITY_API", 4 * (240 - 60 + 245 - 70), "torch_npu.npu_rms_norm"),
+        (each(SCORES), "OP.AFFINITY_API", 4 * (190 + 190), "torch_npu.npu_fusion_attention"),
         (each(casts), "OP.FORMAT", 3 * 100, "Conversions and copies (Cast)"),
         (each(dropout), "OP.AFFINITY_KERNEL", 4 * 160, "no dropout"),
         (flat, "OP.FORMAT", 600, "most at flat.py:591 in flatten()"),
