@@ -301,7 +301,10 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
         if gain < _ALARM * job.length or least * row.count <= (found or 0):
             continue
         count, of = len(examined), len(job.ranks) + len(job.missing)
-        title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=_placed(row))
+        what = _placed(row)
+        if most > (1 + NOTABLE) * least:  # its figures are not those of all
+            what = message("job.alike.of", what=what, rank=examined[place].rank)
+        title = message("job.alike.all" if count == of else "job.alike.some", count=count, of=of, what=what)
         args = {"least": least, "most": most, "share": gain / job.length, "rank": examined[place].rank, **held.words}
         code = "again" if told else "detail" if found is None else "detail_more"
         detail = message("list.sentences", parts=[message(f"job.alike.{code}", **args), *row.advice])

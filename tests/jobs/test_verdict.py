@@ -124,7 +124,9 @@ def test_what_holds_up_all_ranks_alike_is_the_verdict_with_the_least_that_one_ga
     assert other.gain_ns == 9 * MS
     assert "open at load.py:31 in main()" in words(other.title)
     said = words(verdict(three, [cause]))
-    assert said == ("all 3 ranks alike: json.dumps at train.py:31 in main() holds up the NPU: 8.000 ms per step")
+    assert said == (
+        "all 3 ranks alike: json.dumps at train.py:31 in main() holds up the NPU: 8.000 ms per step; figures of rank 1"
+    )
     assert (cause.id, cause.cls, cause.severity) == ("HOST.WORK", "dispatch", "high")
     assert (cause.ranks, cause.gain_ns) == ((0, 1, 2), 24 * MS)
     assert "8.000 ms to 10.00 ms, and without it a step is 8.0% shorter. Open rank 1" in words(cause.detail)
