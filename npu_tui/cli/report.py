@@ -15,6 +15,7 @@ from npu_tui.cli.options import (
     named_subject,
     opened_profile,
     part_of,
+    refuse_options,
     refuse_terminal,
     thresholds_of,
 )
@@ -58,12 +59,19 @@ def run_report(parser: Parser, options: argparse.Namespace) -> int:
     unprofiled = None if options.unprofiled is None else parse_duration(options.unprofiled)
     if options.unprofiled is not None and (unprofiled is None or unprofiled <= 0):
         parser.error(say("cli.unprofiled_time", text=options.unprofiled))
-    from npu_tui.jobs.kept import is_kept
+    from npu_tui.jobs.kept import is_kept, is_log
     from npu_tui.load.errors import SeveralError
     from npu_tui.load.format import Survey
-    from npu_tui.output.statement import job_statement, profile_statement
+    from npu_tui.output.statement import job_statement, log_statement, profile_statement
+    from npu_tui.subjects import subject
 
     path, survey = Path(options.path), Survey()
+    if is_log(path, survey):
+        from npu_tui.jobs.history import read_log
+
+        refuse_options(parser, options, subject("history"), "report")
+        tell(parser, options, log_statement(read_log(path)), form)
+        return DONE
     part = None
     if not is_kept(path, survey):
         try:

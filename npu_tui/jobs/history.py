@@ -22,6 +22,7 @@ from msgspec.structs import asdict, replace
 
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.kept import RUN
 from npu_tui.jobs.model import RankProfile
 from npu_tui.load.companions import companions_of
 from npu_tui.load.errors import InputError
@@ -35,8 +36,6 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.side_file import paths_in, read_regular
 from npu_tui.trace.text import printable
 
-ENDING = ".run.json"
-"""How the names of the files of a log end."""
 _LARGEST = 1 << 16  # bytes: a run is some hundred, and a log is read whole
 _LEAST_US, _MOST_US = 0.001, 1e15  # below a ns, or above 31 years, a step is damage
 _MOST_KINDS = 64  # of steps in a run; those of engines are a handful
@@ -122,7 +121,7 @@ def read_log(folder: Path) -> Log:
     problems: list[Message] = []
     foreign = copies = damaged = 0
     for file in files:
-        if not file.name.endswith(ENDING):
+        if not file.name.endswith(RUN):
             foreign += 1
             continue
         try:
@@ -173,7 +172,7 @@ def file_name(run: LoggedRun, token: str) -> str:
     """What the file of ``run`` is called; ``token`` tells it apart from what others write at the same time."""
     stamp = re.sub(r"[^0-9]", "", run.when)[:14]
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")[:40]
-    return f"{'-'.join(filter(None, (stamp, label, token)))}{ENDING}"
+    return f"{'-'.join(filter(None, (stamp, label, token)))}{RUN}"
 
 
 def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> LoggedRun:

@@ -1,4 +1,4 @@
-"""Which paths hold a job without its profiles; asked at every start, so nothing heavy is imported."""
+"""Which paths hold a job without its profiles, or a log; asked at every start, so nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from npu_tui.load.formats.experts import expert_files_in
 
 SUFFIX, _OLDER = ".rank.npu", ".rank.parquet"
 """How the names of summaries end, and those of versions whose summaries are refused in one line."""
+
+RUN = ".run.json"
+"""How the names of the files of a log end."""
 
 
 def summaries_in(path: Path, survey: Survey | None = None) -> list[Path]:
@@ -30,6 +33,16 @@ def is_kept(path: Path, survey: Survey | None = None) -> bool:
     """
     survey = survey or Survey()
     return bool(summaries_in(path, survey)) or cluster_of(path, survey) is not None or is_of_experts(path, survey)
+
+
+def is_log(path: Path, survey: Survey | None = None) -> bool:
+    """Whether ``path`` is the folder of a log, and no profile is there."""
+    survey = survey or Survey()
+    try:
+        runs = any(file.name.endswith(RUN) for file in (survey.files(path) if path.is_dir() else ()))
+    except OSError:
+        return False
+    return runs and not _has_profiles(path, survey)
 
 
 def is_of_experts(path: Path, survey: Survey) -> bool:

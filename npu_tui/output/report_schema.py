@@ -20,7 +20,7 @@ from npu_tui.profile.parts import PROFILES
 from npu_tui.profile.table import Record, rows_of, with_sections
 from npu_tui.subjects import SUBJECTS
 
-_KINDS = (*PROFILES, *(name for name in SUBJECTS if name not in ("profile", "job")))
+_KINDS = (*PROFILES, *(name for name in SUBJECTS if name not in ("profile", "job", "history")))
 if TYPE_CHECKING:
     SourceKind = str
 else:

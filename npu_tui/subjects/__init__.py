@@ -27,6 +27,7 @@ SUBJECTS: dict[str, dict[str, Unit]] = {
     "service": {"ttft": "latency", "tpot": "latency"},
     "ftrace": {},
     "graph_dump": {},
+    "history": {},
 }
 """Every subject, with what ``npu-tui check`` limits of it and what such a limit is.
 
@@ -57,12 +58,15 @@ def subject_of(trace: Trace) -> Subject:
 
 
 def subject_at(opening: Opening) -> Subject:
-    """What lies where ``opening`` looks, nothing of it read. Raises ``InputError`` where there is nothing."""
-    from npu_tui.jobs.kept import is_kept
-    from npu_tui.load.errors import SeveralError
+    """What lies where ``opening`` looks, nothing of it read. Raises ``InputError`` where nothing can be opened."""
+    from npu_tui.jobs.kept import is_kept, is_log
+    from npu_tui.load.errors import InputError, SeveralError
+    from npu_tui.trace.message import message
 
     if is_kept(opening.path, opening.survey):
         return subject("job")
+    if is_log(opening.path, opening.survey):
+        raise InputError(message(subject("history").refusals["open"], path=str(opening.path)))
     try:
         kind = opening.source.kind
     except SeveralError:

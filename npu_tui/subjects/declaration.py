@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npu_tui.trace.model import Trace
 
 Command = Literal["report", "compare", "check"]
-Deed = Literal["crop", "log", "timeline"]
+Deed = Literal["open", "crop", "log", "timeline"]
 
 
 class Fact(NamedTuple):

@@ -13,7 +13,8 @@ from npu_tui.analysis import changes
 from npu_tui.cli.main import main
 from npu_tui.gate import checks as gate_checks
 from npu_tui.gate.checks import log_checks
-from npu_tui.jobs.history import ENDING, Log, LoggedRun, OfKind, read_log
+from npu_tui.jobs.history import Log, LoggedRun, OfKind, read_log
+from npu_tui.jobs.kept import RUN
 from tests.histories import history
 from tests.jobs.test_history import FIXTURES, made, put
 
@@ -126,7 +127,7 @@ def test_damage_is_not_measured(tmp_path: Path) -> None:
     for number, step in enumerate(LEVEL):
         put(tmp_path, made(f"c{number}", step), str(number))
     assert statuses(read_log(tmp_path), 1000)["step"] == "pass"
-    (tmp_path / f"z{ENDING}").write_bytes(b"{")
+    (tmp_path / f"z{RUN}").write_bytes(b"{")
     log = read_log(tmp_path)
     assert set(statuses(log, 1000).values()) == {"not_measured"}
     checks, _ = log_checks(log, made("new", 1000.0), 10, {}, None, allowed_loss=0.1)
@@ -167,3 +168,18 @@ def test_check_against_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("log", "step", "pass"),
         ("log", "computing", "pass"),
     ]
+
+
+def test_the_folder_of_a_log_is_known_for_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "runs"
+    assert main(["log", "add", str(FIXTURES / "healthy"), "--label", "one", "--log", str(folder), "--no-cache"]) == 0
+    capsys.readouterr()
+    assert main(["log", "--log", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == said
+    with pytest.raises(SystemExit):
+        main(["report", str(folder), "--step", "1"])
+    assert "no --range, --step" in capsys.readouterr().err
+    assert main(["query", str(folder), "SELECT 1"]) != 0
+    assert "is a log of runs, not a profile" in capsys.readouterr().err

@@ -10,7 +10,8 @@ from statistics import median
 import msgspec
 import pytest
 
-from npu_tui.jobs.history import ENDING, LoggedRun, OfKind, file_name, read_log, run_of, run_of_job
+from npu_tui.jobs.history import LoggedRun, OfKind, file_name, read_log, run_of, run_of_job
+from npu_tui.jobs.kept import RUN
 from npu_tui.jobs.opening import open_job
 from npu_tui.load.errors import InputError
 from npu_tui.load.find import find_source
@@ -135,9 +136,9 @@ DAMAGED = {
 def test_damaged_and_foreign_files_are_counted_and_lose_nothing_else(tmp_path: Path) -> None:
     put(tmp_path, made("good", 1.0))
     for name, content in DAMAGED.items():
-        (tmp_path / f"{name}{ENDING}").write_bytes(content)
-    (tmp_path / f"link{ENDING}").symlink_to("/dev/zero")
-    (tmp_path / f"folder{ENDING}").mkdir()
+        (tmp_path / f"{name}{RUN}").write_bytes(content)
+    (tmp_path / f"link{RUN}").symlink_to("/dev/zero")
+    (tmp_path / f"folder{RUN}").mkdir()
     (tmp_path / "README.md").write_text("ours")
     (tmp_path / ".hidden.part").write_text("half a run")
     log = read_log(tmp_path)
@@ -150,7 +151,7 @@ def test_damaged_and_foreign_files_are_counted_and_lose_nothing_else(tmp_path: P
 
 def test_a_copied_file_is_one_run(tmp_path: Path) -> None:
     file = put(tmp_path, made("a", 1.0))
-    (tmp_path / f"a (1){ENDING}").write_bytes(file.read_bytes())
+    (tmp_path / f"a (1){RUN}").write_bytes(file.read_bytes())
     log = read_log(tmp_path)
     assert len(log.runs) == 1
     assert [problem.code for problem in log.problems] == ["log.copies"]
@@ -167,7 +168,7 @@ def test_labels_are_harmless(tmp_path: Path) -> None:
     run = made(f"{bad}../../etc/x \u202e", 1.0, path=bad, setup={bad: bad}, kinds=[OfKind(kind=bad)])
     file = put(tmp_path, run)
     assert file.parent == tmp_path
-    assert file.name == f"20261125100000-31m..-..-etc-x-0{ENDING}"
+    assert file.name == f"20261125100000-31m..-..-etc-x-0{RUN}"
     assert b"\\u001b" in file.read_bytes()
     assert b"\\u001b" not in msgspec.json.encode(read_log(tmp_path).runs[0])
 
