@@ -20,7 +20,7 @@ from npu_tui.analysis.limits import (
 from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
-from npu_tui.trace.arrays import F64, I64
+from npu_tui.trace.arrays import F64, I64, Bools
 
 FEWEST = 30
 """Steps from which on a cost is known."""
@@ -68,6 +68,35 @@ def fitted(work: F64, time: I64) -> Cost:
             break
         kept.pop(int(np.argmin(found * scale)))
     return Cost(*values.tolist())
+
+
+def combined(time: F64 | I64, *columns: F64 | I64) -> tuple[list[float], float]:
+    """A constant and a factor (>= 0) of each of ``columns`` that fit ``time`` best; how far it is on average."""
+    of, kept = np.stack([np.ones(len(time)), *columns], axis=1), list(range(len(columns) + 1))
+    values = np.zeros(len(kept))
+    while kept:
+        found = np.linalg.lstsq(of[:, kept], time, rcond=None)[0]
+        if (found[1:] >= 0).all():
+            values[kept] = found
+            break
+        kept.pop(1 + int(np.argmin(found[1:])))
+    return values.tolist(), float(np.abs(time - of @ values).mean())
+
+
+def line_of(x: I64, y: I64) -> tuple[float, float]:
+    """The slope and the offset of the straight line through the points, by least squares."""
+    away = x - x.mean()
+    slope = float(away @ (y - y.mean()) / (away @ away)) if away.any() else 0.0
+    return slope, float(y.mean()) - slope * float(x.mean())
+
+
+def schedule_of(size: I64, waits: I64, time: I64, usual: Bools) -> tuple[float, float, float]:
+    """How long a schedule takes by the ``size`` of its batch, at least, and by who still ``waits`` if that tells it."""
+    size, waits, time = size[usual], waits[usual], time[usual]
+    (fixed, each, waiting), away = combined(time, size, waits)
+    if away <= HALF * combined(time, size)[1]:
+        return each, fixed, waiting
+    return *line_of(size, time), 0.0
 
 
 class Slower(Struct, frozen=True):

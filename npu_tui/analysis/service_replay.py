@@ -13,9 +13,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, LITTLE, SOME
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, FAR_LONGER, HALF, LITTLE, LONG_NS, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, fitted, work_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, fitted, line_of, schedule_of, work_of
+from npu_tui.analysis.service_sampling import Sampling
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
@@ -40,15 +41,17 @@ class EngineModel(Struct, frozen=True):
     request that it takes out; one that ``skips`` admits who comes behind where the next one does not fit. ``lost`` are
     moments from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. A
     batch ``beyond`` a size takes so many times as long, and one with prompts so many times; those that only decode are
-    ``filled`` up: so many ns more, less so many for each request, from more than so many on.
+    ``filled`` up: so many ns more, less so many for each request, from more than so many on. What lies around a pass
+    takes so many ns a request and so many a step: the ``schedule`` so many for each request that waits, what comes
+    ``after`` it for each token given before. Without any request under way it waits with ``patience`` for more.
     """
 
     cost: Cost
-    schedule: tuple[float, float]
+    schedule: tuple[float, float, float]
     gap: float
     dispatch: float
     prepare: tuple[float, float]
-    after: tuple[float, float]
+    after: tuple[float, float, float]
     seqs: int
     budget: int
     chunked: bool
@@ -67,6 +70,7 @@ class EngineModel(Struct, frozen=True):
     part: int = MANY
     beyond: tuple[int, float, float] = (MANY, 1.0, 1.0)
     filled: tuple[float, float, int] = (0.0, 0.0, 0)
+    patience: float = 0.0
 
 
 class ServiceModel(Struct, frozen=True):
@@ -76,7 +80,8 @@ class ServiceModel(Struct, frozen=True):
     lie between the prefill engine and the decode engine; the prefill engine gives who is ``early`` the first token.
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
     between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
-    lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines.
+    lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a request in it
+    a step takes ``extra`` ns longer, the most ``once`` or those of all.
     """
 
     engines: tuple[EngineModel, ...]
@@ -96,6 +101,8 @@ class ServiceModel(Struct, frozen=True):
     early: Bools
     cached: int = 0
     rank: I64 | None = None
+    extra: F64 | None = None
+    once: bool = False
 
 
 class Served(Struct, frozen=True):
@@ -140,9 +147,11 @@ def recorded(found: ServiceTimeline) -> Served:
 
 def model_of(
     found: ServiceTimeline, slower: Slower | None = None, holds: bool = False, jump: Jump | None = None,
-    filled: Filled | None = None,
+    filled: Filled | None = None, sampling: Sampling | None = None,
 ) -> ServiceModel | None:  # fmt: skip
     """The model of ``found``, ``slower`` from a moment on, with a ``jump`` of its cost, or with ``filled`` batches.
+
+    Sampling takes as long as ``sampling`` tells, without it by the size of batches.
 
     None where there is too little, or too much, to model.
 
@@ -173,6 +182,8 @@ def model_of(
             )  # fmt: skip
         elif filled is not None and not engine.prefills:
             cost, changes["filled"] = filled.cost, (filled.more, filled.each, filled.above)
+        if sampling is not None and not engine.prefills:
+            changes["after"] = sampling.each, sampling.fixed, sampling.token
         engines[number] = replace(_engine(found, number, work, cost), **changes)
     for number, engine in enumerate(found.engines):  # one without requests is modelled like the first of its kind
         alike = [n for n in asked if found.engines[n].prefills == engine.prefills] or asked
@@ -216,6 +227,8 @@ def model_of(
         models, rids, start, front, lat.prompt[rids], turns, growth, first, last,
         pull, handover, tail, np.maximum(close, 0), np.full(len(rids), least, np.int64),
         early, rank=None if ordered else opened[lat.first[rids]],
+        extra=np.where(sampling.special[rids], sampling.extra, 0.0) if sampling and sampling.extra else None,
+        once=sampling is not None and sampling.once,
     )  # fmt: skip
 
 
@@ -237,7 +250,8 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     moved = (entered > 0) & (found.pair_rid[before] == found.pair_rid[entered])
     came = np.sort(np.where(moved, np.minimum(steps.end[found.pair_step[before]], found.came[here]), found.came[here]))
     went = np.sort(steps.opened[begun[here]])
-    waiting = np.searchsorted(came, opened, "right") > np.searchsorted(went, opened, "right")
+    waits = np.searchsorted(came, opened, "right") - np.searchsorted(went, opened, "right")
+    waiting = waits > 0
     budget, seated = int(tokens.max()), found.seated[mine]
     most = int(seated.max())
     chunks = found.pair_prompt & (steps.engine[found.pair_step] == number)
@@ -259,17 +273,34 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     known = found.room.total[number]
     return EngineModel(
         cost or fitted(work[usual], steps.forward[usual]),
-        line_of(steps.size[usual], steps.cycle[usual, Cycle.schedule]),
+        schedule_of(steps.size[mine], waits, steps.cycle[mine, Cycle.schedule], np.isin(mine, usual)),
         float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))),
         line_of(steps.size[usual], steps.cycle[usual, Cycle.prepare]),
-        line_of(size, steps.cycle[mine, Cycle.sampling]),
+        (*line_of(size, steps.cycle[mine, Cycle.sampling]), 0.0),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
         swaps=_swaps(found, number), stalls=lost[0], stuck=lost[1],
         lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),
+        patience=_patience(found, mine, since),
     )  # fmt: skip
+
+
+def _patience(found: ServiceTimeline, mine: I64, since: I64) -> float:
+    """How long an engine without any request waits for more once one has come, ns; 0 where that is a usual gap."""
+    steps, entries = found.steps, found.entries
+    new = np.bincount(found.pair_step[entries], minlength=len(steps))
+    first = np.full(len(steps), np.iinfo(np.int64).max)
+    np.minimum.at(first, found.pair_step[entries], found.came)
+    alone = (new[mine] == found.seated[mine]) & (new[mine] > 0)
+    begins = np.flatnonzero(alone)
+    waited = np.minimum(steps.opened[mine] - first[mine], since)[begins]
+    usual = np.maximum(since[~alone], 0)
+    if len(begins) < SOME or not len(usual):
+        return 0.0
+    least = float(np.median(waited))
+    return least if least > FAR_LONGER * max(float(np.median(usual)), LONG_NS) else 0.0
 
 
 def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:
@@ -287,13 +318,6 @@ def _swaps(found: ServiceTimeline, number: int) -> bool:
     again = found.pair_admitted & here
     again[found.entries] = False
     return int(np.count_nonzero(found.pair_swapped & here)) > int(np.count_nonzero(again))
-
-
-def line_of(x: I64, y: I64) -> tuple[float, float]:
-    """The slope and the offset of the straight line through the points, by least squares."""
-    away = x - x.mean()
-    slope = float(away @ (y - y.mean()) / (away @ away)) if away.any() else 0.0
-    return slope, float(y.mean()) - slope * float(x.mean())
 
 
 def replayed(model: ServiceModel) -> Served:
@@ -341,10 +365,11 @@ def _run(
     free, time = engine.blocks, 0.0
     stalls, stuck, lost = deque(engine.stalls), deque(engine.stuck), deque(engine.lost)
     rank = None if model.rank is None else model.rank.tolist()
+    extra = None if model.extra is None else model.extra.tolist()
     left = _MOST_TURNS * (int(model.turns[mine].sum()) + len(mine)) + int((model.prompt[mine] // engine.budget).sum())
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
-            time = max(time, coming[0][0])
+            time = max(time, coming[0][0]) + engine.patience
         while stalls and stalls[0][0] <= time:
             time += stalls.popleft()[1]
         while lost and lost[0][0] <= time:
@@ -354,7 +379,7 @@ def _run(
             waiting = deque(sorted((*waiting, *came), key=lambda row: rank[row.request]))
         while coming and coming[0][0] <= time:
             waiting.append(coming.popleft()[1])
-        budget, evicted = engine.budget, False
+        budget, evicted, queued = engine.budget, False, len(waiting)
         chosen: list[tuple[_QueuedRequest, int]] = []
         rest = free - (engine.margin if running else 0)
         prompts_first = not engine.chunked and waiting and len(running) < engine.seqs
@@ -407,6 +432,11 @@ def _run(
         if len(chosen) > engine.beyond[0]:
             forward *= engine.beyond[2 if prompts else 1]
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
+        around += engine.schedule[2] * queued
+        if engine.after[2]:
+            around += engine.after[2] * sum(row.given for row, _ in chosen)
+        if extra is not None:
+            around += (max if model.once else sum)(extra[row.request] for row, _ in chosen)
         end = time + around + engine.dispatch + forward + engine.draft
         while stuck and stuck[0][0] <= end:
             end += stuck.popleft()[1]
@@ -417,6 +447,7 @@ def _run(
             row.context += row.growth if decodes else count
             if row.prompt:
                 continue
+            row.given += row.growth if decodes else 1
             if decodes or given[row.request]:
                 row.turns -= 1
             elif model.early[row.request] or not leaves[row.request]:
@@ -447,7 +478,8 @@ def _following(
 class _QueuedRequest(Struct, eq=False):
     """A request on an engine: tokens ``prompt`` are left to be computed, ``turns`` steps to be decoded after the first.
 
-    It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step; ``out`` of the batch.
+    It holds ``blocks`` for a ``context`` of so many tokens, which grows by ``growth`` a step, and was ``given`` so
+    many; ``out`` of the batch.
     """
 
     request: int
@@ -457,6 +489,7 @@ class _QueuedRequest(Struct, eq=False):
     growth: float
     blocks: int = 0
     out: bool = True
+    given: float = 0.0
 
     def lacks(self, count: int, room: Room) -> int:
         """How many blocks it needs for ``count`` tokens more."""

@@ -34,8 +34,17 @@ from npu_tui.rules.service_facts import (
     draft_of,
     known,
 )
-from npu_tui.rules.service_parts import FEWEST_REQUESTS, every_bubble, frontend, part, transfer
+from npu_tui.rules.service_parts import (
+    FEWEST_REQUESTS,
+    every_bubble,
+    frontend,
+    part,
+    sampling,
+    scheduler,
+    transfer,
+)
 from npu_tui.rules.service_queue import LONG_PROMPT, MORE, biggest, kv, queue
+from npu_tui.rules.service_requests import lost_prefix, repeats
 from npu_tui.trace.arrays import F64, I64
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.service import UNKNOWN
@@ -102,7 +111,13 @@ def _steady(check: Callable[[ServiceFacts], Cause | None], column: Cycle) -> Cal
 
 
 def _wait(facts: ServiceFacts) -> Cause | None:
-    """Requests wait although the batch has room and blocks are free."""
+    """Requests wait although the batch has room and blocks are free, or although nothing runs at all."""
+    patience = max((engine.patience for engine in facts.model.engines), default=0.0) if facts.model else 0.0
+    if patience and facts.worth((share := facts.ttft.share(TTFT.queue_other)[0], share), _impatient, NOTABLE):
+        return draft_of(
+            share, "patience", "patience_detail", {"share": share, "patience": patience}, facts.cost(TTFT.queue_other),
+            facts.held(TTFT.queue_other), _impatient,
+        )  # fmt: skip
     if not facts.holds:
         return None
     share = max(facts.ttft.share(TTFT.queue_other))
@@ -110,6 +125,10 @@ def _wait(facts: ServiceFacts) -> Cause | None:
         share, "wait", "wait_detail", {"share": share}, facts.cost(TTFT.queue_other), facts.held(TTFT.queue_other),
         lambda model: replace(model, held=np.zeros_like(model.held)),
     )  # fmt: skip
+
+
+def _impatient(model: ServiceModel) -> ServiceModel:
+    return with_engines(model, patience=0.0)
 
 
 def _mix(facts: ServiceFacts) -> Cause | None:
@@ -167,12 +186,14 @@ def _elsewhere(long: I64, usual: int, model: ServiceModel) -> ServiceModel:
 
 
 def _prefix(facts: ServiceFacts) -> Cause | None:
-    """Prompts are computed anew that the prefix cache gave before, or it never gives any."""
+    """Prompts are computed anew that the prefix cache gave before, or gives to others, or it never gives any."""
     lat, requests = facts.latencies, facts.found.service.requests
     rows = np.flatnonzero((requests.rid >= 0) & np.isfinite(requests.hit_rate))
     rows = rows[np.isin(requests.rid[rows], facts.ttft.rids)]
     if len(rows) < 2 * FEWEST_REQUESTS:
         return _prefix_none(facts, np.zeros(0))
+    if (lost := lost_prefix(facts)) is not None:
+        return lost
     rids, rates = requests.rid[rows].astype(np.int64), requests.hit_rate[rows]  # by start
     sums, cuts = np.append(0.0, np.cumsum(rates)), np.arange(FEWEST_REQUESTS, len(rates) - FEWEST_REQUESTS + 1)
     early, late = sums[cuts] / cuts, (sums[-1] - sums[cuts]) / (len(rates) - cuts)
@@ -200,10 +221,7 @@ def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
     """The prefix cache gives nothing, or much to few, though prompts may begin alike: their lengths speak for it."""
     lat, rids, block = facts.latencies, facts.ttft.rids, facts.found.room.block
     share, tokens = facts.ttft.share(TTFT.prefill)[0], facts.tpot.share(TPOT.surcharge, TPOT.prompts)[0]
-    asked = np.zeros(len(lat.prompt), np.int64)
-    requests = facts.found.service.requests
-    asked[requests.rid[requests.rid >= 0]] = requests.prompt_tokens[requests.rid >= 0]
-    lengths = np.maximum(asked, lat.prompt)[rids]
+    lengths = facts.asked[rids]
     least, usual, most = (float(np.quantile(lengths, share)) for share in (0.0, HALF, ALMOST_ALL))
     alike = len(lengths) >= _TELLING and least >= _FLOOR * usual and most > (1 + NOTABLE) * least
     hits = rates > _NO_HITS
@@ -223,7 +241,9 @@ def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
     if (not len(rates) or not mostly) and (remedy is None or not facts.gains(remedy)):
         return None
     none_lost = np.zeros(len(lat.prompt), np.int64)
-    return Cause(max(share, tokens), told, explained, none_lost, facts.found.steps.prompts, remedy, hint=hint)
+    return Cause(
+        max(share, tokens), told, explained, none_lost, facts.found.steps.prompts, remedy, hint=hint, likely=alike
+    )
 
 
 def _if_shared(facts: ServiceFacts, floor: int) -> tuple[Remedy | None, Message]:
@@ -321,7 +341,7 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
     ratio = float(rows.accepted_tokens[known].sum() / rows.draft_tokens[known].sum())
     shares = facts.tpot.share(TPOT.draft)
     if ratio >= facts.limits[ACCEPTED]:
-        return None
+        return _slow_drafts(facts, ratio)
     each = float(rows.draft_tokens[known].mean())
     words = {"ratio": ratio, "share": shares[0], "per": ratio * each, "usual": NEARLY_ALL}
     usual = partial(accepted, float(np.sum(NEARLY_ALL ** np.arange(round(each) + 1))))
@@ -336,6 +356,26 @@ def _drafts(facts: ServiceFacts) -> Cause | None:
         more.insert(0, message(f"finding.service.drafts_{'even' if even < 1 else 'never'}", even=even))
     other = ("undrafted", undrafted) if pays else ("drafts", usual)
     return replace(draft, detail=sentences(draft.detail, *more), instead=other)
+
+
+def _slow_drafts(facts: ServiceFacts, ratio: float) -> Cause | None:
+    """Drafts are accepted, yet making them takes long beside the passes that verify them."""
+    cycle = facts.found.steps.cycle[facts.found.serving]
+    time, forward = float(np.median(cycle[:, Cycle.draft])), float(np.median(cycle[:, Cycle.forward]))
+    share, usual = facts.tpot.share(TPOT.draft)[0], NOTABLE * forward
+    remedy = partial(_drafting, usual)
+    if time < 2 * usual or not facts.worth((share, share), remedy):
+        return None
+    words = {"share": share, "ratio": ratio, "time": time, "forward": forward, "usual": usual}
+    draft = draft_of(
+        share, "drafts_slow", "drafts_slow_detail", words, facts.cost(TPOT.draft),
+        facts.found.steps.cycle[:, Cycle.draft], remedy, "service_drafts_slow",
+    )  # fmt: skip
+    return replace(draft, instead=("undrafted", undrafted))
+
+
+def _drafting(usual: float, model: ServiceModel) -> ServiceModel:
+    return replace(model, engines=tuple(replace(one, draft=min(one.draft, usual)) for one in model.engines))
 
 
 _inputs = part(
@@ -366,8 +406,7 @@ SERVICE_RULES = (
     _rule("SERVICE.RANK", "dp_load_imbalance", rank, SLOWER, RANK_LOAD, advice=("service_device", "service_routing")),
     _rule(
         "SERVICE.SCHEDULER", "scheduler_high_latency",
-        _steady(part("scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0)),
-                     TTFT.batching, TPOT.schedule, Cycle.schedule), Cycle.schedule), SHARE,
+        _steady(scheduler, Cycle.schedule), SHARE, advice=("SERVICE.SCHEDULER", "service_scheduler_waiting"),
     ),
     _rule(
         "SERVICE.INPUTS", "model_pre_post_processing_latency",
@@ -380,9 +419,8 @@ SERVICE_RULES = (
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
-        "SERVICE.SAMPLING", "sampler_high_latency",
-        part("sampling", lambda model: with_engines(model, after=(0.0, 0.0)),
-              TTFT.sampling, TPOT.sampling, Cycle.sampling), SHARE,
+        "SERVICE.SAMPLING", "sampler_high_latency", sampling, SHARE,
+        advice=("SERVICE.SAMPLING", "service_sampling_given", "service_sampling_special"),
     ),
     _rule(
         "SERVICE.FRONTEND", "model_pre_post_processing_latency",
@@ -394,6 +432,7 @@ SERVICE_RULES = (
         part("output", lambda model: replace(model, tail=model.tail * 0, close=model.close * 0),
              TTFT.output, TPOT.output, least=NOTABLE), SHARE,
     ),
+    _rule("SERVICE.REPEATS", "request_wait_latency", repeats, SHARE),
     _rule("SERVICE.WORKERS", "framework_dispatch_desync", workers, SHARE),
     _rule(
         "SERVICE.TRANSFER", "kvcache_transfer_performance", transfer, SHARE, SLOWER,
@@ -403,7 +442,9 @@ SERVICE_RULES = (
         "SERVICE.MODEL", "model_performance_slo_degradation", _model, SLOWER,
         advice=("SERVICE.MODEL", "service_warm", "service_sizes", "service_filled"),
     ),
-    _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL),
-    _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED),
+    _rule("SERVICE.PREFIX", "prefix_cache_miss", _prefix, SHARE, TAIL_SHARE, HIT_FALL,
+          advice=("SERVICE.PREFIX", "service_prefix_spread", "service_prefix_evicted")),
+    _rule("SERVICE.DRAFTS", "service_vs_model_performance_gap", _drafts, ACCEPTED,
+          advice=("SERVICE.DRAFTS", "service_drafts_slow")),
 )  # fmt: skip
 """The rules about a service."""

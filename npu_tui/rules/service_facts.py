@@ -23,6 +23,7 @@ from npu_tui.analysis.service_replay import (
     replayed,
     with_engines,
 )
+from npu_tui.analysis.service_sampling import Sampling, sampling_of
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Latencies, Metric, ServiceTimeline
 from npu_tui.analysis.thresholds import Threshold, Thresholds
 from npu_tui.rules.model import Kind
@@ -54,8 +55,12 @@ class Cause(Struct, frozen=True):
     blame: I64
     remedy: Remedy | None = None
     advice: tuple[str, ...] = ()
+    feeds: bool = False
+    """Whether it takes the longer, the more requests wait: what shortens the queue hides it, and comes after it."""
     hint: Said = ""
     """What may be lost, though nothing tells that anything is; empty where something does."""
+    likely: bool = False
+    """Whether something speaks for a hint."""
     instead: tuple[str, Remedy] | None = None
     """What else could be done, whose figures are told beside, and the name of that."""
     after: dict[str, float] | None = None
@@ -104,6 +109,13 @@ class ServiceFacts:
         first, tokens = ([part for part in parts if isinstance(part, of)] for of in (TTFT, TPOT))
         cost: I64 = self.latencies.ttft_parts[:, first].sum(axis=1) + self.latencies.tpot_parts[:, tokens].sum(axis=1)
         return cost
+
+    @once
+    def asked(self) -> I64:
+        """The tokens of each prompt (requests,), those from the prefix cache included; 0 where nothing tells."""
+        asked, requests = np.zeros(len(self.latencies.prompt), np.int64), self.found.service.requests
+        asked[requests.rid[requests.rid >= 0]] = requests.prompt_tokens[requests.rid >= 0]
+        return np.maximum(asked, self.latencies.prompt)
 
     def called(self, metric: Metric) -> Message:
         """What a user calls ``metric``."""
@@ -160,6 +172,11 @@ class ServiceFacts:
         tried = (filled_in(self.found, above) for above in range(_FEW + 1))
         found = next((one for one in tried if one is not None), None)
         return found if found and (self._slow is None or found.away < self._slow.away) else None
+
+    @once
+    def sampling(self) -> Sampling | None:
+        """What sampling grows with, where that is more than the size of the batch."""
+        return sampling_of(self.found)
 
     @once
     def tokenizing(self) -> tuple[I64, I64, I64]:
@@ -224,7 +241,8 @@ class ServiceFacts:
     @once
     def replay(self) -> tuple[ServiceModel, list[str]] | None:
         """The model of the service, and the figures that come out as recorded; None where none does."""
-        model = model_of(self.found, self.slower, self.holds, None if self.slower else self.jump, self.filled)
+        jump = None if self.slower else self.jump
+        model = model_of(self.found, self.slower, self.holds, jump, self.filled, self.sampling)
         if model is None:
             return None
         found = model, self._faithful(model)

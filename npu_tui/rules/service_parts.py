@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE
-from npu_tui.analysis.service_replay import ServiceModel, line_of, with_engines
+from npu_tui.analysis.limits import ALMOST_ALL, FAR_LONGER, HALF, LITTLE, NOTABLE
+from npu_tui.analysis.service_cost import line_of
+from npu_tui.analysis.service_replay import ServiceModel, with_engines
+from npu_tui.analysis.service_sampling import given_before
 from npu_tui.analysis.service_steps import Cycle
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.rules.rule import sentences
@@ -54,6 +57,78 @@ def part(
         return draft_of(share, f"{name}_{kind}", f"{name}_detail", words, cost, blame, remedy)
 
     return check
+
+
+def sampling(facts: ServiceFacts) -> Cause | None:
+    """Sampling takes long: for some requests, ever longer with their answers, with the batch, or all the time."""
+    found, told = _every_sampling(facts), facts.sampling
+    if told is None or facts.model is None:
+        return found
+    steps, lat, serving = facts.found.steps, facts.latencies, facts.found.serving
+    whole = max(float(steps.cycle[serving, Cycle.sampling].sum()), 1.0)
+    words: dict[str, Any] = {"usual": int(told.fixed + told.each * float(steps.size[serving].mean()))}
+    if told.token:
+        kind, remedy = "given", _each_alike
+        grown = np.bincount(facts.found.pair_step, given_before(facts.found), len(steps)) * told.token
+        cost = np.bincount(facts.found.pair_rid, grown[facts.found.pair_step], len(lat.start)).astype(np.int64)
+        words |= {"token": told.token, "longest": int(steps.cycle[serving, Cycle.sampling].max())}
+    else:
+        kind, remedy = "special", _none_special
+        count = np.bincount(facts.found.pair_step, told.special[facts.found.pair_rid], len(steps))
+        grown = told.extra * (np.minimum(count, 1) if told.once else count)
+        cost = np.where(told.special, np.maximum(lat.turns, 0) * told.extra, 0).astype(np.int64)
+        words |= {"count": int(told.special.sum()), "all": len(facts.ttft.rids), "extra": told.extra}
+    share = max(facts.tpot.share(TPOT.sampling)[0], facts.ttft.share(TTFT.sampling)[0]) * float(grown.sum()) / whole
+    if not facts.worth((share, share), remedy):
+        return found
+    detail = f"sampling_{'once' if kind == 'special' and told.once else kind}_detail"
+    return draft_of(
+        share, f"sampling_{kind}", detail, words | {"share": share}, cost, grown.astype(np.int64), remedy,
+        f"service_sampling_{kind}",
+    )  # fmt: skip
+
+
+def _each_alike(model: ServiceModel) -> ServiceModel:
+    engines = (replace(one, after=(*one.after[:2], 0.0)) for one in model.engines)
+    return replace(model, engines=tuple(engines))
+
+
+def _none_special(model: ServiceModel) -> ServiceModel:
+    return replace(model, extra=None)
+
+
+def _unsampled(model: ServiceModel) -> ServiceModel:
+    return _none_special(with_engines(model, after=(0.0, 0.0, 0.0)))
+
+
+_every_sampling = part("sampling", _unsampled, TTFT.sampling, TPOT.sampling, Cycle.sampling)
+
+
+def scheduler(facts: ServiceFacts) -> Cause | None:
+    """Scheduling takes long: ever longer with the requests that wait, or all the time."""
+    each = max((engine.schedule[2] for engine in facts.model.engines), default=0.0) if facts.model else 0.0
+    share = facts.tpot.share(TPOT.schedule)[0]
+    if not each or not facts.worth((share, share), _unscanned, NOTABLE):
+        return _every_schedule(facts)
+    schedule = facts.found.steps.cycle[:, Cycle.schedule]
+    words = {"share": share, "each": each, "usual": int(np.median(schedule)), "longest": int(schedule.max())}
+    draft = draft_of(
+        share, "scheduler_waiting", "scheduler_waiting_detail", words, facts.cost(TTFT.batching, TPOT.schedule),
+        schedule, _unscanned, "service_scheduler_waiting",
+    )  # fmt: skip
+    return replace(draft, feeds=True)
+
+
+def _unscanned(model: ServiceModel) -> ServiceModel:
+    """``model`` with schedules that take what they do of one request, however many wait or run."""
+    engines = (replace(one, schedule=(0.0, sum(one.schedule[:2]), 0.0)) for one in model.engines)
+    return replace(model, engines=tuple(engines))
+
+
+_every_schedule = part(
+    "scheduler", lambda model: with_engines(model, schedule=(0.0, 0.0, 0.0)), TTFT.batching, TPOT.schedule,
+    Cycle.schedule,
+)  # fmt: skip
 
 
 every_bubble = part(

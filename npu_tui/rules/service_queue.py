@@ -243,6 +243,7 @@ def kv(facts: ServiceFacts) -> Cause | None:
         "steps": len(short),
     }  # fmt: skip
     usual = "first" if max(first) >= max(tokens) else "tokens"
+    usual = "swaps" if usual == "first" and taken.get("swapped", 0) > taken.get("preempted", 0) else usual
     kind, remedy, more = _of_blocks(facts, any(lost)) or (usual, _more_blocks, {})
     words |= more
     return Cause(

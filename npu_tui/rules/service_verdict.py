@@ -77,7 +77,10 @@ def judge(found: ServiceTimeline, limits: Thresholds | None = None, origin: int 
     unsure.sort(key=lambda cause: -_would_gain(facts, cause))
     least = _would_gain(facts, led[0][1]) if led else HALF * SHARE.default
     hints = [  # what is known comes first, unless it is far less
-        (sentences(message("service.cause", title=cause.title), cause.hint), HALF * _would_gain(facts, cause) > least)
+        (
+            sentences(message("service.cause", title=cause.title), cause.hint),
+            (cause.likely or not led) and HALF * _would_gain(facts, cause) > least,
+        )
         for cause in unsure
     ]
     verdict = [said for said, is_more in hints if is_more]
@@ -168,6 +171,7 @@ def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause])
         if other is not one and one.remedy is not None and other.remedy is not None and other.after is not None:
             both = facts.after(other.remedy, one.remedy)
             weight = weight if both is None else min(weight, facts.better(other.after, both))
+            weight = min(weight, HALF * facts.better(facts.figures, other.after)) if other.feeds else weight
     return weight
 
 

@@ -112,7 +112,7 @@ def test_time_of_the_engine(found: ServiceTimeline) -> None:
 
 
 ENGINE = EngineModel(
-    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1), gap=0, dispatch=0, prepare=(0, 0), after=(0, 0), seqs=2,
+    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1, 0), gap=0, dispatch=0, prepare=(0, 0), after=(0, 0, 0), seqs=2,
     budget=MANY, chunked=True, blocks=MANY, room=Room(10, 0, (0,), (0,)), margin=0,
 )  # fmt: skip
 """A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""

@@ -42,6 +42,25 @@ def mean(service: Service, latency: str) -> float:
         (Service(filled=64, per_decode=250 * US), {"filled": 0}, "tpot", "take the same time for any batch"),
         (Service(images=130 * MS), {"images": 0}, "ttft", "far longer than their length explains"),
         (Service(accept=40 * MS), {"accept": 0}, "ttft", "before the tokenizer, which is free"),
+        (Service(penalty=8 * US), {"penalty": 0}, "tpot", "Sampling takes ever longer with the answers"),
+        (Service(masks=5 * MS), {"masks": 0}, "tpot", "requests make sampling longer for all in their batch"),
+        (
+            Service(scan=400 * US, max_seqs=9), {"scan": 0}, "tpot",
+            "Scheduling takes ever longer with the requests that wait",
+        ),
+        (
+            Service(patience=300 * MS, gap=1_500 * MS, requests=120), {"patience": 0}, "ttft",
+            "waits though requests are there and nothing runs",
+        ),
+        (Service(drafts=3, draft=30 * MS), {"draft": 1_700 * US}, "tpot", "Making drafts takes"),
+        (
+            Service(budget=128, tenants=(_BEGINS,), gap=600 * MS), {"budget": 2048}, "ttft",
+            "A step takes at most 128 tokens",
+        ),
+        (
+            Service(prefix=1536, tenants=(_BEGINS,), evicted=True, gap=220 * MS), {"evicted": False}, "ttft",
+            "compute 1,536 tokens anew that others had from the prefix cache",
+        ),
         (
             Service(tenants=_LONG_ANSWERS, blocks=64, gap=420 * MS), {"tenants": (Tenant(18),)}, "ttft",
             "A few long answers hold the blocks",
@@ -81,6 +100,19 @@ def test_prompts_that_may_begin_alike_are_told_with_what_a_cache_would_give(tmp_
     assert "if they share their first" in words(alike.findings.verdict[0])
     other = told(Service(tenants=(Tenant(1, (100, 2400)),), gap=260 * MS), tmp_path / "other")
     assert "if they share" not in " ".join(words(said) for said in other.findings.verdict)
+
+
+def test_requests_that_come_again_are_told_beside_those_that_are_alike_by_chance(tmp_path: Path) -> None:
+    """Every fourth request comes twice; without them the others have the latencies of a run without them."""
+    service = Service(repeats=900 * MS, requests=160)
+    said = told(service, tmp_path / "twice")
+    first = said.findings.findings[0]
+    assert first.title.code == "finding.service.repeats"
+    assert (first.title.args["count"], first.title.args["all"]) == (40, 200)
+    assert mean(replace(service, repeats=0), "tpot") == pytest.approx(
+        float(words(first.detail).split("TPOT mean ")[1].split(" → ")[1].split(" ms")[0]) * MS, rel=0.03
+    )
+    assert told(Service(tenants=(Tenant(1, (500, 540)),)), tmp_path / "chance").findings.findings == ()
 
 
 def test_heaps_of_requests_are_told_where_chance_does_not_explain_them(tmp_path: Path) -> None:
