@@ -297,11 +297,11 @@ class StepSpread(Struct, frozen=True):
     p99: float
 
 
-def step_spread(lengths: npt.NDArray[np.int64]) -> StepSpread | None:
-    """The spread of steps that last ``lengths`` ns; None without steps."""
+def step_spread(lengths: npt.NDArray[np.int64], warm_up: int | None = None) -> StepSpread | None:
+    """The spread of steps that last ``lengths`` ns after ``warm_up`` ones, if that is known; None without steps."""
     if not len(lengths):
         return None
-    warm = warm_up_steps(lengths)
+    warm = warm_up_steps(lengths) if warm_up is None else min(warm_up, len(lengths) - 1)
     p50, p90, p99 = np.percentile(lengths[warm:], (50, 90, 99)).tolist()
     return StepSpread(warm, p50, p90, p99)
 

@@ -173,14 +173,22 @@ _NEVER_ON_GPU = (
 """What PyTorch's own profiler never records."""
 
 
-def step_times(steps: Sequence[Record], unprofiled: int | None = None, devices: int = 1) -> StepTimes | None:
+def _left_out_steps(profile: Profile) -> int | None:
+    """How many first steps the findings leave out; None where they judge none."""
+    return len(profile.facts[0].warm_up) if profile.facts and profile.facts[0].is_whole else None
+
+
+def step_times(
+    steps: Sequence[Record], unprofiled: int | None = None, devices: int = 1, warm_up: int | None = None
+) -> StepTimes | None:
     """The spread of the lengths of ``steps`` and how many pass in a second; None without steps.
 
-    With ``unprofiled``, ns of a step without the profiler, also what that costs.
+    With ``unprofiled``, ns of a step without the profiler, also what that costs. The first ``warm_up`` steps are left
+    out (None: those that take far longer than the others).
     """
     known = [step for step in steps if step.name is not None and step.duration_us]
     lengths = np.array([step.duration_us for step in known], np.float64)
-    spread = step_spread((lengths * 1000).astype(np.int64))
+    spread = step_spread((lengths * 1000).astype(np.int64), warm_up)
     if spread is None:
         return None
     mean = float(lengths[spread.warm_up :].mean())
@@ -270,7 +278,7 @@ _PARTS: dict[str, Callable[[Profile, Report], Any]] = {
     "trace": lambda part, said: _trace(part.trace),
     "overlap": lambda part, said: overlap_part(part),
     "step_times": lambda part, said: step_times(
-        _entire(part, said.steps), part.whole.unprofiled, len(part.whole.devices)
+        _entire(part, said.steps), part.whole.unprofiled, len(part.whole.devices), _left_out_steps(part.whole)
     ),
     "dispatch": lambda part, said: dispatch_part(part),
     "memory": lambda part, said: _memory_part(part),

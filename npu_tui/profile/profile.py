@@ -462,8 +462,10 @@ class Profile(Parted):
     def facts(self) -> list[Facts]:
         """What the rules read of every device, in the order of ``devices``."""
         from npu_tui.rules.facts import Facts
+        from npu_tui.rules.first_steps import works_at_first
 
-        return [Facts(device, self.inputs) for device in self.devices]
+        every = [Facts(device, self.inputs) for device in self.devices]
+        return [Facts(each.part, self.inputs, every_step=True) if works_at_first(each) else each for each in every]
 
     @property
     def _judged(self) -> list[Facts]:

@@ -46,13 +46,13 @@ class Facts(TraceSlices):
     """One device of a trace within a window, ns.
 
     ``whole_steps`` is True for one step or all of them, False for a range of time. First steps that take far longer
-    than the others are ``warm_up``; the window of the whole trace begins after them, or after a first step that is
-    ``entered`` when recording began. ``first_meeting`` is a collective
+    than the others are ``warm_up``, unless ``every_step`` counts; the window of the whole trace begins after them, or
+    after a first step that is ``entered`` when recording began. ``first_meeting`` is a collective
     (-1: none) that a run without steps begins with and that outlasts all the rest: ranks begin to record at different
     times, and what this one waits there says nothing of the job.
     """
 
-    def __init__(self, part: DevicePart, inputs: Inputs) -> None:
+    def __init__(self, part: DevicePart, inputs: Inputs, every_step: bool = False) -> None:
         super().__init__(inputs.trace, part.device)
         self.part = part
         self.inputs = inputs
@@ -63,7 +63,7 @@ class Facts(TraceSlices):
         self.warm_up: list[Step] = []
         self.entered: Step | None = None
         # The first steps of an engine carry prefill: they are longer, but no warm-up.
-        if self.is_whole and not self.has_engine_steps:
+        if self.is_whole and not self.has_engine_steps and not every_step:
             steps = self._steps_on_device
             self.warm_up = steps[: warm_up_steps(self.length(np.array([step.item for step in steps], np.int64)))]
             if self.warm_up:

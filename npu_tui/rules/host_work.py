@@ -16,7 +16,7 @@ from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_memory_call, profiler
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.analysis.device import HOST
 from npu_tui.analysis.host_owners import WORK_NS
-from npu_tui.analysis.launches import launch_delays
+from npu_tui.analysis.launches import Around, enqueue_of, launch_delays
 from npu_tui.analysis.limits import A_PART, AWAKE_NS, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
@@ -32,6 +32,7 @@ from npu_tui.rules.blame import (
     waited_copies,
     without_all,
 )
+from npu_tui.rules.compute import lines_by
 from npu_tui.rules.cpu import thief
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import (
@@ -48,6 +49,7 @@ from npu_tui.rules.inputs import (
 from npu_tui.rules.judged import within
 from npu_tui.rules.rule import (
     GRADES,
+    LISTED,
     SEVERITY_HIGH,
     SEVERITY_MEDIUM,
     Draft,
@@ -56,6 +58,7 @@ from npu_tui.rules.rule import (
     about,
     advise,
     line_of,
+    ranked,
     sentences,
     severity_of,
     stretches,
@@ -79,6 +82,13 @@ EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
 """The rules that explain owners of work, the most specific first, and how each recognises its own."""
 
 
+def is_program_work(owner: Owner) -> bool:
+    """Whether ``owner`` does what only its name tells: neither memory, compiling nor fetching."""
+    rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
+    once = any(_COMPILER.search(call) is not None or "importlib" in call for call in (owner.name, *owner.calls))
+    return owner.doing == "work" and rule == "HOST.WORK" and not once
+
+
 @once_per_device
 def works(facts: Facts) -> dict[str, tuple[Owner, ...]]:
     """The owners of work that launches nothing, by the rule that explains each, most gain first."""
@@ -88,8 +98,17 @@ def works(facts: Facts) -> dict[str, tuple[Owner, ...]]:
         of_profiler = len(owner.items) > 0 and bool(np.isin(owner.items, profiler_work(facts.trace)).all())
         if owner.doing == "work" and owner.change is not None and not of_profiler:
             rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
+            rule = "OP.COMPILE" if _compiles(facts, owner) else rule
             found["HOST.PAUSE" if _stops_within(facts, owner) else rule].append(owner)
     return {rule: tuple(sorted(own, key=lambda owner: -(owner.gain or 0))) for rule, own in found.items()}
+
+
+def _compiles(facts: Facts, owner: Owner) -> bool:
+    """Whether most of the work of ``owner`` is compiling."""
+    compiled = {cut.thread: cut.span for cut in (_compiled(facts) if facts.has("cann") else ())}
+    cuts = (owner.change or NO_CHANGE).host
+    own = sum(length_of(cut.span) for cut in cuts)
+    return sum(length_of(common(cut.span, compiled.get(cut.thread, NOTHING))) for cut in cuts) > HALF * own
 
 
 def _stops_within(facts: Facts, owner: Owner) -> bool:
@@ -181,11 +200,73 @@ def called(
 
 
 def compiling(facts: Facts) -> Draft | None:
-    """Operators that are compiled while the job runs."""
-    draft = called(facts, "compile", compile_calls(facts), more={"chip": facts.chip})
-    if draft is None or draft.removes is None or not length_of(draft.removes):
-        return draft
-    return replace(draft, verdict=message("finding.compile.verdict", **draft.title.args))
+    """Operators that are compiled while the job runs, with what launches them: no other call of it takes so long."""
+    calls = _compiling_calls(facts)
+    if not len(calls):
+        return None
+    length = facts.length(calls)
+    asked = enqueue_of(facts.trace, calls)
+    lines = ranked(lines_by(facts, np.where(asked >= 0, asked, calls), length), NAMED)
+    operators = sorted({name for item in calls.tolist() if (name := _operator_in(facts.trace.name_of(item)))})
+    left = len(operators) - LISTED
+    more: Said = message("finding.affinity.more", count=left) if left > 0 else ""
+    what = message("finding.compile.any")
+    if operators:
+        what = message("finding.compile.operators", names=operators[:LISTED], more=more)
+    at = np.unique(np.searchsorted(facts.repetitions, facts.trace.slices.start[calls] + facts.floor, "right"))
+    only = len(at) == 1 < len(facts.steps) and facts.whole_steps
+    words: dict[str, object] = {
+        "chip": facts.chip,
+        "compiles": len(compile_calls(facts)),
+        "what": message("finding.compile.where", what=what, line=line_of(lines[0][0])) if lines else what,
+        "step": message("finding.long.step", step=facts.steps[max(int(at[0]) - 1, 0)].number) if only else "",
+    }
+    draft = called(facts, "compile", calls, Change(host=_compiled(facts)), words)
+    if draft is None:
+        return None
+    waits = draft.removes is not None and length_of(draft.removes)
+    verdict = message("finding.compile.verdict", **draft.title.args) if waits else None
+    return replace(draft, code_lines=tuple(line for line, _ in lines), verdict=verdict)
+
+
+def _operator_in(name: str) -> str:
+    """The operator that an operation or an entry of the task queue launches; empty for any other call."""
+    queued, _, operator = name.rpartition("@")
+    if queued.startswith("Dequeue") or name.startswith("aten::"):
+        return operator.removeprefix("aclnn")
+    return ""
+
+
+@once_per_device
+def _compiling_calls(facts: Facts) -> I64:
+    """The innermost operations, or entries of the task queue, that compile before they launch; else the call itself."""
+    trace, slices, calls = facts.trace, facts.trace.slices, compile_calls(facts)
+    tid = np.array([lane.tid for lane in trace.lanes])[slices.lane[calls]]
+    lane_of = {trace.lanes[lane].tid: lane for layer in trace.layers if layer.kind == "python" for lane in layer.lanes}
+    lane = np.array([lane_of.get(thread, -1) for thread in tid.tolist()], np.int32)
+    operations = np.isin(slices.category, [trace.categories.index(kind) for kind in _LAUNCHING & {*trace.categories}])
+    around = Around(trace, operations).find(lane, slices.start[calls], slices.end[calls])
+    return np.unique(np.where(around >= 0, around, calls))
+
+
+_LAUNCHING = {"cpu_op", "dequeue"}
+"""The categories of operations of the host and of entries of the task queue."""
+
+
+@once_per_device
+def _compiled(facts: Facts) -> tuple[HostCut, ...]:
+    """What threads do longer as they compile: all of the calls that do, but for what a launch takes otherwise."""
+    trace, slices, calls = facts.trace, facts.trace.slices, _compiling_calls(facts)
+    every = np.unique(np.concatenate((calls, compile_calls(facts))))
+    equal = np.setdiff1d(np.flatnonzero(np.isin(slices.category, np.unique(slices.category[calls]))), every)
+    usual = int(np.median(facts.length(equal))) if len(equal) else 0
+    inner = np.isin(every, compile_calls(facts))
+    end = np.where(inner, slices.end[every], np.maximum(slices.end[every] - usual, slices.start[every]))
+    tid = np.array([lane.tid for lane in trace.lanes])[slices.lane[every]]
+    return tuple(
+        HostCut(thread, union(slices.start[every[tid == thread]], end[tid == thread]))
+        for thread in np.unique(tid).tolist()
+    )
 
 
 @once_per_device

@@ -10,7 +10,7 @@ from npu_tui.analysis.calls import profiler_work
 from npu_tui.analysis.device import named_in
 from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.owners import owners
-from npu_tui.analysis.path import critical_path
+from npu_tui.analysis.path import Owner, critical_path
 from npu_tui.analysis.replay import NO_CHANGE
 from npu_tui.rules.blame import COMPILE
 from npu_tui.rules.facts import Facts
@@ -103,13 +103,17 @@ def _warm_up(facts: Facts) -> Message:
 
 def _mostly(facts: Facts, time: int) -> Said:
     """The host's work that holds most of the critical path of the first steps, which take ``time`` ns."""
+    owner = first_owner(facts)
+    if owner is not None and owner.doing == "work" and owner.on_path >= HALF * time:
+        return message("finding.left_out.mostly", what=owner_text(facts.trace, owner), time=owner.on_path)
+    return ""
+
+
+def first_owner(facts: Facts) -> Owner | None:
+    """Who holds most of the critical path of the first steps that are left out."""
     replay = facts.inputs.replay_of(facts.part)
     if replay is None:
-        return ""
-    slices, floor = facts.trace.slices, replay.model.floor
-    start, end = int(slices.start[facts.warm_up[0].item]), int(facts.window.start)
-    path = critical_path(replay).within(start, end - floor)
-    for owner in owners(replay, facts.inputs.types_of, path, lambda _: NO_CHANGE).owners[:1]:
-        if owner.doing == "work" and owner.on_path >= HALF * time:
-            return message("finding.left_out.mostly", what=owner_text(facts.trace, owner), time=owner.on_path)
-    return ""
+        return None
+    start, end = int(facts.trace.slices.start[facts.warm_up[0].item]), int(facts.window.start)
+    path = critical_path(replay).within(start, end - replay.model.floor)
+    return next(iter(owners(replay, facts.inputs.types_of, path, lambda _: NO_CHANGE).owners), None)

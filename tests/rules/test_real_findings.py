@@ -83,7 +83,8 @@ def test_the_starving_range(level1: Sample) -> None:
     assert "dataloader 3.3" in words(start.detail)
     assert "blocked for 6.1" in words(start.detail)
     compile_ = found["OP.COMPILE"]
-    assert words(compile_.title).startswith("Compiling operators takes the host 14.")
+    assert words(compile_.title).startswith("Compiling operators (Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput,")
+    assert "at main.py:354 in train() takes the host 14." in words(compile_.title)
     # What is compiled meanwhile Python takes longer for: nothing is gained without it.
     assert (compile_.gain_ns, compile_.part_of, compile_.severity) == (0, None, "low")
     assert found["SYNC.HOST"].part_of == "DISPATCH.VERTICAL"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from causes import ALL
 from jobs import by_id, check, facts_of, first_of, job, measured, put
 from launcher import Launcher
-from measured import profile_at
+from measured import profile_at, report_of
 from situations import SITUATIONS, Trouble, Uneven
 from trace_writer import TraceWriter
 from troubled import TROUBLED
+from written import text_report
 
 from npu_tui.analysis.steps import warm_up_steps
 from npu_tui.analysis.thresholds import Thresholds
@@ -404,3 +406,50 @@ def test_places_that_evidence_leaves_out_count_for_the_steps() -> None:
     assert steps_of(Draft("low", said, said, (place,) * 3, shown=shown), whole) == tuple(
         step.number for step in whole.steps
     )
+
+
+def test_what_compiles_is_told_with_all_of_its_time_its_operator_and_its_line(tmp_path: Path):
+    calm = replace(TROUBLED["healthy"], world_size=1)
+    compiling = replace(calm, compile_permille=1000, compile_ns=4_500_000)
+    files = first_of((compiling,))
+    whole = by_id(measured(compiling).findings)["OP.COMPILE"]
+    (trace,) = (name for name in files if name.endswith("trace_view.json"))
+    events = json.loads(files[trace])
+    for event in events:
+        if event.get("name") == "AscendCL@aclopCompileAndExecute":
+            event["dur"] *= 0.4  # the entry of the queue around it takes as long as before
+    put({**files, trace: json.dumps(events).encode()}, tmp_path / "p")
+    found = by_id(profile_at(tmp_path / "p").findings)
+    assert found["OP.COMPILE"].gain_ns == pytest.approx(whole.gain_ns, rel=0.03)
+    assert words(found["OP.COMPILE"].title) == words(whole.title)
+    assert words(whole.title).startswith("Compiling operators (")
+    assert ") at " in words(whole.title)
+    assert "HOST.WORK" not in found
+
+
+def test_what_the_program_does_in_a_first_step_is_no_warm_up(tmp_path: Path):
+    """A profile begins with a step in which something is written; where it fetches, or begins the job, it is left out."""
+    slow = replace(TROUBLED["loader"], seed=3, steps=4, dataloader_ns=100_000, stalled_step=0, stall_ns=60_000_000)
+    files = first_of((slow,))
+    (trace,) = (name for name in files if name.endswith("trace_view.json"))
+    text = files[trace].decode()
+    first = min(int(number) for number in re.findall(r"ProfilerStep#(\d+)", text))
+
+    def since(begin: int) -> str:
+        return re.sub(r"ProfilerStep#(\d+)", lambda step: f"ProfilerStep#{int(step[1]) - first + begin}", text)
+
+    found = {}
+    texts = {"fetched": since(40)} | {name: re.sub("(?i)dataloader", "writer", since(begin))
+                                      for name, begin in (("begun", 0), ("written", 40))}  # fmt: skip
+    for name, content in texts.items():
+        put({**files, trace: content.encode()}, tmp_path / name)
+        found[name] = profile_at(tmp_path / name)
+    assert [len(profile.facts[0].warm_up) for profile in found.values()] == [1, 1, 0]
+    lead = found["written"].findings.findings[0]
+    assert lead.id == "HOST.WORK"
+    facts = facts_of(found["written"])
+    length = facts.length(np.array([step.item for step in facts.steps], np.int64))
+    assert lead.gain_ns == pytest.approx((length[0] - np.median(length[1:])) / 4, rel=0.1)
+    assert "Mainly in step 40" in words(lead.detail)
+    assert "warm-up" not in text_report(report_of(found["written"]))
+    assert "warm-up" in text_report(report_of(found["begun"]))
