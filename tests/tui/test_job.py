@@ -375,7 +375,7 @@ async def test_a_job_is_not_judged_before_its_traces_are_read_and_without_them_s
     even = Examined(simulated(8, lambda rank, step, call: MS, calls=4, layout=Layout(1, 1, 8, 8)))
     async with overview(even) as (screen, app):
         assert "cause not known: rank 7" in rows(app)[1]
-        assert "were not read: use --traces" in rows(app)[2]
+        assert "do not tell who is waited for" in rows(app)[2]
         screen.show(even, False)
         await Driver(app, None).idle()
         assert rows(app)[1].strip() == say("job.verdict.reading")
