@@ -61,7 +61,7 @@ class Nearby(Struct, frozen=True):
 
 def nearby(folder: Path) -> list[Nearby]:
     """The profiles below ``folder``, the newest first, each job before its ranks."""
-    return in_order(profile_of(source, folder) for source in sources_below(folder))
+    return newest_first(profile_of(source, folder) for source in sources_below(folder))
 
 
 _SNAPSHOTS = (".pkl", ".pickle", ".csv", ".db")
@@ -84,7 +84,7 @@ def others_below(folder: Path, sources: Iterable[Source], survey: Survey | None 
                 yield profile_of(alone, folder)
             elif not children and is_kept(place, survey):
                 size, written = _measured_in(file for each, _ in survey.walk(place, 1) for file in survey.files(each))
-                yield Nearby(place, printable(_below(place, folder, place.name)), None, written, size, kept=True)
+                yield Nearby(place, printable(_path_from(place, folder, place.name)), None, written, size, kept=True)
             else:
                 files = (file for file in survey.files(place) if file.suffix in _SNAPSHOTS and file not in taken)
                 found = (MEMORY.recognise(file, survey) for file in files)
@@ -97,7 +97,7 @@ _MOST_RANKS = 8
 """Ranks that are opened beside it; a user may name others."""
 
 
-def with_beside(openings: Sequence[Opening]) -> list[Opening]:
+def with_profile_beside(openings: Sequence[Opening]) -> list[Opening]:
     """``openings``, and where they are one inference service, the first ranks of the NPU profile that lies with it.
 
     They are looked for in the folder of the service and below, then in the folder around it.
@@ -202,7 +202,7 @@ def profile_of(source: Source, folder: Path) -> Nearby:
     stamp = name["time"] if name is not None else None
     return Nearby(
         path,
-        printable(_below(path, folder, worker)),
+        printable(_path_from(path, folder, worker)),
         source.rank,
         _stamped(stamp) or written,
         size,
@@ -216,10 +216,10 @@ def raw_nearby(path: Path, writer: Writer, folder: Path, bytes: int, changed: fl
     name = _NAMED.fullmatch(path.name)
     worker = (name["worker"] if name is not None else "") or path.name
     time = _stamped(name["time"] if name is not None else None) or changed
-    return Nearby(path, printable(_below(path, folder, worker)), rank, time, bytes, writer=writer)
+    return Nearby(path, printable(_path_from(path, folder, worker)), rank, time, bytes, writer=writer)
 
 
-def _below(path: Path, folder: Path, worker: str) -> str:
+def _path_from(path: Path, folder: Path, worker: str) -> str:
     """Where ``path`` lies below ``folder``, its last part called ``worker``."""
     try:
         parts = path.relative_to(folder).parts
@@ -262,7 +262,7 @@ def _level(source: Source) -> int | None:
     return None if source.folder is None else companions_of(source).profiler_level
 
 
-def in_order(profiles: Iterable[Nearby]) -> list[Nearby]:
+def newest_first(profiles: Iterable[Nearby]) -> list[Nearby]:
     """``profiles`` with the newest first; those of one folder that are different ranks follow their job, by rank.
 
     Folders of roles and of their steps are one job, whose ranks are those of each role and step.

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from walk import walk
 
 from npu_tui.load.load import Opening
-from npu_tui.nearby import with_beside
+from npu_tui.nearby import with_profile_beside
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import LANGUAGES, language, speaking
 from npu_tui.tui.app import NpuTui
@@ -184,7 +184,7 @@ def _drawn(kind: str, path: Path, size: str, keys: tuple[str, ...]) -> list[str]
     columns, rows = map(int, size.split("x"))
     if kind == "job":
         return text_frame(NpuTui(job=JobScreen(path, cached=False)), columns, rows, keys)
-    openings = with_beside([Opening(path, cached=False)])
+    openings = with_profile_beside([Opening(path, cached=False)])
     profiles = [Profile(opening.trace(), opening.source) for opening in openings]
     return text_frame(NpuTui(session=make_session(profiles)), columns, rows, keys)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from npu_tui.cli.main import main
-from npu_tui.cli.parser import COMMANDS, given, meant, runner_of, told
+from npu_tui.cli.parser import COMMANDS, command_lines, given, meant, runner_of
 from npu_tui.strings import LANGUAGES, say, speaking
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,8 +20,8 @@ def test_each_command_has_a_place_help_and_a_line_in_every_language(
     assert callable(runner_of(name))
     for language in LANGUAGES:
         with speaking(language):
-            assert f"  {name} " in told(400)
-            assert say(f"tree.{name}") in told(400)
+            assert f"  {name} " in command_lines(400)
+            assert say(f"tree.{name}") in command_lines(400)
     assert main(["help", name]) == 0
     assert f"npu-tui {name}" in capsys.readouterr().out
 

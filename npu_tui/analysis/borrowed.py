@@ -140,7 +140,7 @@ def borrowed(here: KernelSide, there: KernelSide) -> Borrowed:
         if key not in known:
             known[key] = _placed(sequence, launched, labels)
         parts.append(replace(known[key], here=sequence))
-    return _together(here, there, parts, labels, came)
+    return _merged_parts(here, there, parts, labels, came)
 
 
 # --- the sequences of both sides
@@ -392,7 +392,7 @@ def _aligned(here: KernelSequence, there: KernelSequence, rung: int, labels: _La
     )
 
 
-def _together(
+def _merged_parts(
     here: KernelSide, there: KernelSide, parts: Sequence[_PlacedSequence], labels: _Labels, came: Origins
 ) -> Borrowed:
     item = np.concatenate([part.here.item for part in parts])

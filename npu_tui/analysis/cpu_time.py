@@ -116,7 +116,7 @@ def split(late: LaunchWaits, scheduling: Scheduling, threads: Mapping[int, int])
         piece = (wait[chosen], low[chosen], high[chosen])
         known = np.zeros(len(chosen), np.int64)
         if task > IDLE:
-            known = _of_thread(rows, scheduling, task, frozenset(threads.values()), *piece)
+            known = _add_known_waits(rows, scheduling, task, frozenset(threads.values()), *piece)
         rest = piece[2] - piece[1] - known
         _put(rows, piece[0], State.unknown, rest, task, NOBODY, NOBODY, piece[1], piece[2])
     columns = _columns(rows, len(WaitParts.__struct_fields__))
@@ -129,7 +129,7 @@ def _put(rows: _Rows, wait: I64, *columns: I64 | int) -> None:
     rows.append((wait, *(np.broadcast_to(np.asarray(column), len(wait)) for column in columns)))
 
 
-def _of_thread(
+def _add_known_waits(
     rows: _Rows, scheduling: Scheduling, task: int, ours: Set[int], wait: I64, low: I64, high: I64, deep: int = _DEEP
 ) -> I64:
     """Add the known parts of waits for which one thread is responsible; returns how much of each is known, ns.
@@ -144,7 +144,7 @@ def _of_thread(
     known = summed(query, np.where((state == State.unknown) | handed, 0, end - start), len(wait))
     for waker in np.unique(other[handed]).tolist():
         row = np.flatnonzero(handed & (other == waker))
-        taken = _of_thread(rows, scheduling, waker, ours - {task}, of[row], start[row], end[row], deep - 1)
+        taken = _add_known_waits(rows, scheduling, waker, ours - {task}, of[row], start[row], end[row], deep - 1)
         known += summed(query[row], taken, len(wait))
     asleep = np.isin(state, SLEEPS) & ~handed
     chosen = (of[asleep], state[asleep], (end - start)[asleep], task, other[asleep], NOBODY, start[asleep], end[asleep])
@@ -172,7 +172,7 @@ def thread_timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I
     """What a thread did up to ``end``: from when on, ns, which of ``PARTS``, who had its CPU, which CPU."""
     rows: _Rows = []
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
-    _of_thread(rows, scheduling, task, frozenset(), none, none, none + end)
+    _add_known_waits(rows, scheduling, task, frozenset(), none, none, none + end)
     _, part, _, _, by, cpu, start, until = _columns(rows, len(WaitParts.__struct_fields__))
     over = np.flatnonzero((until > start) & (by != NOBODY))  # whoever had the CPU within a state
     over = over[np.argsort(start[over], kind="stable")]

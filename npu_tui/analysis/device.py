@@ -113,10 +113,10 @@ def device_slices(trace: Trace) -> list[DeviceSlices]:
         if layer.kind in ("hardware", "communication") and layer.lanes:
             layers[layer.device].append(layer)
     devices = sorted(layers, key=lambda device: -1 if device is None else device)
-    return [_judged(trace, _slices_of(trace, device, layers[device])) for device in devices[:MOST_DEVICES]]
+    return [_judged_slices(trace, _slices_of(trace, device, layers[device])) for device in devices[:MOST_DEVICES]]
 
 
-def _judged(trace: Trace, device: DeviceSlices) -> DeviceSlices:
+def _judged_slices(trace: Trace, device: DeviceSlices) -> DeviceSlices:
     """``device`` without what a wrong clock puts far away, and without what never ended or cannot last so long."""
     bulk, overruns = bulk_of(trace), _overruns(trace, device.compute)
     if bulk is None and UNFINISHED not in trace.categories and not len(overruns):

@@ -147,7 +147,7 @@ def engine_steps(
     lost = _lost_in_windows(trace, launches, low, high)
     called = graph_calls(trace)
     first = np.unique(work.made[work.graph], return_index=True)[1]
-    graphs = _counted(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
+    graphs = _count_in_steps(called if on_host else trace.slices.start[work.item[work.graph][first]], begins)
     phases = _phases(trace, begins, ends) if on_host else {}
     # Without any launch and any call of a graph nothing is known of how kernels came to the device.
     known = bool(len(launches)) or bool(len(called))
@@ -180,7 +180,7 @@ def engine_steps(
     return EngineSteps(rows, basis, kernel, of_kernel, np.append(work.made, -1)[launched_at])
 
 
-def _counted(times: I64, begins: I64) -> I64:
+def _count_in_steps(times: I64, begins: I64) -> I64:
     """How many of ``times`` lie in each step; (steps,)."""
     at = np.searchsorted(begins, times, "right") - 1
     return np.bincount(at[at >= 0], minlength=len(begins))

@@ -196,14 +196,14 @@ def _between_products(kernels: KernelTable, times: I64) -> tuple[I64, I64]:
     ``times`` (4, layers) begin and end the exchange before and after, -1 where there is none.
     """
     known = np.flatnonzero((times[0] >= 0) & (times[2] >= 0))
-    other = np.flatnonzero(~_of_experts(kernels))
+    other = np.flatnonzero(~_is_of_experts(kernels))
     at = np.searchsorted(times[1][known], kernels.start[other], "right") - 1
     other, at = other[at >= 0], known[at[at >= 0]]
     inside = kernels.start[other] < times[2][at]
     return other[inside], at[inside]
 
 
-def _of_experts(kernels: KernelTable) -> Bools:
+def _is_of_experts(kernels: KernelTable) -> Bools:
     """Which kernels compute for experts or exchange their tokens."""
     return _kernels_named(kernels, _PRODUCT) | _kernels_named(kernels, _FUSED) | _kernels_named(kernels, _EXCHANGE)
 
@@ -286,7 +286,7 @@ def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[KernelPac
     On a slow device all of them take longer. What stands between products depends on tokens as they do.
     """
     times = np.array([(row.sent_start, row.sent_end, row.back_start, row.back_end) for row in passes], np.int64)
-    other = ~_of_experts(kernels)
+    other = ~_is_of_experts(kernels)
     other[_between_products(kernels, times.reshape(-1, 4).T)[0]] = False
     items = np.flatnonzero(other & (kernels.type.code >= 0))
     if not len(items):

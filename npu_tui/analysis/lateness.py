@@ -48,7 +48,7 @@ def peer_at(group: int, place: int) -> int:
     return place + (group + 1) * _PLACES
 
 
-def place_of(peer: int) -> tuple[int, int]:
+def lane_and_place(peer: int) -> tuple[int, int]:
     """The lane of the group (-1: the job) that ``peer`` has its place in, and this place; UNKNOWN stays."""
     group, rank = divmod(peer, _PLACES)
     return (-1, UNKNOWN) if peer == UNKNOWN else (group - 1, rank)

@@ -164,7 +164,7 @@ def _paths(trace: Trace) -> tuple[I64, list[int], list[int]]:
 
 
 @of_trace
-def _of_operations(trace: Trace) -> I64:
+def _slices_of_operations(trace: Trace) -> I64:
     """The slices that operations launched, (n,)."""
     return np.unique(operation_pairs(trace)[1])
 
@@ -175,7 +175,7 @@ def _summed(node: I64, values: npt.NDArray[np.generic], count: int) -> F64:
 
 def _launched(trace: Trace, window: Window, around: Around, works: Bools) -> _Launched:
     slices = trace.slices
-    item = _of_operations(trace)
+    item = _slices_of_operations(trace)
     item = item[works[item] & window.holds(slices.start[item])]
     operation = operation_of(trace, item)
     call = around.find(slices.lane[operation], slices.start[operation], slices.end[operation])

@@ -281,14 +281,14 @@ def device_edges(
         start_node[known[forked]],
         start[forked] + floor - tasks.end[before],
         task=np.where(tasks.kind[before] == KERNEL, before, -1),
-        call=_of_event(tasks, known[forked]),
+        call=_recorded_events(tasks, known[forked]),
     )
     builder.add(
         host_node[anchor],
         start_node[known],
         latency,
         (points.time[anchor], arrival, thread),
-        call=_of_event(tasks, known),
+        call=_recorded_events(tasks, known),
     )
     launch_bound = np.zeros(len(tasks), np.bool_)
     launch_bound[known[bound]] = True
@@ -317,7 +317,7 @@ def device_edges(
         start_node[near],
         gap + length,
         task=np.where(kernel, before, -1),
-        call=np.where(unknown, tasks.item[near], _of_event(tasks, near)),
+        call=np.where(unknown, tasks.item[near], _recorded_events(tasks, near)),
     )
     _add_unlaunched(builder, tasks, far, launched, start_node, floor)
     dependent = np.flatnonzero(depends)
@@ -336,7 +336,7 @@ def device_edges(
     builder.add(end_node[fired], end_node[waits], np.where(lasted, after, np.minimum(after, 0)), wait=tasks.item[waits])
 
 
-def _of_event(tasks: DeviceTasks, chosen: I64) -> I64:
+def _recorded_events(tasks: DeviceTasks, chosen: I64) -> I64:
     """The slice of each of ``chosen`` that records an event, -1 for other tasks; (m,)."""
     return np.where(tasks.kind[chosen] == RECORD, tasks.item[chosen], -1)
 

@@ -98,13 +98,13 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
     trained = any(_BACKWARD.search(trace.names[code]) for code in used if code < len(trace.names))
     trained = trained or any(name.startswith(("autograd::engine", "Optimizer.step")) for name in trace.names)
     decodes = not trained and is_serving(trace)
-    reads = _by_reads(trace, launched)
+    reads = _starts_by_reads(trace, launched)
     if reads is not None and decodes:
-        reads = _by_choices(trace, names, reads)
+        reads = _starts_by_choices(trace, names, reads)
     ways: tuple[tuple[Basis, I64 | None], ...] = (
-        ("annotations", _by_calls(trace, launched)),
+        ("annotations", _starts_by_calls(trace, launched)),
         ("rhythm", reads),
-        ("graphs", _by_graphs(trace, kernels, link, decodes)),
+        ("graphs", _starts_by_graphs(trace, kernels, link, decodes)),
     )
     for way in ways:
         by, at = way
@@ -116,15 +116,15 @@ def rhythm(trace: Trace, kernels: I64, link: I64) -> Rhythm | None:
             return None  # one call of the engine, or one graph: what repeats in it are layers
     else:
         by = "rhythm"
-        at = _by_ranges(trace, launched)
+        at = _starts_by_ranges(trace, launched)
         if at is None:
-            at = _by_optimizer(trace, launched)
+            at = _starts_by_optimizer(trace, launched)
         if at is None and trained:
-            at = _by_period(names, _backward_among(trace, names))
+            at = _starts_by_period(names, _backward_among(trace, names))
         if at is None:
-            at = _by_pauses(launched)
+            at = _starts_by_pauses(launched)
         if at is None:
-            at = _by_names(names)
+            at = _starts_by_names(names)
         if at is None:
             return None
         # Ranges and an even rhythm of kernels may be those of the layers.
@@ -142,7 +142,7 @@ def is_serving(trace: Trace) -> bool:
     return any(_SERVES.search(name) for name in trace.names)
 
 
-def _by_calls(trace: Trace, launched: I64) -> I64 | None:
+def _starts_by_calls(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched in each call of the engine, by position; None without such calls.
 
     A call inside another one counts as a part of that.
@@ -167,7 +167,7 @@ def _order_of(launched: I64) -> I64:
     return known[np.argsort(launched[known], kind="stable")]
 
 
-def _by_ranges(trace: Trace, launched: I64) -> I64 | None:
+def _starts_by_ranges(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched in each range that the program marked, by position; None without such ranges.
 
     Equal names but for numbers are one kind; of the kinds that come again and launch most kernels the rarest counts.
@@ -209,7 +209,7 @@ def _first_of_cycle(trace: Trace, calls: I64) -> I64:
     return calls if _COUNTED.search(trace.names[int(codes[0])]) else calls[::period]
 
 
-def _by_optimizer(trace: Trace, launched: I64) -> I64 | None:
+def _starts_by_optimizer(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched after each step of the optimizer but the last, and the first of all, by position."""
     slices, order = trace.slices, _order_of(launched)
     steps = named_on(trace, ("python", "other"), lambda name: _OPTIMIZER_STEP.match(name) is not None)
@@ -220,7 +220,7 @@ def _by_optimizer(trace: Trace, launched: I64) -> I64 | None:
     return np.sort(order[first[first < len(order)]])
 
 
-def _by_reads(trace: Trace, launched: I64) -> I64 | None:
+def _starts_by_reads(trace: Trace, launched: I64) -> I64 | None:
     """The first kernel launched after each value that the host read back, by position; None if they are not even."""
     slices = trace.slices
     named = np.array([name in _READS for name in trace.names] + [False])[slices.name]
@@ -235,7 +235,7 @@ def _by_reads(trace: Trace, launched: I64) -> I64 | None:
     return np.sort(order[first])
 
 
-def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
+def _starts_by_choices(trace: Trace, names: I64, reads: I64) -> I64:
     """``reads``, or the kernels behind each choice of a token where many are chosen before one is read back.
 
     A server that reads back once a request makes many tokens with each.
@@ -251,7 +251,7 @@ def _by_choices(trace: Trace, names: I64, reads: I64) -> I64:
     return reads
 
 
-def _by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | None:
+def _starts_by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | None:
     """The first kernel of every graph, by position; where several graphs take turns that of the rarest one.
 
     Graphs of one run that ``decodes`` between two choices of a token are pieces of one pass: the first one counts.
@@ -274,17 +274,17 @@ def _by_graphs(trace: Trace, kernels: I64, link: I64, decodes: bool) -> I64 | No
     sizes = np.diff(np.append(graphs, len(kernels)))
     if len(kinds) < 2 and sizes.max() >= _OTHER_GRAPH * sizes.min():
         graph = sizes
-    rarest = _by_names(graph)
+    rarest = _starts_by_names(graph)
     if rarest is not None:
         graphs = graphs[rarest]
     elif len(kinds) > 1:
         return None
     alone = np.append(np.isin(trace.links.source_event, launch[first[~replayed]]), False)[link]
     gap = np.append(0, slices.start[kernels[1:]] - np.maximum.accumulate(slices.end[kernels])[:-1])
-    return _with_eager(_from_inputs(graphs, chosen, gap), alone, gap)
+    return _graph_and_eager_starts(_input_kernels(graphs, chosen, gap), alone, gap)
 
 
-def _from_inputs(graphs: I64, chosen: I64, gap: I64) -> I64:
+def _input_kernels(graphs: I64, chosen: I64, gap: I64) -> I64:
     """The kernels at which what leads to ``graphs`` begins, such as the look-up of embeddings; (graphs,).
 
     It begins at the largest ``gap`` behind the last one of the ``chosen`` tokens, usually so many kernels before them.
@@ -296,7 +296,7 @@ def _from_inputs(graphs: I64, chosen: I64, gap: I64) -> I64:
     return begun
 
 
-def _with_eager(graphs: I64, alone: Bools, gap: I64) -> I64:
+def _graph_and_eager_starts(graphs: I64, alone: Bools, gap: I64) -> I64:
     """The kernels at which ``graphs`` begin, and those at which many kernels begin that are launched ``alone``.
 
     Many are half as many as a graph and its sampling have. They begin after the sampling, at the largest ``gap``.
@@ -317,7 +317,7 @@ def _backward_among(trace: Trace, names: I64) -> Bools:
     return among
 
 
-def _by_period(names: I64, backward: Bools) -> I64 | None:
+def _starts_by_period(names: I64, backward: Bools) -> I64 | None:
     """The position at which all kernels of a training run begin to come again, each time; None where they do not.
 
     Its layers run forward and ``backward``, so that no less than an iteration comes again.
@@ -338,7 +338,7 @@ def _by_period(names: I64, backward: Bools) -> I64 | None:
     return None
 
 
-def _by_pauses(launched: I64) -> I64 | None:
+def _starts_by_pauses(launched: I64) -> I64 | None:
     """The first kernel of each group of about as many launches between which the host pauses; None without such."""
     order = _order_of(launched)
     gaps = np.diff(launched[order])
@@ -350,7 +350,7 @@ def _by_pauses(launched: I64) -> I64 | None:
     return np.sort(order[first]) if len(first) >= FEWEST_EQUALS and _is_even(sizes) else None
 
 
-def _by_names(names: I64) -> I64 | None:
+def _starts_by_names(names: I64) -> I64 | None:
     """The positions of the rarest kernel name that recurs at even distances; of equals the first to occur."""
     counts = np.bincount(names)
     best: I64 | None = None

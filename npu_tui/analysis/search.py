@@ -73,7 +73,7 @@ class Searchable:
             return self._names(term)[slices.name]
         if isinstance(term, Time):
             value = {"start": slices.start, "end": slices.end}.get(term.field)
-            return _compared(slices.end - slices.start if value is None else value, term.sign, term.value)
+            return _fulfils(slices.end - slices.start if value is None else value, term.sign, term.value)
         if isinstance(term, Place):
             return self._lanes(term)[slices.lane]
         if isinstance(term, LaunchClass):
@@ -173,7 +173,7 @@ def _has_frame(stack: str, wanted: FrameTerm) -> bool:
     return False
 
 
-def _compared(values: I64, sign: Compare, value: int) -> Bools:
+def _fulfils(values: I64, sign: Compare, value: int) -> Bools:
     if sign == "<":
         return np.asarray(values < value)
     if sign == "<=":

@@ -45,7 +45,7 @@ def _batches_before(service: Service) -> I64:
     return np.where(members.iter == UNKNOWN, turn, members.iter)
 
 
-def _asked(service: Service) -> tuple[I64, I64]:
+def _token_counts(service: Service) -> tuple[I64, I64]:
     """The tokens of the prompt and of the answer of each request (rids,), 0 where they are unknown."""
     requests, found = service.requests, np.zeros((2, len(service.rids)), np.int64)
     known = requests.rid >= 0
@@ -59,7 +59,7 @@ def chunks_of(service: Service, turn: I64) -> I64:
 
     Other passes that give no token, such as one more after the last token, have nothing to do with the prompt's length.
     """
-    members, (prompt, answer) = service.members, _asked(service)
+    members, (prompt, answer) = service.members, _token_counts(service)
     turns = np.zeros(len(service.rids), np.int64)
     known = members.rid >= 0
     np.maximum.at(turns, members.rid[known], turn[known] + 1)
@@ -78,7 +78,7 @@ def tokens_of(service: Service) -> I64:
     if not unknown.any():
         return members.tokens
     prompt = is_prompt(service) & (members.rid >= 0)
-    tokens: I64 = np.maximum(_asked(service)[0], 1)[members.rid]
+    tokens: I64 = np.maximum(_token_counts(service)[0], 1)[members.rid]
     tokens[~prompt] = 1
     np.copyto(tokens, members.tokens, where=~unknown)
     if (unknown & _is_silent(service) & prompt).any():
@@ -91,7 +91,7 @@ def _cut_to_room(service: Service, tokens: I64, prompt: Bools) -> None:
 
     The budget is the least one with which all prompts are computed in as many steps as they were.
     """
-    members, whole, turn = service.members, _asked(service)[0], _batches_before(service)
+    members, whole, turn = service.members, _token_counts(service)[0], _batches_before(service)
     chunks = chunks_of(service, turn)
     if (chunks == 1).all():
         return

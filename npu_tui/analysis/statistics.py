@@ -244,13 +244,13 @@ def judge(base: F64, new: F64, tolerance: float, paired: bool = False, few: Verd
     if np.array_equal(np.sort(base), np.sort(new)):
         verdict = "same"
     elif moved is not None:
-        verdict = _by_interval(moved, limit)
+        verdict = _judged_by_interval(moved, limit)
         if verdict == "same" and abs(delta) > limit:
             verdict = "unsure"  # few samples changed, but by much
         elif (verdict, delta < 0) in (("slower", True), ("faster", False)):
             verdict = "unsure"  # most samples changed one way, a few by more the other way
     else:
-        verdict = _by_mean(delta, limit) if few is None or _is_far(base, new, visible) else few
+        verdict = _judged_by_mean(delta, limit) if few is None or _is_far(base, new, visible) else few
     return Judgement(base, new, delta, moved, visible, verdict)
 
 
@@ -264,13 +264,13 @@ def _is_far(base: F64, new: F64, visible: float | None) -> bool:
     return visible is not None and min(len(base), len(new)) > 1 and apart > _FAR * visible
 
 
-def _by_mean(delta: float, limit: float) -> Verdict:
+def _judged_by_mean(delta: float, limit: float) -> Verdict:
     if abs(delta) <= limit:
         return "same"
     return "slower" if delta > 0 else "faster"
 
 
-def _by_interval(moved: Shift, limit: float) -> Verdict:
+def _judged_by_interval(moved: Shift, limit: float) -> Verdict:
     if -limit <= moved.low and moved.high <= limit:
         return "same"
     if moved.low > 0 and moved.estimate >= limit:

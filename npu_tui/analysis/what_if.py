@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.code_lines import stack_of, user_lines
 from npu_tui.analysis.device import named_on
-from npu_tui.analysis.lateness import place_of
+from npu_tui.analysis.lateness import lane_and_place
 from npu_tui.analysis.launches import dequeue_slices, enqueue_slices
 from npu_tui.analysis.operators import TypesOf
 from npu_tui.analysis.replay import Change, HostCut, TaskCut
@@ -98,13 +98,13 @@ def _queued(trace: Trace, thread: I64, start: I64, end: I64) -> tuple[I64, I64]:
     """The Dequeue slices of what the threads enqueued in their ``[start, end)``, and the thread number of each."""
     slices = trace.slices
     _, number = thread_numbers(trace)
-    entered = _begun(trace, enqueue_slices(trace), thread, start, end)
+    entered = _begun_within(trace, enqueue_slices(trace), thread, start, end)
     dequeues = dequeue_slices(trace)
     queued = dequeues[np.isin(slices.correlation[dequeues], slices.correlation[entered])]
     return queued, number[slices.lane[queued]]
 
 
-def _begun(trace: Trace, items: I64, thread: I64, start: I64, end: I64) -> I64:
+def _begun_within(trace: Trace, items: I64, thread: I64, start: I64, end: I64) -> I64:
     """Those of the slices ``items`` that the threads begin in their ``[start, end)``."""
     _, number = thread_numbers(trace)
     on, begin = number[trace.slices.lane[items]], trace.slices.start[items]
@@ -123,7 +123,7 @@ def host_without(trace: Trace, thread: I64, start: I64, end: I64, keep: float) -
     queued, queue = _queued(trace, thread, start, end)
     slices = trace.slices
     host = _cuts(trace, thread, start, end, keep) + _cuts(trace, queue, slices.start[queued], slices.end[queued], keep)
-    waits = () if keep else _begun(trace, waits_of(trace), thread, start, end).tolist()
+    waits = () if keep else _begun_within(trace, waits_of(trace), thread, start, end).tolist()
     return Change(host=host, waits=frozenset(waits))
 
 
@@ -162,7 +162,7 @@ def _peers(model: Model, place: int, group: str | None) -> frozenset[int]:
     """The peers called ``place``: in the groups whose lane begins with ``group``, in all of them without it."""
     peers = set()
     for peer in np.unique(model.meetings.seen.rank).tolist():
-        lane, own_place = place_of(peer)
+        lane, own_place = lane_and_place(peer)
         in_group = group is None or (lane >= 0 and model.trace.lanes[lane].name.lower().startswith(group.lower()))
         if own_place == place and in_group:
             peers.add(peer)

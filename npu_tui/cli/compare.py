@@ -252,11 +252,11 @@ def _choose_ranks(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if match is None:
         parser.error(say("compare.bad_rank", text=options.rank))
     base, new = int(match[1]), int(match[2] or match[1])
-    options.base = _of_rank(parser, options.base, base)
-    options.new = _of_rank(parser, options.new, new)
+    options.base = _path_of_rank(parser, options.base, base)
+    options.new = _path_of_rank(parser, options.new, new)
 
 
-def _of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
+def _path_of_rank(parser: argparse.ArgumentParser, path: str, rank: int) -> str:
     """Where in the job at ``path`` the profile of ``rank`` lies. Raises ``InputError`` if nothing is there."""
     from npu_tui.load.find import find_sources
 

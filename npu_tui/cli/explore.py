@@ -296,7 +296,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
     from npu_tui.analysis.thresholds import Thresholds
     from npu_tui.load.errors import InputError
     from npu_tui.load.load import opening_of
-    from npu_tui.nearby import with_beside
+    from npu_tui.nearby import with_profile_beside
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.picture import job_picture, picture, unknown_keys
     from npu_tui.tui.ranks import met
@@ -320,7 +320,7 @@ def run_screenshot(parser: Parser, options: argparse.Namespace) -> int:
         return DONE
     thresholds = Thresholds(**settings.thresholds)
     profiles, found = list[Profile](), list[bool]()
-    for opening in with_beside(openings):
+    for opening in with_profile_beside(openings):
         try:
             profiles.append(Profile(opening.trace(), opening.source, thresholds))
             found.append(opening.optional)

@@ -168,7 +168,7 @@ def run_summarize(parser: Parser, options: argparse.Namespace) -> int:
         shard = (int(match[1]), int(match[2])) if match else (1, 0)
         if shard[0] >= shard[1]:
             parser.error(say("summarize.bad_shard"))
-    from npu_tui.jobs.summarize import by_dask, in_process, in_processes, sources_of
+    from npu_tui.jobs.summarize import sources_of, summarize_by_dask, summarize_in_process, summarize_in_processes
 
     folder = Path(options.output)
     sources = sources_of([Path(path) for path in options.path], shard)
@@ -176,11 +176,11 @@ def run_summarize(parser: Parser, options: argparse.Namespace) -> int:
     if options.dask is not None:
         if find_spec("distributed") is None:
             return refuse(say("summarize.no_dask"), USAGE)
-        outcomes = by_dask(sources, folder, options.traces, options.dask)
+        outcomes = summarize_by_dask(sources, folder, options.traces, options.dask)
     elif options.jobs > 1:
-        outcomes = in_processes(sources, folder, options.traces, options.jobs)
+        outcomes = summarize_in_processes(sources, folder, options.traces, options.jobs)
     else:
-        outcomes = in_process(sources, folder, options.traces)
+        outcomes = summarize_in_process(sources, folder, options.traces)
     return _summarized(outcomes, len(sources), folder)
 
 

@@ -144,7 +144,7 @@ def nearest_word(word: str, words: Iterable[str]) -> str:
     return next(iter(get_close_matches(word.lower(), tuple(words), 1, _ALIKE)), "")
 
 
-def told(width: int) -> str:
+def command_lines(width: int) -> str:
     """All commands with a line each, in groups, in lines of ``width`` columns."""
     room = max(map(len, COMMANDS)) + 4
     lines = []
@@ -242,7 +242,7 @@ class Parser(argparse.ArgumentParser):
             return text
         head, _, rest = text.partition("\n\n")
         description, _, rest = rest.partition("\n\n")
-        return f"{head}\n\n{description}\n\n{told(_help_columns())}\n{rest}"
+        return f"{head}\n\n{description}\n\n{command_lines(_help_columns())}\n{rest}"
 
 
 def _help_columns() -> int:
@@ -273,7 +273,7 @@ _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 def choose_language(lang: str | None, config: str | None) -> str:
     """The language that ``--lang`` asks for, else the settings file (``--config`` may name it), else the locale."""
-    wanted = lang or _of_settings(config)
+    wanted = lang or _from_settings(config)
     if wanted in LANGUAGES:
         return wanted
     # The fonts of the Linux console have no Han characters.
@@ -288,7 +288,7 @@ def language_of_locale(variables: Mapping[str, str]) -> str:
     return found if found in LANGUAGES else ENGLISH
 
 
-def _of_settings(config: str | None) -> str | None:
+def _from_settings(config: str | None) -> str | None:
     """What the settings file says; whatever is wrong with it the command itself tells."""
     if not os.path.isfile(settings_path(config)):  # reading one takes imports that only a file is worth
         return None

@@ -89,12 +89,12 @@ def _answer(options: argparse.Namespace, sql: str | None, form: str, limit: int 
 def _list_tables(
     options: argparse.Namespace, names: list[str], form: str, columns: Callable[[], Mapping[str, Kind]]
 ) -> int:
-    from npu_tui.query.query import listed, listing_text, table_listing
+    from npu_tui.query.query import listed_tables, listing_text, table_listing
 
     if form == "json":
         from npu_tui.output.envelope import json_bytes
 
-        _write_content(options, json_bytes(listed(names), schema=options.schema))
+        _write_content(options, json_bytes(listed_tables(names), schema=options.schema))
     elif len(names) == 1:
         _write_content(options, table_listing(names[0], columns()).encode())
     else:

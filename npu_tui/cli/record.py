@@ -64,7 +64,7 @@ def run_record(parser: Parser, options: argparse.Namespace) -> int:
         _write_setup()
         return DONE
     source = _source_option(parser, options)
-    wanted = _wanted(parser, options)
+    wanted = _record_request(parser, options)
     every, keep = _repeated(parser, options)
     from npu_tui.record.recording import Recorder
 
@@ -115,7 +115,7 @@ def _source_option(parser: Parser, options: argparse.Namespace) -> RecordingSour
     )
 
 
-def _wanted(parser: Parser, options: argparse.Namespace) -> RecordRequest:
+def _record_request(parser: Parser, options: argparse.Namespace) -> RecordRequest:
     from npu_tui.record.progress import RecordRequest
     from npu_tui.record.recording import PROFILES
 

@@ -267,7 +267,7 @@ class _Sides:
         """Groups of one side only that matched operations launched in each other's place, of one type."""
         votes: Counter[tuple[_Names, _Names]] = Counter()
         pairs = np.array(operations, np.int64).reshape(-1, 2)
-        of = [_by_operation(side, pairs[:, k]) for k, side in enumerate(self.kernels)]
+        of = [_launched_identities(side, pairs[:, k]) for k, side in enumerate(self.kernels)]
         for before, after in operations:
             for old, now in zip(of[0].get(before, ()), of[1].get(after, ()), strict=False):
                 was, is_now = self.kernels[0].identities[old], self.kernels[1].identities[now]
@@ -280,7 +280,9 @@ class _Sides:
     ) -> list[tuple[_Names, _Names]]:
         """Groups of one side only whose operations stand in each other's place."""
         of = [
-            _by_operation(side, np.array([run_operation for runs in replaced for run_operation in runs[k]], np.int64))
+            _launched_identities(
+                side, np.array([run_operation for runs in replaced for run_operation in runs[k]], np.int64)
+            )
             for k, side in enumerate(self.kernels)
         ]
         votes: Counter[tuple[_Names, _Names]] = Counter()
@@ -308,7 +310,7 @@ def _members(side: ComparedKernels) -> dict[Identity, I64]:
     return {name: members for name, members in zip(side.identities, of, strict=False) if len(members)}
 
 
-def _by_operation(side: ComparedKernels, wanted: I64) -> dict[int, list[int]]:
+def _launched_identities(side: ComparedKernels, wanted: I64) -> dict[int, list[int]]:
     """The identities that each of the launching slices ``wanted`` launched, in order."""
     launched: dict[int, list[int]] = {}
     known = np.flatnonzero(np.isin(side.operation, wanted))

@@ -271,11 +271,11 @@ def line_changes(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     for k, side in enumerate((base, new)):
         for cost in side:
             functions[(names[cost.code.file], cost.code.function) if cost.code else None][k].append(cost)
-    rows = [row for sides in functions.values() for row in _of_function(*sides)]
+    rows = [row for sides in functions.values() for row in _lines_of_function(*sides)]
     return sorted(rows, key=lambda row: (-abs(row.delta), str(row.code)))
 
 
-def _of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
+def _lines_of_function(base: list[LineCost], new: list[LineCost]) -> list[LineChange]:
     """The lines of one function: by number where that is known to be the same, else in order by what they launch."""
     base, new = sorted(base, key=_line_number), sorted(new, key=_line_number)
     stayed = {_line_number(cost): cost for cost in base}

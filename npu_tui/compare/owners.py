@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.lateness import place_of
+from npu_tui.analysis.lateness import lane_and_place
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.path import Doing, Owner, PathKind
 from npu_tui.compare.measured import MeasuredSide
@@ -150,7 +150,7 @@ def _owned(side: MeasuredSide, renamed: Mapping[str, str]) -> dict[_Key, OwnerSi
 
 def _owner_key(trace: Trace, owner: Owner, renamed: Mapping[str, str]) -> _Key:
     if owner.kind == "late_rank":
-        lane, place = place_of(owner.peer)
+        lane, place = lane_and_place(owner.peer)
         return owner.kind, place, None if lane < 0 else trace.lanes[lane].name
     name = renamed.get(owner.name, owner.name)
     if owner.kind in ("device_gap", "unexplained"):

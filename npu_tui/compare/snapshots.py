@@ -62,7 +62,7 @@ _OWN: dict[str, Column] = {
 }
 
 
-def held(found: list[OwnerPair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> TableSheet:
+def holders_changed(found: list[OwnerPair], devices: tuple[DeviceMemory, DeviceMemory], at_end: bool) -> TableSheet:
     """Who of ``found`` holds anything at the peak, or ``at_end``, on either side, the largest difference first."""
     alive = [device.lives.alive(len(device.events) if at_end else device.peak[0]) for device in devices]
     rows = []
@@ -81,7 +81,7 @@ def held(found: list[OwnerPair], devices: tuple[DeviceMemory, DeviceMemory], at_
 
 HELD = table(
     "held",
-    held,
+    holders_changed,
     json="kind function? base_where? base_line? new_where? new_line? base=held_base new=held_new delta=held_delta "
     "base_blocks new_blocks",
     page="difference=held_delta base=held_base new=held_new base_blocks new_blocks function base_place new_place",

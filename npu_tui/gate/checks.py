@@ -258,14 +258,14 @@ def job_checks(job: Job, limits: Collection[Limit], allowed_loss: float = 0.0) -
     Nor do any where a rank is not there in full: whom the others wait for cannot be told without it.
     """
     lost = [loss for loss in job_losses(job) if loss.share > allowed_loss]
-    checks = [_worst(job, limit) for limit in limits]
+    checks = [_worst_role(job, limit) for limit in limits]
     if lost:
         why = words(max(lost, key=lambda loss: loss.share).why)
         checks = [GateCheck("limit", limit.measure, "not_measured", text=why) for limit in limits]
     return checks
 
 
-def _worst(job: Job, limit: Limit) -> GateCheck:
+def _worst_role(job: Job, limit: Limit) -> GateCheck:
     """The check of the role that fails it the most; that of the job where it has no several."""
     checks = [_checked(part, limit) for part in job.parts]
     measured = [check for check in checks if check.status != "not_measured"]
@@ -310,11 +310,11 @@ def against_checks(
     What is unsure has not been measured; with ``fail_on`` without it, it passes. ``incomplete`` is what either side has
     lost: without slices nothing is measured, without links no part of the step.
     """
-    checks = _judged(comparison, "unsure" not in fail_on)
+    checks = _step_checks(comparison, "unsure" not in fail_on)
     parts = {row.part: row for row in comparison.parts}
     for name, tolerance in tolerances.items():
         if name in AGAINST_MEASURES and name not in JUDGED:
-            checks.append(_part(name, parts.get(name), tolerance))  # type: ignore[call-overload]
+            checks.append(_part_check(name, parts.get(name), tolerance))  # type: ignore[call-overload]
     for lost in incomplete:
         for kind, why in lost.items():
             if kind != "files":
@@ -332,7 +332,7 @@ def against_job_checks(compared: JobComparison, fail_on: Collection[str] = VERDI
         return [
             GateCheck("compared", name, "not_measured", text=say("gate.against.unknown")) for name in (*JUDGED, "work")
         ]
-    checks = _judged(compared, lenient)
+    checks = _step_checks(compared, lenient)
     order = ("same", "faster", "unsure", "slower")
     work = max(compared.ranks, key=lambda row: (order.index(row.verdict), row.delta("work")), default=None)
     if work is not None:
@@ -350,7 +350,7 @@ def _unseen(check: GateCheck, why: Message) -> GateCheck:
     return GateCheck(check.kind, check.id, "not_measured", tolerance=check.tolerance, text=words(why))
 
 
-def _judged(compared: ProfileComparison | JobComparison, lenient: bool) -> list[GateCheck]:
+def _step_checks(compared: ProfileComparison | JobComparison, lenient: bool) -> list[GateCheck]:
     """The checks of the step and of its computing time."""
     checks = []
     for name in JUDGED:
@@ -367,7 +367,7 @@ def _judged(compared: ProfileComparison | JobComparison, lenient: bool) -> list[
     return checks
 
 
-def _part(name: str, row: PartChange | None, tolerance: float) -> GateCheck:
+def _part_check(name: str, row: PartChange | None, tolerance: float) -> GateCheck:
     if row is None:
         return GateCheck("compared", name, "not_measured", tolerance=tolerance, text=say("gate.against.unknown"))
     most = row.base * (1 + tolerance)

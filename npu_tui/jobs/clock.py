@@ -241,7 +241,7 @@ def clocks(ranks: Sequence[RankProfile], met: RankMeetings) -> list[RankClock]:
     bounds = Bounds.of(met, notified, message_bounds(met), zero, drift)
     low, high = intervals(bounds, references)
     bounded = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    by_ends = _by_ends(ends.straightened(drift), references, np.where(bounded, low, np.nan), high)
+    by_ends = _clocks_by_ends(ends.straightened(drift), references, np.where(bounded, low, np.nan), high)
     by_third = agreement(_third_ranks(ranks, met, zero).straightened(drift), references)
     exact = set(notified.source.tolist()) | set(notified.target.tolist())
     edges = bounds.edges + by_ends.sights + by_third.sights
@@ -276,7 +276,7 @@ def clocks(ranks: Sequence[RankProfile], met: RankMeetings) -> list[RankClock]:
     return clocks_of
 
 
-def _by_ends(ends: SharedEvents, references: I64, low: F64, high: F64) -> Agreement:
+def _clocks_by_ends(ends: SharedEvents, references: I64, low: F64, high: F64) -> Agreement:
     """The clocks that the common ``ends`` tell, (ranks,).
 
     Ranks that meet the reference in messages alone, such as a stage of a pipeline, agree with the one of them that

@@ -35,7 +35,7 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
-from npu_tui.jobs.role_steps import apart
+from npu_tui.jobs.role_steps import without_peers
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
     ByStep,
@@ -132,7 +132,7 @@ class Job:
         if len(self.parts) > 1:
             parts = [part.narrowed(group, step) for part in self.parts]
             ranks = [profile for part in parts for profile in part.ranks]
-            return Job(self.path, [apart(profile) for profile in ranks], self.broken, None, parts, self.survey)
+            return Job(self.path, [without_peers(profile) for profile in ranks], self.broken, None, parts, self.survey)
         ranks = self.ranks
         if step is not None:
             ranks = [
@@ -287,7 +287,7 @@ class Job:
             names: list[object] = [profile.host_name] if profile.host_name else []
             boots = [] if profile.boot is None else [profile.boot // SAME_BOOT + side for side in (0, -1, 1)]
             candidates = sorted({number for key in (*names, *boots) for number in near[key]})
-            host = next((number for number in candidates if _together(hosts[number][0], profile)), None)
+            host = next((number for number in candidates if _on_one_host(hosts[number][0], profile)), None)
             if host is None:
                 for key in (*names, *boots[:1]):
                     near[key].append(len(hosts))
@@ -528,7 +528,7 @@ def members(job: Job) -> list[tuple[Job, RankProfile]]:
     return [(part, profile) for part in job.parts for profile in part.ranks]
 
 
-def _together(first: RankProfile, other: RankProfile) -> bool:
+def _on_one_host(first: RankProfile, other: RankProfile) -> bool:
     """Whether two ranks ran on one host, as far as their files tell."""
     named = bool(first.host_name and other.host_name)
     if named and first.host_name != other.host_name:

@@ -119,7 +119,7 @@ def meetings(table: CallTable) -> tuple[RankMeetings, list[Unpaired]]:
     for one in np.flatnonzero(fits & (~even | table.exact)).tolist():
         low, high = np.searchsorted(kind, [one, one + 1])
         ordinals = table.ordinal[call[low:high]]
-        paired = _by_ordinal(ordinals, rank[low:high])
+        paired = _has_shared_ordinal(ordinals, rank[low:high])
         if apart[one]:
             # A rank counts its messages to all others together: ordinal 3 of two ranks need not be one message.
             paired[:] = False
@@ -240,7 +240,7 @@ def _place_in_kind(kind: I64) -> I64:
     return places
 
 
-def _by_ordinal(ordinal: I64, rank: I64) -> Bools:
+def _has_shared_ordinal(ordinal: I64, rank: I64) -> Bools:
     """Which calls have an ordinal that several ranks recorded; none where a rank has one twice, or has none."""
     nothing = np.zeros(len(ordinal), np.bool_)
     if (ordinal == NO_ORDINAL).any():

@@ -23,8 +23,8 @@ from npu_tui.jobs.model import (
     pair_of,
 )
 from npu_tui.jobs.peers import placed
-from npu_tui.jobs.rank_files import call_name, companion_rank, steps_of
-from npu_tui.jobs.role_steps import apart, named_hosts, steps_joined
+from npu_tui.jobs.rank_files import call_name, companion_rank, companion_steps
+from npu_tui.jobs.role_steps import named_hosts, steps_joined, without_peers
 from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.cluster import MOST_RANKS, Cluster, ClusterCall, read_cluster
 from npu_tui.load.companions import companions_of
@@ -145,7 +145,7 @@ def job_of(
         return _job_of_one(path, profiles, broken, survey)
     parts = [_job_of_one(path, by_role[role], survey=survey) for role in sorted(by_role)]
     told = [*broken, *(reason for part in parts for reason in part.broken)]
-    ranks = [apart(profile) for part in parts for profile in part.ranks]
+    ranks = [without_peers(profile) for part in parts for profile in part.ranks]
     return Job(path, ranks, told, parts=parts, survey=survey)
 
 
@@ -273,7 +273,7 @@ def cluster_job(folder: Path) -> Job:
         broken.append(message("job.cluster.ranks", most=MOST_RANKS))
     peers: _Peers = defaultdict(set)
     links: dict[int, list[LinkUse]] = defaultdict(list)
-    for step, name, group, use in _links(cluster):
+    for step, name, group, use in _cluster_rank_links(cluster):
         links[use.source].append(use)
         if is_message(use.type):
             peers[step, group, name].add((use.source, use.target))
@@ -289,9 +289,11 @@ def cluster_job(folder: Path) -> Job:
             CLUSTER,
             host_name=cluster.hosts.get(rank, ""),
             groups=groups[rank],
-            calls=_calls(cluster.calls[rank], rank, peers),
+            calls=_cluster_rank_calls(cluster.calls[rank], rank, peers),
             steps=tuple(
-                steps_of((row.step, row.bubble, (row.computing, row.exposed, row.free)) for row in cluster.steps[rank])
+                companion_steps(
+                    (row.step, row.bubble, (row.computing, row.exposed, row.free)) for row in cluster.steps[rank]
+                )
             ),
             links=tuple(links[rank]),
             stage=cluster.stages.get(rank),
@@ -301,7 +303,7 @@ def cluster_job(folder: Path) -> Job:
     return Job(folder, profiles, broken)
 
 
-def _links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkUse]]:
+def _cluster_rank_links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkUse]]:
     """Step, name, group and use of every link between two ranks."""
     for link in cluster.links:
         size, speed = link.size or 0.0, link.speed or 0.0
@@ -315,7 +317,7 @@ def _links(cluster: Cluster) -> Iterator[tuple[str, str, str, LinkUse]]:
             )
 
 
-def _calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> RankCalls:
+def _cluster_rank_calls(calls: list[ClusterCall], rank: int, peers: _Peers) -> RankCalls:
     """The collectives of ``rank``; a message is between it and the one rank that ``peers`` tells of.
 
     Where ``peers`` tells of any message, one without ends is left out: two ranks that send to others do not meet.

@@ -65,7 +65,7 @@ def passes_of(profile: Profile, calls: RankCalls, launched: I64 | None = None) -
     for cuts in ways:
         stretch: I64 = np.isin(np.arange(len(start)), cuts).cumsum(dtype=np.int64)
         # Operations tell nothing of what runs without gradients, such as forward passes that are computed again later.
-        for marks in (_by_operation(profile, table), _by_type(table, stretch, start, others)):
+        for marks in (_pass_by_operation(profile, table), _pass_by_type(table, stretch, start, others)):
             some = np.flatnonzero(marks)
             if not len(some) or not (marks == _BACKWARD).any():
                 continue
@@ -88,7 +88,7 @@ def launched_at(trace: Trace, items: I64) -> I64:
     return launched[items]
 
 
-def _by_operation(profile: Profile, table: KernelTable) -> I64:
+def _pass_by_operation(profile: Profile, table: KernelTable) -> I64:
     """Which pass each kernel is of by the operation that launched it, (n,).
 
     What a backward pass computes again of the forward one runs on its thread, where ``fwdbwd`` links end.
@@ -108,7 +108,7 @@ def _by_operation(profile: Profile, table: KernelTable) -> I64:
     return marks
 
 
-def _by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> I64:
+def _pass_by_type(table: KernelTable, stretch: I64, start: I64, collectives: I64) -> I64:
     """Which pass each kernel is of by the types of those in its stretch between two messages, (n,).
 
     A forward pass lasts to the first kernel of a backward one. The optimizer follows a collective.

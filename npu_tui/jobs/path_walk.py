@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
 from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, LATE_RANK, NO_PEER, TRANSFER, Owners, Path, Paths, Reach
@@ -189,7 +189,7 @@ class JobWalk:
         if self._complete or not len(late):
             return None
         peer, until = int(reach.rest.peer[late[-1]]), walk.common_time(int(reach.rest.end[late[-1]]))
-        lane, rank = place_of(peer)
+        lane, rank = lane_and_place(peer)
         here = lane < 0 and rank in {profile.rank for profile in self.job.ranks}
         return None if here or until - came <= 2 * error + SHORT_NS else rank_of(peer)
 
@@ -223,7 +223,7 @@ class JobWalk:
         begin = begin if first == since else min(walk.common_time(first), top)
         kind = TRANSFER if walk.tasks.kind[task] == COLLECTIVE else COMPUTE
         if first < done and begin < top:
-            path = _one(first, done, kind, int(walk.tasks.item[task]))
+            path = _one_stretch(first, done, kind, int(walk.tasks.item[task]))
             self._sections.append(Section(walk.place, path, first, done, begin, top, -1))
         return begin if first == since else None
 
@@ -247,11 +247,11 @@ class JobWalk:
 
 def rank_of(peer: int) -> int:
     """The rank of the job that ``peer`` of a stretch is, UNKNOWN where only its place in a group is known."""
-    lane, rank = place_of(peer)
+    lane, rank = lane_and_place(peer)
     return rank if lane < 0 else UNKNOWN
 
 
-def _one(since: int, until: int, kind: int, item: int) -> Path:
+def _one_stretch(since: int, until: int, kind: int, item: int) -> Path:
     """One stretch."""
     start, end, low = (np.array([time], np.int64) for time in (since, until, since))
     none = np.full(1, -1, np.int64)
@@ -260,7 +260,7 @@ def _one(since: int, until: int, kind: int, item: int) -> Path:
 
 def _waited(since: int, middle: int, until: int, item: int) -> Path:
     """A wait until ``middle``, then the transfer."""
-    both = [_one(since, middle, LATE_RANK, item), _one(middle, until, TRANSFER, item)]
+    both = [_one_stretch(since, middle, LATE_RANK, item), _one_stretch(middle, until, TRANSFER, item)]
     return concatenated([path for path in both if path.length > 0])
 
 

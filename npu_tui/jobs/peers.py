@@ -94,7 +94,7 @@ def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
     its peers are left out.
     """
     groups: dict[str, int] = {"": _NO_GROUP}
-    by_place = {peers.profile.rank: peers for peers in _by_places(ranks, groups)}
+    by_place = {peers.profile.rank: peers for peers in _ranks_naming_places(ranks, groups)}
     if not by_place:
         return list(ranks)
     profiles: dict[int, dict[int, RankProfile]] = defaultdict(dict)
@@ -115,7 +115,7 @@ def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
     return [known.of_rank(by_place[profile.rank]) if profile.rank in by_place else profile for profile in ranks]
 
 
-def _by_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_PlacedPeers]:
+def _ranks_naming_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_PlacedPeers]:
     """Those of ``ranks`` that name peers by places; ``groups`` gets a code for every group."""
     found, codes = [], TextCodes()
     for profile in ranks:

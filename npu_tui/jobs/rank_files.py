@@ -75,7 +75,7 @@ def companion_rank(source: Source, companions: Companions, rank: int, places: Ro
     boot, counter = _host(info)
     peers: Peers = {}
     links = tuple(_companion_links(companions, rank, problems, peers))
-    steps = tuple(steps_of((step, None, cells) for step, *cells in companions.step_times()))
+    steps = tuple(companion_steps((step, None, cells) for step, *cells in companions.step_times()))
     if STEP_FILE in companions.cut_off:
         problems.append(message("job.cut_off", rank=rank, file=STEP_FILE))
     return RankProfile(
@@ -203,7 +203,7 @@ def _parallel_groups(metadata: Any) -> dict[str, tuple[int, ...]]:
     return groups
 
 
-def steps_of(rows: Iterable[tuple[str | None, Cell, Sequence[Cell]]]) -> Iterator[StepTime]:
+def companion_steps(rows: Iterable[tuple[str | None, Cell, Sequence[Cell]]]) -> Iterator[StepTime]:
     """Steps of names, bubbles and the cells of computing, exposed and free time, us; what is no number is left out."""
     for step, bubble, cells in rows:
         computing, exposed, free = (scaled(cell or 0, 1_000) for cell in cells)

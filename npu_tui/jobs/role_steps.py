@@ -36,7 +36,7 @@ _ROWS = ("steps", "stints", "links", "problems", "lines", "findings")
 _Columns = TypeVar("_Columns", WorkBefore, Busy)
 
 
-def apart(profile: RankProfile) -> RankProfile:
+def without_peers(profile: RankProfile) -> RankProfile:
     """``profile`` without what it recorded of its peers, whose ranks are other ones in another role."""
     nothing = {"calls": RankCalls.of(()), "notifies": Notifies.of(()), "seen": Sightings.of(())}
     return replace(profile, **nothing, work=None, busy=None, links=(), groups={}, layout=None)
@@ -69,10 +69,10 @@ def steps_joined(profiles: Sequence[RankProfile]) -> list[RankProfile]:
         by_rank[profile.rank].append(profile)
     for own in by_rank.values():
         if len({profile.in_step for profile in own}) < len(own):  # two of one step are of different jobs
-            joined += [_in_step(profile) for profile in own]
+            joined += [_in_its_step(profile) for profile in own]
         else:
             own.sort(key=lambda profile: step_order(profile.in_step))
-            joined.append(_joined_profile([_in_step(profile) for profile in own]))
+            joined.append(_joined_profile([_in_its_step(profile) for profile in own]))
     return joined
 
 
@@ -89,13 +89,13 @@ def _numbered(profiles: list[RankProfile]) -> list[RankProfile]:
     return numbered if number > 1 else profiles
 
 
-def _in_step(profile: RankProfile) -> RankProfile:
+def _in_its_step(profile: RankProfile) -> RankProfile:
     """``profile`` with all it holds in the step that its folder names."""
     step = profile.in_step
     if not step:
         return profile
     kinds = tuple((group, kind, step) for group, kind, _ in profile.calls.kinds)
-    calls = _of_kinds(profile.calls, kinds)
+    calls = _with_other_kinds(profile.calls, kinds)
     times: tuple[StepTime, ...] = ()
     if profile.steps:
         sums = [sum(getattr(own, name) for own in profile.steps) for name in ("computing", "exposed", "free", "total")]
@@ -104,7 +104,7 @@ def _in_step(profile: RankProfile) -> RankProfile:
     return replace(profile, calls=calls, steps=times, stints=stints)
 
 
-def _of_kinds(calls: RankCalls, kinds: tuple[tuple[str, str, str], ...]) -> RankCalls:
+def _with_other_kinds(calls: RankCalls, kinds: tuple[tuple[str, str, str], ...]) -> RankCalls:
     """``calls`` of other kinds, several of which may now be the same one."""
     codes: dict[tuple[str, str, str], int] = {}
     code = np.array([codes.setdefault(kind, len(codes)) for kind in kinds], np.int64)

@@ -59,12 +59,15 @@ def step_times(job: Job) -> RankStepTimes:
             bubble = np.nan if step.bubble is None else step.bubble
             told[:, row, at[step.step]] = step.computing, step.free, step.exposed, bubble
     computing, free, exposed, bubbles = told
-    work, transfer = computing + free, np.minimum(np.concatenate([_transfers(part, at) for part in job.parts]), exposed)
+    work, transfer = (
+        computing + free,
+        np.minimum(np.concatenate([_transfer_times(part, at) for part in job.parts]), exposed),
+    )
     rows = computing, free, work, exposed, exposed - transfer, transfer, bubbles, work + exposed
     return RankStepTimes(steps, dict(zip(TIMES, rows, strict=True)))
 
 
-def _transfers(job: Job, at: dict[str, int]) -> F64:
+def _transfer_times(job: Job, at: dict[str, int]) -> F64:
     """How long the collectives of each rank lasted after the last rank had come, (ranks, steps) ns.
 
     It is the shortest call of each collective, so no clock is needed. NaN where ranks are missing or nothing tells
@@ -261,10 +264,10 @@ def _keys(base: Job, new: Job) -> tuple[Way, list[list[Hashable]]]:
     same = ((by_number[0][rank], by_number[1][rank]) for rank in by_number[0].keys() & by_number[1].keys())
     if all(before == after or None in (before[1], after[1]) for before, after in same):
         return "number", numbers
-    return "place", [_counted(of_job) for of_job in stages]
+    return "place", [_numbered_keys(of_job) for of_job in stages]
 
 
-def _counted(keys: list[Stage]) -> list[Hashable]:
+def _numbered_keys(keys: list[Stage]) -> list[Hashable]:
     """``keys`` in the order of ranks, told apart by how often each came before where several ranks have one."""
     seen: Counter[Stage] = Counter()
     counted: list[Hashable] = []

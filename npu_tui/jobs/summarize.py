@@ -89,13 +89,13 @@ def content_key(source: Source, traces: bool) -> str:
     return digest.hexdigest()
 
 
-def in_process(sources: Sequence[Source], folder: Path, traces: bool) -> Iterator[RankOutcome]:
+def summarize_in_process(sources: Sequence[Source], folder: Path, traces: bool) -> Iterator[RankOutcome]:
     """One rank after the other. Raises ``OSError``."""
     for source in sources:
         yield summarize_rank(source, folder, traces)
 
 
-def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: int) -> Iterator[RankOutcome]:
+def summarize_in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: int) -> Iterator[RankOutcome]:
     """In ``jobs`` processes, in the order in which they finish. Raises ``OSError``."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -124,7 +124,7 @@ def in_processes(sources: Sequence[Source], folder: Path, traces: bool, jobs: in
                 )
 
 
-def by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[RankOutcome]:
+def summarize_by_dask(sources: Sequence[Source], folder: Path, traces: bool, address: str) -> Iterator[RankOutcome]:
     """By the workers of the Dask scheduler at ``address``, or of the scheduler file that it names.
 
     They must see the same files under the same names. What a worker that ends had not finished, another one does; where

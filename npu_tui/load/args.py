@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
-from npu_tui.load.unpack import at_hand, open_file, plain_path
+from npu_tui.load.unpack import has_plain_copy, open_file, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
 from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, as_number, column_of, joined
@@ -124,7 +124,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
     @property
     def is_ready(self) -> bool:
         """Whether every file is unpacked."""
-        return all(at_hand(file) for file in self.files)
+        return all(has_plain_copy(file) for file in self.files)
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """All args of an event; empty if it has none."""

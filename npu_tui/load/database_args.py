@@ -291,7 +291,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
         """The args ``keys`` of many rows."""
         columns: list[list[Any]] = [[None] * len(ordinals) for _ in keys]
         with self._opened() as look:
-            for places, args, rows in self._rows(look, ordinals, lambda args: _chosen(args, keys)):
+            for places, args, rows in self._rows(look, ordinals, lambda args: _chosen_args(args, keys)):
                 for column, key in zip(columns, keys, strict=True):
                     if key in args:
                         value = args[key].value
@@ -304,7 +304,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
 
         def asked(args: dict[str, ArgOf]) -> dict[str, ArgOf]:
             names = [[name for name in args if arg.key in name.lower()] for arg in wanted]
-            return _chosen(args, set().union(*names)) if all(names) else {}
+            return _chosen_args(args, set().union(*names)) if all(names) else {}
 
         with self._opened() as look:
             for first in range(0, len(ordinals), _BATCH):
@@ -357,7 +357,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
             yield places.tolist(), args, [row for row in rows if row is not None]
 
 
-def _chosen(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, ArgOf]:
+def _chosen_args(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, ArgOf]:
     return {name: arg for name, arg in args.items() if name in names}
 
 

@@ -253,10 +253,10 @@ _QUOTES = str.maketrans("", "", '"\r\n')
 def texts_of(texts: Texts, numbers: I64) -> pl.Series:
     """The texts of ``numbers`` on one line; (n,), null where there is none."""
     distinct, place = numbered(numbers)
-    return chosen([texts[number].translate(_QUOTES) for number in distinct.tolist()], place)
+    return text_at([texts[number].translate(_QUOTES) for number in distinct.tolist()], place)
 
 
-def chosen(words: list[str], place: I64) -> pl.Series:
+def text_at(words: list[str], place: I64) -> pl.Series:
     """The text at each ``place`` (n,) among ``words``, null for one that says nothing."""
     import polars as pl
 

@@ -24,13 +24,13 @@ from npu_tui.load.csv_table import nanoseconds_of, table_of_columns
 from npu_tui.load.database_columns import (
     COLLECTIVE,
     Texts,
-    chosen,
     enumeration,
     first_places,
     known_numbers,
     labels,
     masked,
     numbered,
+    text_at,
     texts_of,
 )
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
@@ -135,7 +135,7 @@ def _collective_types(tables: DatabaseTables, texts: Texts, ops: DatabaseRows) -
         for name, kind in zip(ops["opName"].tolist(), ops["opType"].tolist(), strict=True)
     ]
     cores = ["HCCL" if older else "COMMUNICATION"] * len(ops)
-    return {"type": chosen(kinds, np.arange(len(ops))), "core": pl.Series(cores, dtype=pl.String)}
+    return {"type": text_at(kinds, np.arange(len(ops))), "core": pl.Series(cores, dtype=pl.String)}
 
 
 def _step_of_starts(tables: DatabaseTables, starts: I64) -> I64:
@@ -253,7 +253,7 @@ def module_columns(tables: DatabaseTables) -> dict[str, pl.Series]:
     rows = tables.read(table, ("moduleId", "timestampNs", "totalReserved", "deviceId"))
     distinct, place = numbered(rows["moduleId"])
     return {
-        "component": labels(chosen([modules.get(module, str(module)) for module in distinct.tolist()], place)),
+        "component": labels(text_at([modules.get(module, str(module)) for module in distinct.tolist()], place)),
         "time": pl.Series(rows["timestampNs"]),
         "reserved": _in_unit(rows["totalReserved"], _MB),
         "device": labels(_devices(rows["deviceId"])),
@@ -266,7 +266,7 @@ def _in_unit(values: I64, unit: int) -> pl.Series:
 
 def _devices(numbers: I64) -> pl.Series:
     distinct, place = numbered(numbers)
-    return chosen(["" if number == ABSENT else f"NPU:{number}" for number in distinct.tolist()], place)
+    return text_at(["" if number == ABSENT else f"NPU:{number}" for number in distinct.tolist()], place)
 
 
 _ANALYSIS = "analysis.db"

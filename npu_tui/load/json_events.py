@@ -281,7 +281,7 @@ def place_number(value: object) -> int:
     return number
 
 
-def named(number: int) -> str:
+def name_after_number(number: int) -> str:
     """The name that stands after the number of a process or thread, empty if it was given as a number."""
     return _named.get(number, "")
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.load.doubles import doubled_ends
 from npu_tui.load.json_columns import FOLLOWING, SOURCE, STEP, TARGET
-from npu_tui.load.json_events import Metadata, named
+from npu_tui.load.json_events import Metadata, name_after_number
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID
 from npu_tui.trace.arrays import I32, I64
@@ -84,7 +84,7 @@ def plan_layers(
         device = _device(metadata, pid, kind)
         if device is None and 0 <= pid < MOST_DEVICES and categories_of.get(pid, set()) & DEVICE_CATEGORIES:
             device = pid  # Kineto's process of a device has its number
-        plans.append(ProcessPlan(pid, name or named(pid) or f"Process {pid}", kind, device, tids))
+        plans.append(ProcessPlan(pid, name or name_after_number(pid) or f"Process {pid}", kind, device, tids))
     devices = {plan.device for plan in plans if plan.kind == "hardware"}
     if len(devices) == 1:  # older exports label the hardware alone
         plans = [
@@ -141,7 +141,11 @@ def twin_processes(
 
 def thread_label(metadata: Metadata, pid: int, tid: int) -> str:
     """The name of a thread, or a name made of its number."""
-    return metadata.thread_name.get((pid, tid)) or named(tid) or f"{metadata.stream_name.get(pid, 'Thread ')}{tid}"
+    return (
+        metadata.thread_name.get((pid, tid))
+        or name_after_number(tid)
+        or f"{metadata.stream_name.get(pid, 'Thread ')}{tid}"
+    )
 
 
 class LinkPairs(Struct, frozen=True):

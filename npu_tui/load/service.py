@@ -122,7 +122,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     )  # fmt: skip
     for (table, column), count in codes.impossible.items():
         service.odd.append(message("odd.service_impossible", name=table, column=column, count=count))
-    service.odd += _of_several_runs({tables_read[name].name: rows[name] for name in TABLES})
+    service.odd += _several_runs_note({tables_read[name].name: rows[name] for name in TABLES})
     named = service.requests.rid[service.requests.rid != NONE]
     twice, nameless = len(named) - len(np.unique(named)), 0 if requests is None else requests["rid"].null_count()
     if twice:
@@ -132,7 +132,7 @@ def read_service(folder: Path, watcher: Watcher = UNWATCHED, survey: Survey | No
     return service
 
 
-def _of_several_runs(tables: dict[str, ServiceRows]) -> list[Message]:
+def _several_runs_note(tables: dict[str, ServiceRows]) -> list[Message]:
     """What is to be said where all that some files tell of is long after all that the others do."""
     times = {name: getattr(rows, rows.BY) for name, rows in tables.items()}
     known = {name: values[values != UNKNOWN] for name, values in times.items()}

@@ -20,7 +20,7 @@ from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_chunks import ChunkReader, array_start
 from npu_tui.load.json_columns import EventColumns
-from npu_tui.load.json_events import Event, decode_args, decode_events, named, place_number, strict_json
+from npu_tui.load.json_events import Event, decode_args, decode_events, name_after_number, place_number, strict_json
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import open_file
@@ -194,7 +194,7 @@ def tables_of_events(path: Path, marks: pl.DataFrame) -> dict[str, dict[str, pl.
                 if event.ph in ("X", *_INSTANTS) and begin != INVALID and (known or sized):
                     end = begin + round(min(event.dur, _LONGEST_US) * 1000 if event.dur > 0 else 0)
                     args = _args(event)
-                    rows.append((event.name, word, begin, end, named(event.pid) or str(event.pid),
+                    rows.append((event.name, word, begin, end, name_after_number(event.pid) or str(event.pid),
                                  *(next((str(args[key]) for key in keys if args.get(key) is not None), None)
                                    for keys in _ARGS.values())))  # fmt: skip
     whole = dict.fromkeys(("start", "end"), pl.Int64)

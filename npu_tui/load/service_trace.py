@@ -185,7 +185,7 @@ class _ServiceLanes:
         for state, (low, high) in zip(_STATES, spans, strict=True):
             self._slices(pid, state, low, high, self._rids[requests.rid], state, event)
         width = len(self._service.texts) + 1
-        processes, where = _few((statuses.host.astype(np.int64) + 1) * width + statuses.process + 1)
+        processes, where = _lanes_with_last((statuses.host.astype(np.int64) + 1) * width + statuses.process + 1)
         for number, process in enumerate(processes):
             instance = self._service.text(process % width - 1) if len(processes) > 1 else ""
             mine = np.flatnonzero(where == number)
@@ -220,7 +220,7 @@ class _ServiceLanes:
         rank_of = np.full(len(service.texts) + 1, UNKNOWN)  # a process has the rank that any of its rows names
         rank_of[process[rank != UNKNOWN]] = rank[rank != UNKNOWN]
         rank = np.where((rank == UNKNOWN) & (process != NONE), rank_of[process], rank)
-        common = _common_prefix_length([service.text(code) for code in _few(process)[0]])
+        common = _common_prefix_length([service.text(code) for code in _lanes_with_last(process)[0]])
         # A process without a rank is an engine of its own, after those with one.
         engines = [(f"DP {number}", rank == number) for number in np.unique(rank[rank != UNKNOWN])[:_MOST_ENGINES]]
         lone = np.unique(process[rank == UNKNOWN])[: _MOST_ENGINES - len(engines)]
@@ -228,10 +228,10 @@ class _ServiceLanes:
         rest = ~np.logical_or.reduce([np.zeros(len(rank), np.bool_), *(mine for _, mine in engines)])
         for title, mine in [*engines, *([(_REST, rest)] if rest.any() else [])]:
             pid, rows = self._layer(title if title == _REST else f"Engine {title}".strip()), np.flatnonzero(mine)
-            workers, worker_of = _few(process[rows])
+            workers, worker_of = _lanes_with_last(process[rows])
             for at, worker in enumerate(workers):
                 of_worker = rows[worker_of == at]
-                for number in _few(part[of_worker])[0]:
+                for number in _lanes_with_last(part[of_worker])[0]:
                     chosen = of_worker[part[of_worker] == number]
                     several = f" {service.text(worker)[common:]}" if len(workers) > 1 else ""
                     columns = (column[chosen] for column in (start, end, name, kind, event))
@@ -268,14 +268,14 @@ class _ServiceLanes:
             begin, end = getattr(handoffs, low), getattr(handoffs, high)
             self._slices(pid, lane, begin, end, self._rids[handoffs.rid], lane, event)
         event = self._first["transfers"] + np.arange(len(transfers))
-        ranks, rank = _few(transfers.rank)
+        ranks, rank = _lanes_with_last(transfers.rank)
         for number, name in enumerate(ranks):
             rows = np.flatnonzero(rank == number)
             lane, names = "pull" if name == UNKNOWN else f"pull rank {name}", self._rids[transfers.rid[rows]]
             self._slices(pid, lane, transfers.start[rows], transfers.end[rows], names, "transfer", event[rows])
 
 
-def _few(values: I64) -> tuple[list[int], I64]:
+def _lanes_with_last(values: I64) -> tuple[list[int], I64]:
     """As ``distinct``; those beyond the most lanes count as the last."""
     values, place = distinct(values)
     return values[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)

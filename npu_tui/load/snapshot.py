@@ -422,10 +422,10 @@ def _add_device(whole: WholeColumns, snapshot: MemorySnapshot, device: DeviceMem
         thread = np.full(len(labels), whole.threads[pid, number], np.int32)
         words = np.array([whole.names[label] for label in labels], np.int32)
         whole.slices(nobody, thread, begins, np.maximum(ends, begins + 1), words, whole.categories[lane])
-    put(SEGMENTS_PID + pid, *_by_address(device))
+    put(SEGMENTS_PID + pid, *_segments_by_address(device))
 
 
-def _by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
+def _segments_by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
     """The segments by address, what is in none of them last; all blocks, and the segment of each."""
     segments, order = device.segments, np.argsort(device.segments.address, kind="stable")
     lane = np.append(np.argsort(order), len(order))

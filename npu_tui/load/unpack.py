@@ -374,7 +374,7 @@ class Unpacking:
         return plain
 
 
-def at_hand(file: EventFile) -> bool:
+def has_plain_copy(file: EventFile) -> bool:
     """Whether ``plain_path`` answers at once."""
     return not isinstance(file.copy, Unpacking) or file.copy.is_over
 

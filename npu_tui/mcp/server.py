@@ -115,7 +115,7 @@ def answered(
                 raise
             if links and isinstance(error, InputError | OSError):
                 error = Refusal(message("mcp.link", path=str(links[0])))
-            refused = written(ToolAnswer(verdict=[_said(error)], data={}), session.names)
+            refused = written(ToolAnswer(verdict=[_error_line(error)], data={}), session.names)
             return {"error": refused.pop("verdict")[0], **refused}, []
 
 
@@ -142,7 +142,7 @@ def _plain_why(why: str, names: Sequence[str]) -> str:
     return f"{why} ({near[0]}?)" if near else why
 
 
-def _said(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """``error`` in one line that says what to do."""
     if isinstance(said := getattr(error, "message", None), Message):
         return words(said)
@@ -297,7 +297,7 @@ def templates() -> list[types.ResourceTemplate]:
 def resource(session: OpenProfiles, address: str) -> types.ReadResourceResult:
     """What is at ``address``. Raises ``MCPError`` for what is not there."""
     kind, _, name = address.removeprefix(_SCHEME).partition("/")
-    found = _found(session, kind, name) if address.startswith(_SCHEME) else None
+    found = _result_named(session, kind, name) if address.startswith(_SCHEME) else None
     if found is None:
         raise MCPError(types.INVALID_PARAMS, say("mcp.no_resource", places=", ".join(_KINDS)))
     text, form = found
@@ -306,7 +306,7 @@ def resource(session: OpenProfiles, address: str) -> types.ReadResourceResult:
     )
 
 
-def _found(session: OpenProfiles, kind: str, name: str) -> tuple[str, str] | None:
+def _result_named(session: OpenProfiles, kind: str, name: str) -> tuple[str, str] | None:
     """What is called ``name``, and its type; None where there is nothing."""
     from npu_tui.output.explain import explain_document, kind_of
     from npu_tui.output.statement import written_document

@@ -129,7 +129,7 @@ class Crop(Arguments, frozen=True, kw_only=True):
     clip: bool = False
 
 
-def listed(texts: Texts) -> list[str]:
+def separated_texts(texts: Texts) -> list[str]:
     """Several texts, also where the caller gives one, separated by commas."""
     return [text.strip() for text in texts.split(",") if text.strip()] if isinstance(texts, str) else texts
 
@@ -164,7 +164,7 @@ def open_tool(session: OpenProfiles, call: ToolCall, given: Open) -> ToolAnswer:
         if opened.kept("session", partial(make_session, [opened.profile])).is_long:
             lead = [row["id"] for row in answer.data["findings"][:1]]
             _screen(opened, Screenshot(path=opened.name, finding="".join(lead)), None)
-        answer.data = {"name": opened.name, "kind": "profile", **_chosen(answer.data, _OPENED)}
+        answer.data = {"name": opened.name, "kind": "profile", **_chosen_fields(answer.data, _OPENED)}
     answer.overview, answer.again = None, None
     return answer
 
@@ -225,7 +225,7 @@ def report_tool(session: OpenProfiles, call: ToolCall, given: Report) -> ToolAns
             raise Refusal(message("mcp.no_finding", id=kind.id, ids=ids))
         again = Next("report", named | {"finding": kind.id})
         return ToolAnswer(verdict=[row["title"] for row in rows], data={"findings": rows}, next=follow, again=again)
-    return _document(told, listed(given.fields), follow, Next("report", named))
+    return _document(told, separated_texts(given.fields), follow, Next("report", named))
 
 
 class _Fields(NamedTuple):
@@ -268,10 +268,10 @@ def _document(told: _Fields, fields: list[str], follow: list[Next], again: Next 
     if not fields:
         return ToolAnswer(verdict=verdict, data=told.data, next=follow, again=again, overview=told.first)
     more = None if again is None else Next(again.tool, again.arguments | {"fields": fields})
-    return ToolAnswer(verdict=verdict, data=_chosen(told.data, fields), again=more)
+    return ToolAnswer(verdict=verdict, data=_chosen_fields(told.data, fields), again=more)
 
 
-def _chosen(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
+def _chosen_fields(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
     """``fields`` of ``data``: ``operators``, ``overlap.free_us``, ``findings.id``."""
     chosen: dict[str, Any] = {}
     for field in fields:
@@ -374,7 +374,7 @@ def whatif_tool(session: OpenProfiles, call: ToolCall, given: WhatIf) -> ToolAns
     from npu_tui.output.whatif import remedies, remedies_document, whatif
 
     opened = session.opened(given.path, call)
-    changes, job = listed(given.changes), None
+    changes, job = separated_texts(given.changes), None
     if opened.profile is None and is_replayed(opened.job):
         job = opened.job
     if len(changes) > _MOST_CHANGES:
@@ -405,7 +405,7 @@ def compare_tool(session: OpenProfiles, call: ToolCall, given: Compare) -> ToolA
     told = new.kept(("compared", base.place, base.stamp), compared)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
     again = Next("compare", {"base": base.name, "new": new.name})
-    return _document(told, listed(given.fields), follow, again)
+    return _document(told, separated_texts(given.fields), follow, again)
 
 
 def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswer:
@@ -428,7 +428,7 @@ def ranks_tool(session: OpenProfiles, call: ToolCall, given: Ranks) -> ToolAnswe
     told = opened.kept(("ranks", given.group, step), make)
     follow = [Next("explain", {"id": row["id"]}) for row in told.data["findings"][:1]]
     again = None if narrow else Next("ranks", {"path": opened.name})
-    return _document(told, listed(given.fields), follow, again)
+    return _document(told, separated_texts(given.fields), follow, again)
 
 
 def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswer:
@@ -437,7 +437,7 @@ def log_tool(session: OpenProfiles, call: ToolCall, given: History) -> ToolAnswe
     from npu_tui.output.statement import log_statement
 
     told = _told_fields(log_statement(read_log(session.roots.place(given.path))))
-    fields = listed(given.fields) or ["changes", "runs.label", "runs.step_us"]
+    fields = separated_texts(given.fields) or ["changes", "runs.label", "runs.step_us"]
     return _document(told, fields, [], Next("log", {"path": given.path}))
 
 
@@ -491,7 +491,7 @@ def crop_tool(session: OpenProfiles, call: ToolCall, given: Crop) -> ToolAnswer:
     output = session.roots.new_file(given.output)
     opened = session.opened(given.path, call)
     part = part_of(one_timeline(opened), given.range, given.step)
-    made = crop(part, output, listed(given.lanes), listed(given.slices), given.clip)
+    made = crop(part, output, separated_texts(given.lanes), separated_texts(given.slices), given.clip)
     return ToolAnswer(verdict=[say("crop.done", **plain(made))], data=plain(made))
 
 

@@ -164,7 +164,7 @@ class FindingEntry(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     where: HolderEntry | UnsetType | None = UNSET
 
 
-def _found(row: Any) -> FindingEntry:
+def _finding_of_row(row: Any) -> FindingEntry:
     """The finding that ``row`` of any document tells; its class is that of its kind where the row has none."""
     told = {name: getattr(row, name) for name in FindingEntry.__struct_fields__ if hasattr(row, name)}
     if "cls" not in told:
@@ -193,7 +193,7 @@ def document(data: Root, verdict: Sequence[str] | None = None, schema: int = SCH
         kind=data.kind,  # type: ignore[attr-defined]  # every document has one
         source=getattr(data, "source", None),
         verdict=lines if lines is UNSET else list(lines),
-        findings=rows if rows is UNSET else list(map(_found, rows)),
+        findings=rows if rows is UNSET else list(map(_finding_of_row, rows)),
         sections=sections(**{name: getattr(data, name) for name in sections.__struct_fields__}),
         not_checked=getattr(data, "not_checked", []),
         health=getattr(data, "health", None),

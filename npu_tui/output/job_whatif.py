@@ -57,7 +57,11 @@ class _Pipelines:
         self.replayed = round(sum(self._runs.replayed().tolist()))
         stages = max(run.plan.stages for run in self._runs.runs)
         self._usual = {pair: usual for late, usual in self._runs.late_pairs() for pair in late}
-        self.remedies = [*_EVEN, *(f"stage {stage} as others" for stage in range(stages)), *_in_time(self._usual)]
+        self.remedies = [
+            *_EVEN,
+            *(f"stage {stage} as others" for stage in range(stages)),
+            *_messages_in_time(self._usual),
+        ]
         micro = {run.plan.micro for run in self._runs.runs}
         self.micro = micro.pop() if len(micro) == 1 else None
 
@@ -187,7 +191,7 @@ def job_changes(job: Job, finding: Finding) -> list[str]:
         return [f"stage {job.stage(finding.ranks[0])} as others" if slower else "layers even"]
     if finding.id == "PIPELINE.TRANSFER":
         every = [late for late, _ in job.pipelines.late_pairs()]
-        return [text for late in every if ranks_of_pairs(late) == finding.ranks for text in _in_time(late)]
+        return [text for late in every if ranks_of_pairs(late) == finding.ranks for text in _messages_in_time(late)]
     known = {*job.blamed.ranks}
     as_peers = finding.id in _OF_RANKS and not finding.title.code.startswith("job.uneven")
     if finding.gain_ns and as_peers and known.issuperset(finding.ranks):
@@ -201,7 +205,7 @@ def pair_of(text: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def _in_time(pairs: Iterable[tuple[int, int]]) -> list[str]:
+def _messages_in_time(pairs: Iterable[tuple[int, int]]) -> list[str]:
     """The changes in which the messages of late ``pairs`` of ranks take as long as others."""
     return [f"messages {source} to {target} as others" for source, target in pairs]
 

@@ -108,7 +108,7 @@ def opened(look: str, title: str, rules: str = "") -> str:
     """How a picture with the attributes ``look`` begins, with further ``rules`` of its style."""
     lines = (
         f"<svg {look}>",
-        f"<title>{_said(title)}</title>",
+        f"<title>{_text_content(title)}</title>",
         f"<style>text {{ white-space: pre }}{rules}</style>",  # older programs read the attribute instead
         f'<g font-family="{_FONT}" font-size="{_FONT_SIZE}" xml:space="preserve" shape-rendering="crispEdges">',
     )
@@ -252,7 +252,7 @@ def _box_sides(box: Box) -> tuple[float, float, float, float]:
 def _tip(tip: Tip) -> str:
     """A stroke through the middle of ``tip``, as broad as it is high: shorter than a box."""
     along = f"m{tip.left:g} {tip.top + tip.height / 2:g}h{tip.width:g}"
-    over = f'<path d="{along}"><title>{_said(tip.words)}</title></path>'
+    over = f'<path d="{along}"><title>{_text_content(tip.words)}</title></path>'
     return f'<a href="#{escape(tip.link)}">{over}</a>' if tip.link else over
 
 
@@ -260,7 +260,7 @@ def _text_element(words: Words, palette: Palette | None) -> str:
     look = _painted("fill", words.paint, palette) + (' font-weight="bold"' if words.bold else "")
     look += ' opacity="0.6"' if words.faint else ""
     place = f'x="{words.left:g}" y="{words.baseline:g}" textLength="{words.width:g}"'
-    return f"<text {place} {look}>{_said(words.text)}</text>"
+    return f"<text {place} {look}>{_text_content(words.text)}</text>"
 
 
 def _painted(what: str, paint: Paint, palette: Palette | None) -> str:
@@ -273,7 +273,7 @@ def _painted(what: str, paint: Paint, palette: Palette | None) -> str:
     return f'{what}="{_colour_hex(palette.rgb[paint].tolist())}"'
 
 
-def _said(text: str) -> str:
+def _text_content(text: str) -> str:
     return escape(printable(text))
 
 

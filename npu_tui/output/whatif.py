@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, Run
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
@@ -336,7 +336,7 @@ def owner_question(trace: Trace, owner: Owner) -> str:
 
 def _peer_name(replay: Replay, peer: int) -> str:
     """What ``peer`` is called in a question: ``5``, or ``3 of Group 1``."""
-    lane, place = place_of(peer)
+    lane, place = lane_and_place(peer)
     group = replay.model.trace.lanes[lane].name.removesuffix(" Communication") if lane >= 0 else ""
     return f"{place} of {group}" if group else str(place)
 

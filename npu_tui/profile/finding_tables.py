@@ -13,7 +13,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.lateness import UNKNOWN as NOBODY
-from npu_tui.analysis.lateness import place_of
+from npu_tui.analysis.lateness import lane_and_place
 from npu_tui.analysis.path import KINDS, Owner, PathKind
 from npu_tui.analysis.replay_host import thread_numbers
 from npu_tui.profile.columns import UNKNOWN, lanes_of, times
@@ -375,7 +375,7 @@ def _late_rank(owner: Owner) -> int | None:
     """The rank of the job that comes late; None where it has a place in a group only, or nobody knows it."""
     if owner.kind != "late_rank":
         return None
-    lane, place = place_of(owner.peer)
+    lane, place = lane_and_place(owner.peer)
     return place if lane < 0 and place != NOBODY else None
 
 

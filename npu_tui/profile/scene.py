@@ -99,7 +99,7 @@ def _charts(profile: Profile) -> list[Chart]:
         for number, held in enumerate(trace.snapshot.devices):
             memory, of_device = memory_of_device(trace.snapshot, held, trace.start_ns), layer_of[number]
             if (curve := memory.curve("allocated")) is not None:
-                area = cache(partial(_held, trace, memory, curve))
+                area = cache(partial(_held_over_time, trace, memory, curve))
                 total = partial(_sum_of_holders, area)
                 charts.append(Chart("stack", of_device.index, say("chart.stack"), total, area=area))
             charts += _memory_charts(trace, memory, of_device)
@@ -235,7 +235,7 @@ _NAMED = 6
 """Holders of a stacked area: more are slivers, whose names nobody reads."""
 
 
-def _held(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
+def _held_over_time(trace: Trace, memory: MemoryUse, curve: MemoryCurve) -> StackedArea:
     """What the largest holders of ``memory`` at its peak have over time, and what all others have."""
     held, time = memory.allocations, curve.time
     line = np.full(len(held), -1, np.int64) if held.line is None else held.line

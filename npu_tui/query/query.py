@@ -230,7 +230,7 @@ class Listed(Root, frozen=True):
     kind: Literal["tables"] = "tables"
 
 
-def listed(names: Iterable[str]) -> Listed:
+def listed_tables(names: Iterable[str]) -> Listed:
     """The tables ``names`` for JSON."""
     return Listed(
         [

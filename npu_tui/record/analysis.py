@@ -23,7 +23,7 @@ from msgspec import Struct
 from npu_tui.load.find import Source, sources_in, unparsed_below
 from npu_tui.load.format import MSPROF_OUTPUT, OUTPUT, Survey
 from npu_tui.load.raw import PARSED, Writer, commands_of, is_msprof, shell_of, writer_of
-from npu_tui.nearby import Nearby, in_order, raw_nearby
+from npu_tui.nearby import Nearby, newest_first, raw_nearby
 from npu_tui.record.outputs import QUIET, Followed, Output
 from npu_tui.record.progress import POLL, Progress, RecordClock, RecordError, surely, unreadable
 from npu_tui.trace.message import Message, message
@@ -87,7 +87,7 @@ def raw_rows(folder: Path, sources: Sequence[Source]) -> list[Nearby]:
         output = Output(place)
         look = output.look()
         rows.append(raw_nearby(place, writer, folder, look.bytes, look.changed / 1e9, output.rank))
-    return in_order(rows)
+    return newest_first(rows)
 
 
 def opened_of(folder: Path) -> Path:

@@ -25,7 +25,7 @@ from npu_tui.rules.kernels import (
     MTE2_CUBE,
     MTE2_VECTOR,
     VECTOR_KINDS,
-    at_less,
+    cheaper_kernels,
     kernels_of_a_kind,
     longest_kernels,
     most_time,
@@ -118,7 +118,7 @@ def formats(facts: Facts) -> Draft | None:
 
     keys = [key for key, chosen in kinds.items() if chosen.any()]
     # At best none of them is needed.
-    return at_less(
+    return cheaper_kernels(
         facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", groups=groups, part=time / total
     )
 
@@ -195,7 +195,7 @@ def vectors(facts: Facts) -> Draft | None:
     part = int(table.duration[slow].sum()) / max(int(table.duration.sum()), 1)
     words = {"slow": limits[VECTOR_SLOW], "best": best, "part": part}
     advice = advise("bandwidth", "vector_layout", "vector_other")
-    return at_less(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", **words)
+    return cheaper_kernels(facts, slow, table.bytes[slow] / best, "vectors.{}", place, advice, "low", **words)
 
 
 RULES: tuple[Rule, ...] = (

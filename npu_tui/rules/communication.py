@@ -100,7 +100,7 @@ def exposed(facts: Facts) -> Draft | None:
     hideable = _hideable(facts, rest)
     bound = np.isin(purposes(facts), [PURPOSES.index(purpose) for purpose in _BOUND])
     by_design = bool(2 * hideable[bound].sum() > hideable.sum())
-    cuts = shortened(facts, hideable)
+    cuts = shortened_collectives(facts, hideable)
     # Without arrivals nobody knows who is late: then the verdict is about the wait, else about what is left without it.
     verdict, spent = ("verdict_partly" if told else "verdict"), sums.not_overlapped
     if mostly_late:
@@ -242,7 +242,7 @@ _FRACTIONS = 4096
 """Parts of a transfer that are told apart when it is hidden."""
 
 
-def shortened(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
+def shortened_collectives(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:
     """The collectives shorter by what is ``hidden`` of each, ns, beside what each waits."""
     slices, items = facts.trace.slices, facts.collectives.item
     moved = facts.length(items) - covered_within(*waits_for_late_ranks(facts), slices.start[items], slices.end[items])
@@ -338,7 +338,7 @@ def many_small(facts: Facts) -> Draft | None:
         return None
     less, spared = 1 - buckets / len(rows), np.zeros(len(every), np.int64)
     spared[rows] = np.rint(start * less)
-    change = Change(tasks=shortened(facts, spared))
+    change = Change(tasks=shortened_collectives(facts, spared))
     calls = operation_of(trace, items[rows])
     calls = calls[calls >= 0]
     change |= facts.without_operations(calls, 1 - less)
@@ -378,7 +378,7 @@ def long_op(facts: Facts) -> Draft | None:
         return None
     begin = facts.trace.slices.start[every.item] + every.waited
     removes = common(union(begin[slow], (begin + longer)[slow]), facts.exposed)
-    change = Change(tasks=shortened(facts, longer))
+    change = Change(tasks=shortened_collectives(facts, longer))
     share = facts.share(cost_of(facts, change, removes))
     if share < facts.limits[SEVERITY_MEDIUM]:
         return None

@@ -75,7 +75,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     first, removes = found
     kind, words = _words(first), {"name": _culprit_name(first), "each": facts.per_unit(length_of(removes))}
     shown = [culprit for number, culprit in enumerate(every) if number < LISTED or culprit.part == "unknown"]
-    named = [message("finding.cpu.row", what=_what(culprit), time=culprit.total) for culprit in shown]
+    named = [message("finding.cpu.row", what=_culprit_text(culprit), time=culprit.total) for culprit in shown]
     rest = lost - sum(culprit.total for culprit in shown)
     late = int(np.count_nonzero(np.isin(known.waits.link, launches.link)))
     return Draft(
@@ -97,7 +97,7 @@ def cpu(facts: Facts) -> Draft | Skipped | None:
     )
 
 
-def _what(culprit: Culprit) -> Message:
+def _culprit_text(culprit: Culprit) -> Message:
     return message(f"finding.cpu.what.{_words(culprit)}", name=_culprit_name(culprit))
 
 
@@ -131,7 +131,9 @@ def _evidence(facts: Facts, known: CpuTime, culprit: Culprit) -> tuple[Evidence,
     for row, low, high in zip(longest.tolist(), start.tolist(), end.tolist(), strict=True):
         item = int(facts.trace.links.target_slice[known.waits.link[parts.wait[row]]])
         thread = known.scheduling.name_of(int(parts.task[row]))
-        note = message("finding.cpu.place", thread=brief(thread, 40), what=_what(culprit), time=int(parts.time[row]))
+        note = message(
+            "finding.cpu.place", thread=brief(thread, 40), what=_culprit_text(culprit), time=int(parts.time[row])
+        )
         places.append(replace(facts.place(item, note), start=low, end=high))
     return tuple(places)
 

@@ -11,7 +11,7 @@ from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import HALF, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.communication import exposed_of, shortened
+from npu_tui.rules.communication import exposed_of, shortened_collectives
 from npu_tui.rules.compute import CUBE, lines_by
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
@@ -39,7 +39,7 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
     spared[wide] = (facts.length(every.item) - np.maximum(every.waited, 0))[wide] // 2
-    drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened(facts, spared))))
+    drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened_collectives(facts, spared))))
     return tuple(draft for draft in drafts if draft is not None)
 
 

@@ -52,7 +52,7 @@ def find(devices: Sequence[Facts], threads: int = 1, unsafe: Message | None = No
         blocked = blocked_for_nothing(devices[0]) if devices and captured else None
         lines = (unsafe or said, *([] if blocked is None else [blocked]))
         return Findings((), tuple((rule.id, unsafe or why) for rule in RULES), lines)
-    judged = [_of_device(facts, threads) for facts in devices]
+    judged = [_judged_device(facts, threads) for facts in devices]
     if len(judged) == 1:
         (only,) = judged
         leaders = tuple(finding for finding in only.findings if finding.verdict is not None)[:2]
@@ -112,7 +112,7 @@ class _Judged(Struct, frozen=True):
     otherwise: tuple[Message, ...]
 
 
-def _of_device(facts: Facts, threads: int) -> _Judged:
+def _judged_device(facts: Facts, threads: int) -> _Judged:
     candidates, skipped = _candidates(facts, threads)
     drafts = {candidate.rule.id: candidate.draft for candidate in candidates}
     return _Judged(tuple(climb(candidates, facts, threads)), tuple(skipped), _nothing_to_do(facts, drafts))
@@ -132,8 +132,8 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
             return answer
         found = (answer,) if isinstance(answer, Draft) else answer or ()
         if facts.on_gpu:
-            return tuple(_on_gpu(rule, draft) for draft in found)
-        return found if facts.is_of_torch else tuple(_without_torch(rule, draft) for draft in found)
+            return tuple(_advice_on_gpu(rule, draft) for draft in found)
+        return found if facts.is_of_torch else tuple(_advice_without_torch(rule, draft) for draft in found)
 
     if threads > 1:
         # The model takes longest: it is begun first, and the rules that wait for it come last.
@@ -156,7 +156,7 @@ def _candidates(facts: Facts, threads: int = 1) -> tuple[list[FiredRule], list[t
     return candidates, skipped
 
 
-def _on_gpu(rule: Rule, draft: Draft) -> Draft:
+def _advice_on_gpu(rule: Rule, draft: Draft) -> Draft:
     """``draft`` with the advice that holds on a GPU; what names the recordings of an NPU is left out."""
     loss = None if draft.unexplained is None else replace(draft.unexplained, advice=())
     every = advise(*(rule.gpu or ()))
@@ -181,7 +181,7 @@ _HOST = frozenset({"dispatch", "data"})
 """Classes of findings about what the host does."""
 
 
-def _without_torch(rule: Rule, draft: Draft) -> Draft:
+def _advice_without_torch(rule: Rule, draft: Draft) -> Draft:
     """``draft`` without the advice that only programs of torch_npu can follow."""
     every = advise(*rule.advice) if draft.advice is None else draft.advice
     kept = tuple(

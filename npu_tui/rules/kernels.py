@@ -239,9 +239,9 @@ def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
     half = np.flatnonzero(matrix & table.dtypes.where(is_half))
     if not len(plain) or not len(half):
         return None
-    expected = _in_16_bits(table, half, plain)
+    expected = _time_in_16_bits(table, half, plain)
     plain, expected = plain[expected < table.duration[plain]], expected[expected < table.duration[plain]]
-    return at_less(
+    return cheaper_kernels(
         facts, plain, expected, "dtype.{}_mixed", lambda row: message("finding.dtype.place"), advise("autocast_all")
     )
 
@@ -257,10 +257,10 @@ def unaligned(facts: Facts) -> Draft | None:
     odd = known & table.shapes.where(_is_odd)
     kin = np.flatnonzero(known & ~odd)
     rows = np.flatnonzero(odd)
-    expected = _at_pace(table, rows, kin)
+    expected = _time_at_pace(table, rows, kin)
     slower = expected < (1 - EVEN) * table.duration[rows]
     note = message("finding.shape.place")
-    return at_less(facts, rows[slower], expected[slower], "shape.{}", lambda row: note, advise("align_sides"))
+    return cheaper_kernels(facts, rows[slower], expected[slower], "shape.{}", lambda row: note, advise("align_sides"))
 
 
 def _is_odd(shapes: str) -> bool:
@@ -268,7 +268,7 @@ def _is_odd(shapes: str) -> bool:
     return any(int(side) % _BLOCK for side in sides if int(side) > _BLOCK)
 
 
-def at_less(
+def cheaper_kernels(
     facts: Facts, rows: I64, expected: F64, text: str, note: Callable[[int], Said], advice: tuple[Message, ...],
     confidence: Confidence = "high", **more: object,
 ) -> Draft | None:  # fmt: skip
@@ -316,7 +316,7 @@ def at_less(
     )
 
 
-def _in_16_bits(table: KernelTable, half: I64, plain: I64) -> F64:
+def _time_in_16_bits(table: KernelTable, half: I64, plain: I64) -> F64:
     """How long the products at the rows ``plain`` would take in 16 bits as those in ``half`` do, ns; theirs if unknown.
 
     Those of one type and shape take the median of them. Others, where most is computed in 16 bits, take what their
@@ -332,11 +332,11 @@ def _in_16_bits(table: KernelTable, half: I64, plain: I64) -> F64:
         if len(twins) and table.shapes.code[row] >= 0:
             expected[mine] = np.median(table.duration[twins])
         elif most and speed > 0:
-            expected[mine] = np.fmax(_at_pace(table, plain[mine], half), table.bytes[row] / 2 / speed)
+            expected[mine] = np.fmax(_time_at_pace(table, plain[mine], half), table.bytes[row] / 2 / speed)
     return np.where(np.isfinite(expected), expected, table.duration[plain])
 
 
-def _at_pace(table: KernelTable, rows: I64, kin: I64) -> F64:
+def _time_at_pace(table: KernelTable, rows: I64, kin: I64) -> F64:
     """How long the products at ``rows`` take at the pace of those at ``kin`` of their type, ns; theirs without any."""
     flops, expected = matrix_flops(table), table.duration[rows].astype(np.float64)
     for kind in np.unique(table.type.code[rows]).tolist():

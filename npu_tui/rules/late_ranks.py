@@ -17,9 +17,9 @@ from npu_tui.analysis.lateness import (
     TOGETHER_NS,
     UNKNOWN,
     fill_of,
+    lane_and_place,
     lateness,
     peers_seen,
-    place_of,
     unknown_waits,
 )
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
@@ -205,7 +205,7 @@ def _exposed(facts: Facts, waits: dict[int, int]) -> Span:
 
 def number_of(facts: Facts, peer: int) -> int | Message:
     """The number of a rank: ``5``, ``3 of Group 1`` within a group whose ranks are not known, ``12 (3 of Group 1)``."""
-    lane, place = place_of(peer)
+    lane, place = lane_and_place(peer)
     if lane >= 0:
         return message("finding.number.of_group", rank=place, group=_group(facts, lane))
     groups = facts.inputs.setup.groups
@@ -316,7 +316,7 @@ def _longest_waited(facts: Facts, worst: LateCase) -> Message:
     if worst.peer == UNKNOWN:
         there = begin + max((after for _, after in arrivals), default=0)
         return message("finding.straggler.unseen", name=name, there=there, excess=worst.shown)
-    places = {place_of(peer)[1] for peer, _ in worst.late}
+    places = {lane_and_place(peer)[1] for peer, _ in worst.late}
     in_time = [arrival for arrival in arrivals if arrival[0] not in places] or arrivals[:1]
     ranks = [rank for rank, _ in in_time]
     named = message("finding.ranks", ranks=runs_of(ranks)) if len(ranks) > 1 else message("finding.rank", rank=ranks[0])
@@ -327,7 +327,7 @@ def _longest_waited(facts: Facts, worst: LateCase) -> Message:
 
 def _files_of(facts: Facts, peer: int) -> Message:
     """Whether the profile of a late rank is here."""
-    lane, place = place_of(peer)
+    lane, place = lane_and_place(peer)
     if lane >= 0:
         return message("finding.straggler.in_group", group=_group(facts, lane))
     on_disk = place in facts.inputs.setup.ranks

@@ -197,7 +197,7 @@ def optimizer(facts: Facts) -> Draft | None:
     each = launches / len(items)
     if 0 < each <= _FUSED_LAUNCHES:
         return None
-    kernels, keep = _in_passes(facts, items)
+    kernels, keep = _optimizer_kernels(facts, items)
     time, kept = int(facts.length(kernels).sum()), int(facts.length(kernels).sum() * keep)
     lost = facts.share(length_of(removes) + time - kept)
     if time > kept:
@@ -226,7 +226,7 @@ def optimizer(facts: Facts) -> Draft | None:
     )  # fmt: skip
 
 
-def _in_passes(facts: Facts, items: I64) -> tuple[I64, float]:
+def _optimizer_kernels(facts: Facts, items: I64) -> tuple[I64, float]:
     """The kernels of the optimizer's steps ``items``, and the share of their time that one kernel in their place takes.
 
     The type that takes longest for one pass over the parameters reads and writes the most tensors. Of those that take

@@ -20,7 +20,7 @@ from npu_tui.analysis.lateness import peer_at
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.communication import shortened
+from npu_tui.rules.communication import shortened_collectives
 from npu_tui.rules.data import LARGE_BYTES
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, common, length_of
@@ -197,7 +197,7 @@ def _without_slow(facts: Facts, slow: Sequence[SlowLink]) -> tuple[Span, Change]
         saved[each.owner] = np.maximum(saved[each.owner], each.saved)
     end = facts.trace.slices.end[every.item]
     removes = common(facts.exposed, union(end - saved, end))
-    return removes, Change(tasks=shortened(facts, saved))
+    return removes, Change(tasks=shortened_collectives(facts, saved))
 
 
 def draft_of_links(

@@ -79,7 +79,7 @@ def growth(facts: Facts) -> Draft | None:
         return None
     more = np.diff(curve.value)
     at = np.flatnonzero(more >= facts.limits[GROWTH_MB] * _MB) + 1
-    at = at[_in_steps(facts, curve.time[at])]
+    at = at[_is_in_steps(facts, curve.time[at])]
     if len(at) < facts.limits[GROWTH_FEWEST]:
         return None
     allocations = facts.inputs.memory().allocations
@@ -102,7 +102,7 @@ def growth(facts: Facts) -> Draft | None:
     )  # fmt: skip
 
 
-def _in_steps(facts: Facts, time: I64) -> Bools:
+def _is_in_steps(facts: Facts, time: I64) -> Bools:
     """Which times of the host lie in a step of the window but the first one, where the pool fills."""
     items = [step.item for step in facts.steps if step.item >= 0]
     return inside(facts.span_of(np.array(items[1:] or items, np.int64)), time)

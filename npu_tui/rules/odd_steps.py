@@ -69,7 +69,7 @@ def odd(facts: Facts) -> Draft | None:
     found = odd_steps(np.where(applied, -1, step), kind, length, len(facts.steps))
     if not found:
         return None
-    own = [_own(facts, one, length) for one in found]
+    own = [_own_work(facts, one, length) for one in found]
     excess = sum(each.excess for each in own)
     share = facts.share(excess)
     if share < facts.limits[SEVERITY_MEDIUM]:
@@ -120,7 +120,7 @@ def _odd_windows(facts: Facts, found: Sequence[OddStep]) -> tuple[Evidence, ...]
     return tuple(places)
 
 
-def _own(facts: Facts, one: OddStep, length: I64) -> _Own:
+def _own_work(facts: Facts, one: OddStep, length: I64) -> _Own:
     """What is the step's own alone: a run of kernels, else what its kernels take longer than their equals."""
     if not one.count:
         excess = round(float(((1.0 - one.keep) * length[one.kernels]).sum()))
@@ -133,11 +133,11 @@ def _own(facts: Facts, one: OddStep, length: I64) -> _Own:
     best = max(range(len(runs)), key=lambda at: len(chains[at]))
     items = facts.kernels[runs[best]]
     line = chains[best][-1] if chains[best] else None
-    change = Change(tasks=(TaskCut(items, 0.0),)) | _without_host(facts, one, items)
+    change = Change(tasks=(TaskCut(items, 0.0),)) | _host_removal(facts, one, items)
     return _Own(int(length[runs[best]].sum()), change, items, line)
 
 
-def _without_host(facts: Facts, one: OddStep, items: I64) -> Change:
+def _host_removal(facts: Facts, one: OddStep, items: I64) -> Change:
     """The host does not do what launches the kernels ``items`` of a step, nor wait for them.
 
     That is the longest frame that launches nothing else in the step; without one it lasts until the next launch.

@@ -26,7 +26,7 @@ from npu_tui.rules import pages
 from npu_tui.rules.blame import SYNC_SHARE
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span
-from npu_tui.rules.kernels import at_less
+from npu_tui.rules.kernels import cheaper_kernels
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -371,7 +371,7 @@ def deterministic(facts: Facts) -> Draft | None:
             expected[number] = min(expected[number], BACKWARD * median(same))
     slower = expected < (1 - EVEN) * table.duration[grads]
     note = message("finding.determined.place")
-    return at_less(
+    return cheaper_kernels(
         facts, grads[slower], expected[slower], "determined.{}", lambda row: note, advise("undetermined"), "medium",
         settings=settings,
     )  # fmt: skip

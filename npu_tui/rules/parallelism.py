@@ -113,18 +113,18 @@ def beside_product(facts: Facts, span: Span) -> I64:
 def backward(facts: Facts) -> Bools:
     """Which of ``facts.kernels`` run after the backward pass of their step has begun; (kernels,)."""
     starts = facts.trace.slices.start[facts.kernels]
-    return _begun(facts, starts[_of_backward(facts)], starts)
+    return _after_backward(facts, starts[_in_backward_pass(facts)], starts)
 
 
 @once_per_device
-def _of_backward(facts: Facts) -> Bools:
+def _in_backward_pass(facts: Facts) -> Bools:
     """Which of ``facts.kernels`` belong to a pass backward, by their names and by what launched them; (kernels,)."""
     types, code = facts.kernel_types
     named: Bools = np.array([_BACKWARD_KERNEL.search(name) is not None for name in types] + [False])[code]
     return named | launched_backward(facts)
 
 
-def _begun(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
+def _after_backward(facts: Facts, backward_starts: I64, starts: I64) -> Bools:
     """Which of ``starts`` lie behind the first of ``backward_starts`` in their step; (n,)."""
     # What comes before the first kernel of a step belongs to it.
     steps = np.sort(facts.repetitions)
@@ -159,7 +159,7 @@ def reduced_again(facts: Facts) -> I64:
     begin, size = starts[every.item[chosen]], every.moved.sums(len(every))[0][chosen]
     known = operation_of(facts.trace, facts.kernels) >= 0
     launched = starts[facts.kernels[known]]
-    forward = launched[~_of_backward(facts)[known]]
+    forward = launched[~_in_backward_pass(facts)[known]]
     before, between = (np.diff(np.searchsorted(some, begin)) for some in (forward, launched))
     step = np.searchsorted(facts.repetitions, begin, "right")
     # What scales or unpacks gradients is no pass: some of the next pass backward lies behind a pass forward, too.
@@ -216,7 +216,7 @@ def unsplit(facts: Facts) -> list[Unsplit]:
     moved = np.where(every.size >= 0, every.size, every.moved.sums(len(every))[0])
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (moved > 0))
     steps = np.sort(facts.repetitions)
-    passes = facts.kernels[_of_backward(facts)]
+    passes = facts.kernels[_in_backward_pass(facts)]
     added = facts.named(("python", "other"), lambda name: name.endswith("AccumulateGrad"))
     parameters = len(added) // facts.count or _MANY
     found = []
@@ -256,7 +256,7 @@ def purposes(facts: Facts) -> I64:
     least = MORE_THAN_ONE * facts.count
     # There are no gradients before the backward pass.
     kernels = slices.start[facts.kernels]
-    trained = summing & _begun(facts, kernels[after], slices.start[every.item])
+    trained = summing & _after_backward(facts, kernels[after], slices.start[every.item])
     purpose[summing & ~trained] = PURPOSES.index("other")
     for group in np.unique(lane[summing & forward]).tolist():
         there = summing & (lane == group)

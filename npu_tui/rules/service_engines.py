@@ -62,7 +62,7 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
             "tokens": tokens[worst] / tokens.sum(),
         }  # fmt: skip
         return draft_of(
-            share, "rank_slow", "rank_slow_detail", words, _of_engine(facts, slow, share),
+            share, "rank_slow", "rank_slow_detail", words, _engine_of(facts, slow, share),
             np.where(steps.engine == slow, steps.forward, 0), others_cost, "service_device",
         )  # fmt: skip
     if apart:  # long answers take a place for long, however few tokens they are beside the prompts
@@ -82,7 +82,7 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
     }  # fmt: skip
     detail = "rank_load" if tokens is loads[0] else "rank_answers"
     return draft_of(
-        1 - 1 / slowest, f"rank_{by}", detail, words, _of_engine(facts, engines[worst], 1 - 1 / slowest),
+        1 - 1 / slowest, f"rank_{by}", detail, words, _engine_of(facts, engines[worst], 1 - 1 / slowest),
         np.where(steps.engine == engines[worst], steps.size, 0),
         lambda model: evenly(model, np.array(engines)), "service_routing",
     )  # fmt: skip
@@ -119,7 +119,7 @@ def workers(facts: ServiceFacts) -> Cause | None:
         return replace(model, engines=tuple(engines))
 
     return draft_of(
-        share, "workers", "workers_detail", words, _of_engine(facts, late.engine, share),
+        share, "workers", "workers_detail", words, _engine_of(facts, late.engine, share),
         np.where(steps.engine == late.engine, steps.forward, 0), on_time,
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def _slowness(values: F64, here: Bools) -> float:
     return float(values[here].mean() / values[~here].mean()) if here.any() and (~here).any() else 1.0
 
 
-def _of_engine(facts: ServiceFacts, engine: int, share: float) -> I64:
+def _engine_of(facts: ServiceFacts, engine: int, share: float) -> I64:
     lat = facts.latencies
     time = np.where(lat.ttft == UNKNOWN, 0, lat.ttft) + np.where(lat.tpot == UNKNOWN, 0, lat.tpot)
     return np.where(lat.engine == engine, time * share, 0).astype(np.int64)
@@ -229,7 +229,7 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
     # Graphs are captured and kernels compiled in the forward pass: what stands still before it is of a request.
     if most(within & (steps.cycle[stalls.step, Cycle.prepare] >= HALF * stalls.lasting)):
         return "stall_inputs", sentences(*inside)
-    sizes = most(within) and _of_new_sizes(facts, stalls.step[within])
+    sizes = most(within) and _are_new_sizes(facts, stalls.step[within])
     return "stall_sizes" if sizes else "stall", sentences(*inside)
 
 
@@ -246,7 +246,7 @@ def _ranges_in(facts: ServiceFacts, stalls: Stalls) -> list[tuple[str, float]]:
     return sorted(found, key=lambda one: -one[1])[:1]
 
 
-def _of_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
+def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
     """Whether nearly all of ``stuck`` steps are the first of their size on their engine, which few others are.
 
     Sizes are requests, or tokens of prompts where there are any, rounded up to what graphs or kernels are made for.

@@ -261,10 +261,10 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     if was is not None:
         helps, splits = (was.peak - gain[name] >= _GAIN * was.peak for name in ("now", "split"))
         finding = _replayed(finding, "split" if splits else "expandable" if helps else "none", **gain)
-    yield _of_streams(device, finding, saved, words)
+    yield _with_streams(device, finding, saved, words)
 
 
-def _of_streams(device: DeviceMemory, finding: Finding, saved: int, words: Mapping[str, Any]) -> Finding:
+def _with_streams(device: DeviceMemory, finding: Finding, saved: int, words: Mapping[str, Any]) -> Finding:
     """``finding``, with what streams hold at other times: what one of them gives back no other can use.
 
     It is the title where it is more than what another setting has ``saved``, bytes.

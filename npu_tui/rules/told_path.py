@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.device import EVERYTHING
-from npu_tui.analysis.lateness import UNKNOWN, place_of
+from npu_tui.analysis.lateness import UNKNOWN, lane_and_place
 from npu_tui.analysis.limits import HALF, NEARLY_ALL
 from npu_tui.analysis.owners import owners
 from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, Owner, Owners, critical_path
@@ -79,7 +79,7 @@ def short_call(name: str) -> str:
 def owner_text(trace: Trace, owner: Owner) -> Message:
     """What ``owner`` is, in a few words with its line: ``tolist at model.py:31 in relative_bias()``."""
     if owner.kind == "late_rank":
-        lane, place = place_of(owner.peer)
+        lane, place = lane_and_place(owner.peer)
         if place == UNKNOWN:
             return message("path.owner.rank_unknown")
         if lane < 0:

@@ -225,19 +225,21 @@ class DeviceMemory(Struct, dict=True, eq=False):
     @once
     def requested(self) -> I64:
         """Bytes that are requested and not given back, after each event; (events,)."""
-        return _held(self.lives, self.lives.end, len(self.events))
+        return _held_after_events(self.lives, self.lives.end, len(self.events))
 
     @once
     def active(self) -> I64:
         """The same with blocks that are given back and that another stream may still use; (events,)."""
-        return _held(self.lives, self.lives.gone, len(self.events))
+        return _held_after_events(self.lives, self.lives.gone, len(self.events))
 
     @once
     def stream_peaks(self) -> I64:
         """The most that each stream ever held, bytes: a cache is of one stream; (streams,)."""
         lives = self.lives
         shares = (lives.part(lives.stream == stream) for stream in np.unique(lives.stream)[:_MOST_STREAMS].tolist())
-        return np.array([_held(part, part.gone, len(self.events)).max(initial=0) for part in shares], np.int64)
+        return np.array(
+            [_held_after_events(part, part.gone, len(self.events)).max(initial=0) for part in shares], np.int64
+        )
 
     @once
     def reserved(self) -> I64:
@@ -334,7 +336,7 @@ def _chance(count: int, even: int, spread: int) -> float:
     return comb(min(spread, 1000), min(even, 1000)) * ((_EVEN - 1) / (_EVEN + 1)) ** ((count - 2) * even)
 
 
-def _held(lives: Lives, end: I64, count: int) -> I64:
+def _held_after_events(lives: Lives, end: I64, count: int) -> I64:
     """The sum of the sizes of ``lives`` that end at ``end``, after each of ``count`` events."""
     change = summed(np.maximum(lives.start, 0), lives.size, count + 1)
     change -= summed(np.clip(end, 0, count), lives.size, count + 1)

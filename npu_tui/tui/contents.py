@@ -42,7 +42,7 @@ _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""
 
 
-def _at_once(now: Context) -> bool:
+def _is_at_once(now: Context) -> bool:
     del now
     return True
 
@@ -51,12 +51,12 @@ def make_tabs(compared: bool) -> dict[str, Tab]:
     """The tabs of a session by id, in the order in which they stand; a comparison has one more, which comes first."""
     first = {
         "changes": Tab(
-            changes, lambda now: now.session.picture and now.session.picture.at, changes_that_count, _at_once
+            changes, lambda now: now.session.picture and now.session.picture.at, changes_that_count, _is_at_once
         )
     }
     return (first if compared else {}) | {
         "findings": Tab(
-            findings, lambda now: (now.trace, now.findings is not None), findings_worth_a_look, ready=_at_once
+            findings, lambda now: (now.trace, now.findings is not None), findings_worth_a_look, ready=_is_at_once
         ),
         "lines": LinesTab(),
         "details": Tab(details, details_depend_on, ready=details_are_ready),

@@ -88,14 +88,16 @@ def hints_of(place: Place) -> tuple[Hint, ...]:
     return (*_ALWAYS, *map(_hint, rows.split()))
 
 
-def place_of(session: Session) -> Place:
+def place_of_session(session: Session) -> Place:
     """Whose keys the line names in the lanes of ``session``: those of the first trace, as others lie beside it."""
     return "compared" if session.picture is not None else session.scene.traces[0].nature.subject
 
 
 def footer(place: Place, width: int, refused: Collection[str] = ()) -> Text:
     """The hints of ``place`` but of commands that are ``refused``, as many whole ones as ``width`` columns hold."""
-    return _joined((hint for hint in hints_of(place) if not hint.commands or set(hint.commands) - set(refused)), width)
+    return _joined_hints(
+        (hint for hint in hints_of(place) if not hint.commands or set(hint.commands) - set(refused)), width
+    )
 
 
 def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
@@ -103,15 +105,15 @@ def led(leads: Iterable[str], width: int, place: Place = "lanes") -> Text:
 
     What room is left is for the other hints of ``place``.
     """
-    line = _joined(_ALWAYS, width)
+    line = _joined_hints(_ALWAYS, width)
     gap = _GAP if line.plain else ""
     room, words = width - line.cell_len - len(gap), list(leads)
     line.append(gap + next((lead for lead in words if cell_count(lead) <= room), words[-1]), style="bold reverse")
-    others = _joined(hints_of(place)[len(_ALWAYS) :], width - line.cell_len - 2)
+    others = _joined_hints(hints_of(place)[len(_ALWAYS) :], width - line.cell_len - 2)
     return line.append("  ").append_text(others) if others.plain else line
 
 
-def _joined(hints: Iterable[Hint], width: int) -> Text:
+def _joined_hints(hints: Iterable[Hint], width: int) -> Text:
     line = Text()
     for hint in hints:
         labels = _ways_out() if hint.word == _QUIT else hint.labels()

@@ -279,7 +279,7 @@ class ComparedHead(HeadLines):
         for side, window, name, end in zip(picture.comparison.sides, windows, names, ends, strict=True):
             cells = max(round((width - left - right) * window.wall / longest), 1)
             line = Text(name.ljust(left), style="bold", no_wrap=True, end="")
-            for kind, count in _runs(_classes(side, window, cells)):
+            for kind, count in _equal_runs(_classes(side, window, cells)):
                 line.append(_FILLS[kind] * count, style=f"not bold {class_colour(_CLASSES[kind])}")
             line.append(end, style="not bold")
             lines.append(line)
@@ -325,7 +325,7 @@ def _classes(side: MeasuredSide, window: StepWindow, cells: int) -> npt.NDArray[
     return found
 
 
-def _runs(kinds: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
+def _equal_runs(kinds: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
     """Equal neighbours together: the kind and how many cells."""
     edges = np.concatenate(([0], np.flatnonzero(np.diff(kinds)) + 1, [len(kinds)]))
     return [(_KINDS[int(kinds[low])], int(high - low)) for low, high in pairwise(edges.tolist()) if high > low]

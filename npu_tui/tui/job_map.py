@@ -56,7 +56,7 @@ def heat_picture(view: Overview) -> HeatPicture:
     title = say("ranks.map.title", metric=say(f"ranks.metric.{heat.metric}"), axis=say(f"ranks.axis.{heat.axis}"))
     if view.scope.ranks is not None:
         title += f"  [{view.scope.name}]"
-    rows = tuple(_row(view, row) for row in view.rows)
+    rows = tuple(_map_row(view, row) for row in view.rows)
     heads = tuple(say(f"column.{name}") for name in ("own", "last", "waits", "saves") if view.job.has_profiles)
     labels = tuple(column.label if heat.axis != "collective" else f"#{column.label}" for column in heat.columns)
     more = ""
@@ -66,8 +66,8 @@ def heat_picture(view: Overview) -> HeatPicture:
     return HeatPicture(title, labels, rows, heads, SHADES, heat.metric in _ALARMING, view.row, view.column, more=more)
 
 
-def _row(view: Overview, row: HeatRow) -> DrawnRow:
-    each = 1e3 / _steps(view)
+def _map_row(view: Overview, row: HeatRow) -> DrawnRow:
+    each = 1e3 / _step_count(view)
     if row.kind == "missing":
         label = f"{row.ranks[0]}" if len(row.ranks) == 1 else say("ranks.missing.label", count=len(row.ranks))
         figures = () if np.isnan(row.values).all() else _seen_figures(view, row.ranks[0])
@@ -76,18 +76,20 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
         own = [view.examined.rows[rank] for rank in row.ranks]
         most = max(abs(rank_row.own_excess_us or 0) for rank_row in own) * each
         waits = max(rank_row.job_waits_us or 0 for rank_row in own) * each
-        return DrawnRow(say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time(most)}", "", _time(waits)))
+        return DrawnRow(
+            say("ranks.alike", count=len(row.ranks)), "", row.values, (f"±{_time_text(most)}", "", _time_text(waits))
+        )
     rank = row.ranks[0]
     if not view.job.has_profiles:
         return DrawnRow(f"{rank}" if row.kind == "rank" else say("ranks.alike", count=len(row.ranks)), "", row.values)
     own_row = view.examined.rows[rank]
     if not own_row.collectives:
         return DrawnRow(f"{rank}", own_row.host, row.values, marked=rank in view.marked)
-    gain = "" if own_row.gain_us is None else _time(own_row.gain_us * each)
+    gain = "" if own_row.gain_us is None else _time_text(own_row.gain_us * each)
     figures = (
         signed_text(own_row.own_excess_us * each, _DIGITS) if own_row.own_excess_us else "0",
         f"{own_row.came_last}/{own_row.collectives}",
-        _time((own_row.job_waits_us or 0) * each),
+        _time_text((own_row.job_waits_us or 0) * each),
         gain,
     )
     return DrawnRow(f"{rank}", own_row.host, row.values, figures, marked=rank in view.marked)
@@ -95,17 +97,17 @@ def _row(view: Overview, row: HeatRow) -> DrawnRow:
 
 def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
     """What the others tell of a rank without files."""
-    own, steps = next(sums for sums in view.job.sums if sums.rank == rank), _steps(view)
-    gain = "" if own.gain is None else _time(own.gain / steps)
-    return "", f"{own.came_last}/{own.collectives}", _time(own.cost / steps), gain
+    own, steps = next(sums for sums in view.job.sums if sums.rank == rank), _step_count(view)
+    gain = "" if own.gain is None else _time_text(own.gain / steps)
+    return "", f"{own.came_last}/{own.collectives}", _time_text(own.cost / steps), gain
 
 
-def _steps(view: Overview) -> int:
+def _step_count(view: Overview) -> int:
     """Of how many steps sums are told, each of one of them."""
     return max(len(view.job.steps), 1)
 
 
-def _time(ns: float) -> str:
+def _time_text(ns: float) -> str:
     return time_text(ns, _DIGITS)
 
 

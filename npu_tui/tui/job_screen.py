@@ -30,7 +30,7 @@ from npu_tui.tui.keymap import elsewhere
 from npu_tui.tui.panel_screen import MOST_STACKED, PanelScreen
 from npu_tui.tui.prompt import Kind
 from npu_tui.tui.prompts import command_called, nearest_command
-from npu_tui.tui.ranks import against, compared_session, of_sides, ranks_session
+from npu_tui.tui.ranks import against, compared_session, ranks_session, second_side
 from npu_tui.tui.session import settle
 from npu_tui.tui.sheets import Focus
 from npu_tui.tui.tabs.table import GAP, TabRow, TabTable
@@ -266,7 +266,7 @@ class JobScreen(PanelScreen[JobMap]):
                 return say("ranks.elsewhere", ranks=[number], path=str(profile.path))
             paths.append(profile.path)
         openings = [opening_of(path, self._cached) for path in paths]
-        self.app.enter(openings, partial(compared_session, of_sides))
+        self.app.enter(openings, partial(compared_session, second_side))
         return ""
 
     def compare(self) -> str | None:

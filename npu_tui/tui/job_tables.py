@@ -119,16 +119,16 @@ def _table(
     rows = list(order[:_MOST])
     if len(order) > len(rows):
         note = say("ranks.table.more", shown=len(rows), count=len(order))
-    own = {name: _moved(cell, rows) for name, cell in cells.items()}
+    own = {name: _moved_cell(cell, rows) for name, cell in cells.items()}
     found = shown(0, table, sheet.taken(np.array(rows, np.int64)), note, cells=own, every=every, spare=spare)
     return replace(found, rows=[JobRow(**asdict(row) | leads(at)) for at, row in zip(rows, found.rows, strict=True)])
 
 
-def _moved(cell: Cell, rows: Sequence[int]) -> Cell:
+def _moved_cell(cell: Cell, rows: Sequence[int]) -> Cell:
     return lambda row, value: cell(rows[row], value)
 
 
-def _in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
+def _rows_in_scope(view: Overview, ranks: Sequence[Any]) -> list[int]:
     """The rows of the ranks that are looked at."""
     return [row for row, rank in enumerate(ranks) if view.scope.ranks is None or rank in view.scope.ranks]
 
@@ -139,7 +139,7 @@ def _ranks(view: Overview) -> TabTable:
     rank, gain, own = (sheet.values(name) for name in ("rank", "gain", "own_excess"))
     last, count, waits, time = (sheet.values(name) for name in ("came_last", "collectives", "job_waits", "step"))
     there = sheet.rows - len(missing)
-    order = _in_scope(view, rank)
+    order = _rows_in_scope(view, rank)
     # A rank without files has no gain of its own: what the job waits for it stands in its place.
     dear = [(waits[row] if row >= there else gain[row]) or 0 for row in range(sheet.rows)]
     order.sort(
@@ -150,13 +150,13 @@ def _ranks(view: Overview) -> TabTable:
     note = say("ranks.table.more", shown=_MOST, count=there) if there > _MOST else ""
     cells: dict[str, Cell] = {
         "rank": lambda row, value: f"{'• ' if value in view.marked else ''}{value}",
-        "own_each": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time(value),
+        "own_each": lambda row, value: "" if value is None else "+" * (float(value) > 0) + _time_cell(value),
         "last_share": lambda row, value: "" if value is None else f"{last[row]}/{count[row]}",
     }
     if not view.is_whole:  # what ties the clocks is still to be read
         cells["reasons"] = lambda row, value: ""
     for name in ("waits_each", "exposed_each", "gain_each"):
-        cells[name] = lambda row, value: "" if value is None else _time(value)
+        cells[name] = lambda row, value: "" if value is None else _time_cell(value)
 
     def leads(row: int) -> dict[str, Any]:
         return {"rank": rank[row], "minor": row >= there}
@@ -172,7 +172,7 @@ def _changes(view: Overview) -> TabTable:
     sheet = CHANGED_RANKS.make(compared)
     names = ("rank", "base_rank", "role", "work_delta", "verdict")
     rank, base, role, delta, verdict = (sheet.values(name) for name in names)
-    order = _in_scope(view, rank)
+    order = _rows_in_scope(view, rank)
     order.sort(key=lambda row: (verdict[row] not in ("slower", "faster"), -abs(delta[row]), rank[row]))
     style = {"slower": f"bold {ALERT}", "faster": "bold"}
     cells: dict[str, Cell] = {
@@ -190,7 +190,7 @@ def _changes(view: Overview) -> TabTable:
     )
 
 
-def _time(us: Value) -> str:
+def _time_cell(us: Value) -> str:
     return time_text(float(us or 0) * 1e3)
 
 
@@ -208,7 +208,7 @@ def _collectives(view: Overview) -> TabTable:
     return replace(found, at=at)
 
 
-def _links(view: Overview) -> TabTable:
+def _links_table(view: Overview) -> TabTable:
     sheet = LINKS.make(view.job)
     verdict, score, source = (sheet.values(name) for name in ("verdict", "z", "src"))
     order = sorted(range(sheet.rows), key=lambda row: (verdict[row] == "as_others", score[row]))
@@ -258,7 +258,7 @@ def _roles(view: Overview) -> TabTable:
     """The roles in the order in which they begin; Enter shows the lanes of one."""
     sheet = ROLES.make(view.whole.job)
     role = sheet.values("role")
-    cells: dict[str, Cell] = {"waits": lambda row, value: say("report.unknown") if value is None else _time(value)}
+    cells: dict[str, Cell] = {"waits": lambda row, value: say("report.unknown") if value is None else _time_cell(value)}
     return _table(ROLES, sheet, range(sheet.rows), lambda row: {"role": role[row]}, cells)
 
 
@@ -271,17 +271,17 @@ def _hosts(view: Overview) -> TabTable:
     def leads(row: int) -> dict[str, Any]:
         return {"scope": view.scope_of_host(hosts[row]) if several else None}
 
-    return _table(HOSTS, sheet, order, leads, {"rank_count": lambda row, value: _few(ranks[row])})
+    return _table(HOSTS, sheet, order, leads, {"rank_count": lambda row, value: _rank_ranges(ranks[row])})
 
 
-def _few(ranks: Sequence[int]) -> str:
+def _rank_ranges(ranks: Sequence[int]) -> str:
     """Ranks as people write them: ranges where they follow each other."""
     parts = runs(ranks)
     words = [f"{low}" if low == high else f"{low}–{high}" for low, high in parts[:6]]
     return " ".join(words) + (" …" if len(parts) > 6 else "")
 
 
-def _groups(view: Overview) -> TabTable:
+def _groups_table(view: Overview) -> TabTable:
     sheet = GROUPS.make(view.job)
     waits, ranks, names = (sheet.values(name) for name in ("job_waits", "ranks", "name"))
     order = sorted(range(sheet.rows), key=lambda row: -waits[row])
@@ -293,7 +293,7 @@ def _groups(view: Overview) -> TabTable:
 
     cells: dict[str, Cell] = {
         "kind": lambda row, value: str(value or say("report.unknown")),
-        "rank_count": lambda row, value: _few(ranks[row]),
+        "rank_count": lambda row, value: _rank_ranges(ranks[row]),
     }
     return _table(GROUPS, sheet, order, leads, cells)
 
@@ -301,7 +301,7 @@ def _groups(view: Overview) -> TabTable:
 def _clock(view: Overview) -> TabTable:
     sheet, rows = CLOCKS.make(view.job), view.examined.report.clock
     rank, offset, error = (sheet.values(name) for name in ("rank", "offset", "error"))
-    order = _in_scope(view, rank)
+    order = _rows_in_scope(view, rank)
     order.sort(key=lambda row: (offset[row] is not None, -(error[row] or 0), rank[row]))
 
     def bound(row: int, value: Value) -> str:
@@ -323,7 +323,7 @@ def _clock(view: Overview) -> TabTable:
     return _table(CLOCKS, sheet, order, lambda row: {"rank": rank[row]}, cells, note)
 
 
-def _told(report: JobReport, row: int) -> str:
+def _finding_text(report: JobReport, row: int) -> str:
     """All about a finding, each sentence on one line."""
     block = job_finding(report, row + 1, report.findings[row])
     return "\n".join(map(printable, finding_lines(block, width=sys.maxsize)))
@@ -333,7 +333,7 @@ def _findings(view: Overview) -> TabTable:
     """The findings by what they cost, then what could not be checked."""
     findings, steps = view.report.findings, max(len(view.job.steps), 1)
     cells: dict[str, Cell] = {
-        "gain": lambda row, value: say("report.unknown") if value is None else _time(float(value) / steps),
+        "gain": lambda row, value: say("report.unknown") if value is None else _time_cell(float(value) / steps),
         "title": lambda row, value: Text.assemble(
             (f"{value}. ", _SEVERE.get(findings[row].severity, "")),
             f"{findings[row].detail} ",
@@ -343,7 +343,7 @@ def _findings(view: Overview) -> TabTable:
 
     def leads(row: int) -> dict[str, Any]:
         finding = findings[row]
-        told = partial(_told, view.report, row)
+        told = partial(_finding_text, view.report, row)
         return {"rank": next(iter(finding.ranks), None), "told": told, "finding": row}
 
     sheet = FINDINGS.make(view.job, view.whole.findings)
@@ -371,9 +371,9 @@ _OF_WHOLE = ("job_findings", "job_roles")
 _TABS: dict[str, tuple[Callable[[Overview], TabTable], Callable[[JobReport], int]]] = {
     "job_findings": (_findings, lambda report: len(report.findings)),
     "job_collectives": (_collectives, lambda report: len(report.collectives)),
-    "job_links": (_links, lambda report: sum(link.verdict != "as_others" for link in report.links)),
+    "job_links": (_links_table, lambda report: sum(link.verdict != "as_others" for link in report.links)),
     "job_hosts": (_hosts, lambda report: len(report.hosts)),
-    "job_groups": (_groups, lambda report: len(report.groups)),
+    "job_groups": (_groups_table, lambda report: len(report.groups)),
     "job_clock": (_clock, lambda report: 0),
     "job_ranks": (_ranks, lambda report: len(report.rank_table)),
     "job_roles": (_roles, lambda report: len(report.roles)),

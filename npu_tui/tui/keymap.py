@@ -85,9 +85,9 @@ def use_keys(own: Mapping[str, tuple[str, ...]], lines: Mapping[str, int] | None
                 other, whole = givers.setdefault((where, key.partition(" ")[0]), (command, key))
                 if (other, whole) != (command, key):
                     raise KeymapError(command, _clash(command, key, other, whole, lines or {}))
-    remarks = [*_taken(wanted, givers), *_odd(wanted)]
-    _without[:] = [id_ for id_, keys in _left(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
-    set_keys(wanted | _left(wanted, givers))
+    remarks = [*_taken_keys(wanted, givers), *_odd(wanted)]
+    _without[:] = [id_ for id_, keys in _kept_keys(wanted, givers).items() if not keys and BY_ID[id_].default_keys]
+    set_keys(wanted | _kept_keys(wanted, givers))
     return remarks
 
 
@@ -130,7 +130,7 @@ def _giver(command: Command, key: str, givers: _Givers) -> tuple[str, str] | Non
     return next((givers[each] for each in own if each in givers), None)
 
 
-def _left(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> dict[str, tuple[str, ...]]:
+def _kept_keys(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> dict[str, tuple[str, ...]]:
     """The default keys that the commands without keys of their own keep."""
     return {
         command.id: tuple(key for key in command.default_keys if _giver(command, key, givers) is None)
@@ -139,10 +139,10 @@ def _left(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> dict[str, t
     }
 
 
-def _taken(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> list[Remark]:
+def _taken_keys(wanted: Mapping[str, tuple[str, ...]], givers: _Givers) -> list[Remark]:
     """The default keys that were taken from commands of which the user says nothing."""
     remarks = []
-    for id_, left in _left(wanted, givers).items():
+    for id_, left in _kept_keys(wanted, givers).items():
         for key in BY_ID[id_].default_keys:
             giver = _giver(BY_ID[id_], key, givers)
             if key in left or giver is None:

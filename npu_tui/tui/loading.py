@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from npu_tui.load.errors import InputError, Watcher
 from npu_tui.load.load import Opening
-from npu_tui.nearby import with_beside
+from npu_tui.nearby import with_profile_beside
 from npu_tui.strings import say
 from npu_tui.trace.folded_rows import DEEP, folded_row
 from npu_tui.trace.message import Said, message
@@ -79,7 +79,7 @@ class Loader:
         make: Make | None = None,
         picture: Callable[[Trace, bool], object] | None = None,
     ) -> None:
-        self.openings = openings if make is not None else with_beside(openings)
+        self.openings = openings if make is not None else with_profile_beside(openings)
         self._thresholds = thresholds
         self._make = make
         self._picture = picture

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
-from npu_tui.nearby import Nearby, Verdict, in_order, matching, others_below, profile_of, verdicts
+from npu_tui.nearby import Nearby, Verdict, matching, newest_first, others_below, profile_of, verdicts
 from npu_tui.record.analysis import RawProfile, estimated, raw_rows
 from npu_tui.strings import say
 from npu_tui.strings import words as worded
@@ -113,7 +113,7 @@ def columns(choice: PickerChoice, shown: Sequence[Nearby], width: int) -> list[i
     size = max([cell_count(say("picker.size")), *(cell_count(size_text(entry.bytes)) for entry in shown)])
     fixed = [rank, _WHOLE_TIME if width >= _WIDE else _SHORT_TIME, size, cell_count(say("picker.level"))]
     same = [1] if len(shown) > 1 and len({int(entry.time) // 60 for entry in shown}) == 1 else []  # it tells nothing
-    longest = max([_LEAST_NAME, *(cell_count(_name(choice, entry)) for entry in shown)])
+    longest = max([_LEAST_NAME, *(cell_count(_entry_name(choice, entry)) for entry in shown)])
     room = width - _MARK
     for dropped in ([], [3], [3, 0], [3, 0, 2], [0, 1, 2, 3]):
         own = [0 if at in (*dropped, *same) else cells for at, cells in enumerate(fixed)]
@@ -129,7 +129,7 @@ def title_line(widths: Sequence[int]) -> Text:
     names = ("worker", "rank", "time", "size", "level", "verdict")
     cells = [say(f"picker.{name}") for name in names]
     cells[0] = f"  {cells[0]}"
-    return Text(" " * _MARK + _joined(cells, widths), "dim", no_wrap=True, end="")
+    return Text(" " * _MARK + _joined_cells(cells, widths), "dim", no_wrap=True, end="")
 
 
 def row_line(choice: PickerChoice, entry: Nearby, widths: Sequence[int], is_current: bool) -> Text:
@@ -138,9 +138,9 @@ def row_line(choice: PickerChoice, entry: Nearby, widths: Sequence[int], is_curr
     mark = "●" if entry.path in choice.marked else " "
     level = "" if entry.level is None else str(entry.level)
     time = datetime.fromtimestamp(entry.time).isoformat(" ", "minutes")[-widths[2] :] if entry.time else ""
-    cells = [_name(choice, entry), _rank(entry), time, size_text(entry.bytes), level]
+    cells = [_entry_name(choice, entry), _rank(entry), time, size_text(entry.bytes), level]
     line = Text(f"{mark} ", no_wrap=True, end="")
-    line.append(_joined(cells, widths[:-1]), "bold" if entry.is_job else "")
+    line.append(_joined_cells(cells, widths[:-1]), "bold" if entry.is_job else "")
     if widths[-1]:
         words = "…" if told is None and not choice.is_examined else ""
         words = words if told is None else shortened(printable(told.text), widths[-1])
@@ -167,12 +167,12 @@ def foot_lines(choice: PickerChoice, width: int, words: str) -> list[Text]:
     if choice.wanted:
         typed = say("picker.filter", text=printable(choice.wanted), count=len(choice.shown()))
         lines.append(Text(shortened(typed, width, ahead=True), "bold", no_wrap=True, end=""))
-    said = wrapped(words, width)[:_MOST_SAID] if words else [shortened(_keys(choice), width)]
+    said = wrapped(words, width)[:_MOST_SAID] if words else [shortened(_key_hints(choice), width)]
     lines += [Text(line, "" if words else "dim", no_wrap=True, end="") for line in said]
     return lines
 
 
-def _keys(choice: PickerChoice) -> str:
+def _key_hints(choice: PickerChoice) -> str:
     if choice.wanted:
         return say("picker.keys.filter")
     if choice.marked:
@@ -187,7 +187,7 @@ def _offer(ranks: Sequence[Nearby]) -> str:
     return say("picker.offer", first=_rank(first) or first.name, rest=len(ranks) - 1, estimate=estimate)
 
 
-def _name(choice: PickerChoice, entry: Nearby) -> str:
+def _entry_name(choice: PickerChoice, entry: Nearby) -> str:
     """The name, with how to unfold a job ahead, or below its job."""
     if entry.ranks:
         return f"{'▸' if choice.is_folded(entry) and not choice.wanted else '▾'} {entry.name}"
@@ -201,7 +201,7 @@ def _rank(entry: Nearby) -> str:
     return "" if entry.rank is None else str(entry.rank)
 
 
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _joined_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     """The cells in their columns: names and words on the left, figures on the right."""
     own = [
         padded(shortened(cell, width, ahead=not at), width, right=at in (1, 3, 4))
@@ -273,9 +273,9 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             sources.append(source)
             found.append(profile_of(source, self.choice.folder))
             if len(found) % _FEW == 0:
-                self.call_later(self._show_listed, in_order(found), False)
+                self.call_later(self._show_listed, newest_first(found), False)
         others = others_below(self.choice.folder, sources)
-        listed = [*in_order(found), *others, *raw_rows(self.choice.folder, sources)]
+        listed = [*newest_first(found), *others, *raw_rows(self.choice.folder, sources)]
         self.call_later(self._show_listed, listed, True)
 
     def _show_listed(self, listed: list[Nearby], whole: bool) -> None:

@@ -115,7 +115,7 @@ async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequenc
 
 async def _press(app: NpuTui, key: str) -> None:
     app.post_message(Key(key, key_to_character(key)).set_sender(app))
-    await _rest(app)
+    await _wait_until_idle(app)
 
 
 async def _settle(app: NpuTui) -> None:
@@ -123,14 +123,14 @@ async def _settle(app: NpuTui) -> None:
     settled = False
     while not (settled or app.ends):
         await app.workers.wait_for_complete()
-        await _rest(app)
+        await _wait_until_idle(app)
         screens = [screen for screen in app.screen_stack if isinstance(screen, PanelScreen)]
         settled = all(screen.is_settled for screen in screens)
         for screen in screens:
             screen.rest()
 
 
-async def _rest(app: NpuTui) -> None:
+async def _wait_until_idle(app: NpuTui) -> None:
     """Wait until ``app`` has handled what it was sent."""
     quiet = 0
     while quiet < _QUIET and not app.ends:  # a message may call for another one

@@ -256,7 +256,7 @@ class Supposing:
 
     def _remedies(self, trace: int) -> Supposed:
         answer = remedies_document(remedies(self._profiles[trace]))
-        return Supposed(answer.title, _lines(answer))
+        return Supposed(answer.title, _sheet_lines(answer))
 
     def _film(self, trace: int, changes: Sequence[str]) -> Supposed:
         profile = self._profiles[trace]
@@ -274,7 +274,7 @@ def _supposed_or_why(make: Callable[[], Supposed]) -> Supposed:
         return Supposed(error=printable(words(error.message)))
 
 
-def _lines(answer: Document) -> tuple[str, ...]:
+def _sheet_lines(answer: Document) -> tuple[str, ...]:
     """What a sheet shows below the title; it wraps the lines itself."""
     return tuple(map(printable, text_lines(answer.blocks, ALL, ALL)))
 

@@ -194,7 +194,7 @@ class ComparedRanks:
         )  # fmt: skip
 
 
-def of_sides(profiles: Sequence[Profile]) -> ProfileComparison:
+def second_side(profiles: Sequence[Profile]) -> ProfileComparison:
     """The second of two profiles held against the first."""
     return ProfileComparison(MeasuredSide(profiles[0]), MeasuredSide(profiles[1]))
 
@@ -262,7 +262,7 @@ def late_operation(session: Session, blamed: BlamedCollective, rank: int) -> Sel
 
 def against(job: Job, ranks: Sequence[int], profiles: Sequence[Profile]) -> Session:
     """The second of two ranks held against the first."""
-    session = compared_session(of_sides, profiles)
+    session = compared_session(second_side, profiles)
     session.job = Timelines(job, ranks, profiles)
     return session
 

@@ -200,12 +200,12 @@ class Rows(PlainTable):
         at = self.cursor_row if at is None else at
         if (headings, numbers) != self._headings:
             self.clear(columns=True)
-            self.add_columns(*(_cell(name, column in numbers) for column, name in enumerate(headings)))
+            self.add_columns(*(_cell_text(name, column in numbers) for column, name in enumerate(headings)))
             self._headings = headings, numbers
             self.call_after_refresh(self._fit_headings)
         else:
             self.clear()
-        self._drawn = [[_cell(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
+        self._drawn = [[_cell_text(cell, column in numbers) for column, cell in enumerate(row)] for row in rows]
         self._given, self._lines = rows, {}
         self._room = self._cells_of_last(headings, self._drawn, numbers)
         self._layout = self._room, self.size.height
@@ -282,7 +282,7 @@ class Rows(PlainTable):
         self.refresh()
 
 
-def _cell(cell: Text | str, right: bool) -> Text:
+def _cell_text(cell: Text | str, right: bool) -> Text:
     """``cell`` as it is drawn; a str would be read as markup."""
     text = Text(cell) if isinstance(cell, str) else cell
     if right:

@@ -22,7 +22,7 @@ from npu_tui.tui.exports import copy_text, copy_view, open_code, share_to
 from npu_tui.tui.film import Films, show_film
 from npu_tui.tui.finder import Finder, Searching
 from npu_tui.tui.flags import FlagMarks, Flags
-from npu_tui.tui.footer import FirstRun, place_of, selection_line
+from npu_tui.tui.footer import FirstRun, place_of_session, selection_line
 from npu_tui.tui.head import Head, HeadTimes, examined
 from npu_tui.tui.heads import ComparedHead
 from npu_tui.tui.keymap import words_at_start
@@ -79,7 +79,7 @@ class MainScreen(PanelScreen[Timeline]):
             self.explorer.show(*session.scene.whole)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
-        self.footers = (place_of(session), "table", "tables" if session.is_tables else "text")
+        self.footers = (place_of_session(session), "table", "tables" if session.is_tables else "text")
         self._start, self._chosen, self._notes_file = start, chosen, notes
         self._panel_timer: Timer | None = None
         if seen is not None:

@@ -17,7 +17,7 @@ from npu_tui.jobs.heat import HeatSource
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS
-from npu_tui.jobs.summarize import in_process, sources_of
+from npu_tui.jobs.summarize import sources_of, summarize_in_process
 from npu_tui.output.job_report import job_report
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import JobRow, counts, job_table
@@ -95,7 +95,7 @@ def test_the_first_screen_is_the_map_of_layers_with_the_cursor_on_the_hot_rank(h
 
 def test_summaries_and_traces_tell_the_same(hot: tuple[Job, Load, Path], tmp_path: Path):
     job, _, folder = hot
-    list(in_process(sources_of([folder], (0, 1)), tmp_path, True))
+    list(summarize_in_process(sources_of([folder], (0, 1)), tmp_path, True))
     told, again = (job_report(one) for one in (job, open_job(tmp_path)))
     assert told.expert_ranks == again.expert_ranks
     assert [row.title for row in told.findings] == [row.title for row in again.findings]

@@ -23,7 +23,7 @@ from written import fields_of
 from npu_tui.cli.main import main
 from npu_tui.jobs.model import LinkUse
 from npu_tui.jobs.opening import open_job
-from npu_tui.jobs.summarize import RankOutcome, by_dask, in_process, sources_of
+from npu_tui.jobs.summarize import RankOutcome, sources_of, summarize_by_dask, summarize_in_process
 from npu_tui.jobs.summary import read_summaries
 from npu_tui.load.errors import InputError
 
@@ -97,14 +97,14 @@ def test_what_is_done_is_not_done_again(job: Path, tmp_path: Path):
     folder = tmp_path / "summaries"
     folder.mkdir()
     sources = sources_of([ranks])
-    assert {each.state for each in in_process(sources[:5], folder, False)} == {"new"}
+    assert {each.state for each in summarize_in_process(sources[:5], folder, False)} == {"new"}
     written = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
-    states = [each.state for each in in_process(sources, folder, False)]
+    states = [each.state for each in summarize_in_process(sources, folder, False)]
     assert states == ["there"] * 5 + ["new"] * 7
     assert {file: file.stat().st_mtime_ns for file in written} == written
     changed = sources[0].path / "step_trace_time.csv"
     changed.write_text(changed.read_text().replace(".", "1.", 1))
-    assert [each.state for each in in_process(sources, folder, False)] == ["new"] + ["there"] * 11
+    assert [each.state for each in summarize_in_process(sources, folder, False)] == ["new"] + ["there"] * 11
     assert len(list(folder.iterdir())) == 12
 
 
@@ -273,7 +273,7 @@ def test_a_cluster_without_workers_ends(tmp_path: Path, monkeypatch: pytest.Monk
     )
     monkeypatch.setattr("npu_tui.jobs.summarize.import_module", lambda _: made)
     outcomes = list(
-        by_dask([SimpleNamespace(opened=place) for place in map(Path, "abcdefghijkl")], tmp_path, False, "x")
+        summarize_by_dask([SimpleNamespace(opened=place) for place in map(Path, "abcdefghijkl")], tmp_path, False, "x")
     )
     assert [outcome.state for outcome in outcomes] == ["broken"] * 12
     assert {outcome.why and outcome.why.code for outcome in outcomes} == {"job.no_worker"}

@@ -6,7 +6,7 @@ from collections import Counter
 
 from reference import Reference, Slice
 
-from npu_tui.load.json_events import named
+from npu_tui.load.json_events import name_after_number
 from npu_tui.trace.model import Lane, Trace
 
 
@@ -25,9 +25,11 @@ def thread_of(trace: Trace, lane: Lane) -> tuple[object, object]:
     """Process and thread as the file writes them."""
     pid = trace.layers[lane.layer].pid
     if lane.tid == -2:
-        return named(pid) or pid, ""
-    asynchronous = lane.tid < -1 and not named(lane.tid)
-    return named(pid) or pid, ("async", lane.name) if asynchronous else named(lane.tid) or lane.tid
+        return name_after_number(pid) or pid, ""
+    asynchronous = lane.tid < -1 and not name_after_number(lane.tid)
+    return name_after_number(pid) or pid, ("async", lane.name) if asynchronous else name_after_number(
+        lane.tid
+    ) or lane.tid
 
 
 def slices_of(trace: Trace) -> dict[tuple[object, object], list[tuple[object, ...]]]:
@@ -142,7 +144,7 @@ def samples_of(trace: Trace) -> dict[tuple[object, str, str, str], list[tuple[in
         times = (counters.time[own] + trace.start_ns).tolist()
         samples = list(zip(times, counters.value[own].tolist(), strict=True))
         pid = trace.layers[series.layer].pid
-        found[named(pid) or pid, series.name, series.key, series.instance] = samples
+        found[name_after_number(pid) or pid, series.name, series.key, series.instance] = samples
     return found
 
 

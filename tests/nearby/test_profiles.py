@@ -17,7 +17,7 @@ from npu_tui.cli.explore import is_listed
 from npu_tui.cli.main import main
 from npu_tui.load.find import sources_below
 from npu_tui.load.load import opening_of
-from npu_tui.nearby import holds_several, in_order, matching, nearby, others_below, verdicts
+from npu_tui.nearby import holds_several, matching, nearby, newest_first, others_below, verdicts
 from npu_tui.strings import words
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -139,7 +139,7 @@ def test_a_filter_keeps_the_job_of_a_rank(folder):
 
 
 def test_an_order_of_nothing():
-    assert in_order([]) == []
+    assert newest_first([]) == []
 
 
 def test_traces_under_names_of_their_own_are_opened_or_a_choice(folder, tmp_path, capsys):

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from npu_tui.manual.pages import page
 from npu_tui.query.frames import TABLES
-from npu_tui.query.query import listed, listing_text, table_listing
+from npu_tui.query.query import listed_tables, listing_text, table_listing
 from npu_tui.strings import LANGUAGES, say, speaking
 from npu_tui.trace.text import cell_count
 
@@ -97,7 +97,7 @@ def test_every_column_says_what_it_means(language: str) -> None:
 
 
 def test_the_listing_for_programs_is_the_schema() -> None:
-    found = listed(TABLES).tables
+    found = listed_tables(TABLES).tables
     assert [row.table for row in found] == list(TABLES)
     for row, table in zip(found, TABLES.values(), strict=True):
         assert [(each.name, each.type) for each in row.columns] == [(c.id, c.type) for c in table.sql]

@@ -16,7 +16,7 @@ from measured import profile_at
 from simulator import simulate
 from troubled import TROUBLED
 
-from npu_tui.analysis.lateness import UNKNOWN, place_of, unknown_waits
+from npu_tui.analysis.lateness import UNKNOWN, lane_and_place, unknown_waits
 from npu_tui.analysis.replay import Change
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.late_ranks import late
@@ -89,7 +89,7 @@ def test_a_late_rank_is_named_in_its_group(tmp_path) -> None:
     collectives = profile.collectives
     assert len(np.unique(collectives.group)) == 2
     (peer,) = late(profile.facts[0]).peers
-    lane, place = place_of(peer)
+    lane, place = lane_and_place(peer)
     assert (profile.trace.lanes[lane].name, place) == ("Group 0 Communication", 2)
     draft = straggler(profile)
     assert words(draft.title).startswith("Rank 2 of Group 0 is late")

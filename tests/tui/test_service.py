@@ -19,7 +19,7 @@ from service_writer import Folder
 from snapshot import write_snapshot
 
 from npu_tui.load.load import opening_of
-from npu_tui.nearby import with_beside
+from npu_tui.nearby import with_profile_beside
 from npu_tui.output.statement import profile_statement
 from npu_tui.profile.profile import Profile
 from npu_tui.strings import words as words_of
@@ -88,7 +88,7 @@ def session_of(folder: Path, late_ns: int = 0) -> Session:
     (folder / "out").mkdir()
     write_service(folder / "out", "healthy", requests=12)
     write_npu(folder, opening_of(folder / "out", cached=False).trace(), late_ns)
-    openings = with_beside([opening_of(folder / "out", cached=False)])
+    openings = with_profile_beside([opening_of(folder / "out", cached=False)])
     profiles = [Profile(opening.trace(), opening.source) for opening in openings]
     return make_session(met(profiles, [opening.optional for opening in openings]))
 
@@ -197,7 +197,7 @@ def test_each_engine_leads_to_its_own_rank(tmp_path: Path) -> None:
         write_npu(tmp_path, service, process=process)
         info = tmp_path / f"host_{process}_20260302_ascend_pt" / f"profiler_info_{rank}.json"
         info.write_text(json.dumps({"config": {}, "rank_id": rank}))
-    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    openings = with_profile_beside([opening_of(tmp_path / "out", cached=False)])
     session = make_session([Profile(opening.trace(), opening.source) for opening in openings])
     assert [trace.rank for trace in session.scene.traces] == [None, 0, 1]
     for number, name in enumerate(("Engine DP 0", "Engine DP 1"), 1):
@@ -219,7 +219,7 @@ def test_a_profile_of_another_time_is_not_drawn(tmp_path: Path) -> None:
     service = session.scene.traces[0]
     executed = next(lane for lane in service.lanes if lane.name == "execute")
     assert across(session, Selected(0, executed.first), onward=True) is None
-    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    openings = with_profile_beside([opening_of(tmp_path / "out", cached=False)])
     loaded = Loader([opening_of(tmp_path / "out", cached=False)])
     loaded.start()
     while loaded.is_busy:
@@ -247,7 +247,7 @@ def test_dates_of_an_unknown_zone_are_placed_by_the_npu(tmp_path: Path) -> None:
     alone = opening_of(tmp_path / "out", cached=False).trace()
     assert alone.start_ns == trace.start_ns
     assert [warning.code for warning in alone.health.warnings] == ["odd.service_clock.assumed"]
-    openings = with_beside([opening_of(tmp_path / "out", cached=False)])
+    openings = with_profile_beside([opening_of(tmp_path / "out", cached=False)])
     profiles = [Profile(opening.trace(), opening.source) for opening in openings]
     assert len(met(profiles, [opening.optional for opening in openings])) == len(profiles)
     first = profiles[0].trace

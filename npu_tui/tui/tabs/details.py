@@ -43,7 +43,7 @@ from npu_tui.tui.commands import BY_ID, keys_label
 from npu_tui.tui.tabs.declared import bar, spread_words, sum_words
 from npu_tui.tui.tabs.device import idle_at, labelled, range_text, threads_text, why_text
 from npu_tui.tui.tabs.links import Waterfall, events_are_ready, legend, nothing_selected, shape_text, waited_text
-from npu_tui.tui.tabs.range import path_at_cursor, path_lines, without_path
+from npu_tui.tui.tabs.range import path_at_cursor, path_lines, path_note
 from npu_tui.tui.tabs.table import Content, Context
 from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.curves import NO_VALUE, STARVING_NS, StepCurve, quantity_text
@@ -71,7 +71,7 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
         ("speed", None if np.isnan(table.speed[at]) else speed_text(float(table.speed[at]))),
     ]
     parts: list[RenderableType] = [
-        _in_a_row((say(f"kernel.{name}"), value) for name, value in facts if value is not None)
+        _labelled_texts((say(f"kernel.{name}"), value) for name, value in facts if value is not None)
     ]
     for way, shapes, dtypes, formats in (
         ("in", table.shapes, "input_types", "input_formats"),
@@ -86,7 +86,7 @@ def kernel_facts(table: KernelTable, item: int) -> list[RenderableType]:
     return parts
 
 
-def _in_a_row(facts: Iterable[tuple[str, str]]) -> Text:
+def _labelled_texts(facts: Iterable[tuple[str, str]]) -> Text:
     """Texts behind their labels."""
     line = Text()
     for label, text in facts:
@@ -171,11 +171,11 @@ def details(now: Context) -> Content:
         return _counter(scene.traces[row.trace], row.series, curve, scene.to_trace(row.trace, now.cursor), now.cursor)
     if row is not None and row.kind == "chart":
         return _chart(now.session.painter.cache.curve(row), scene.to_trace(row.trace, now.cursor), now.cursor)
-    ranged = _of_range(now)
+    ranged = _why_free_in_range(now)
     if now.selection is None:
         on_path = path_at_cursor(now)
-        hints = [Text(nothing_selected(now), style="dim"), *without_path(now), *legend(now.profile.trace)]
-        return Group(*on_path, *(ranged or _of_cursor(now)), *hints)
+        hints = [Text(nothing_selected(now), style="dim"), *path_note(now), *legend(now.profile.trace)]
+        return Group(*on_path, *(ranged or _why_free_at_cursor(now)), *hints)
     trace = now.selection.trace
     profile = now.session.profiles[trace]
     item = now.selection.item
@@ -185,7 +185,7 @@ def details(now: Context) -> Content:
     classes, offset = scene.link_classes[trace], scene.offsets[trace]
     told = _slice_facts(profile.trace, item, offset, kernel)
     start = int(profile.trace.slices.start[item])
-    free = _of_free(now, trace, start) if now.session.whole and item in profile.free_slices else []
+    free = _why_free_at(now, trace, start) if now.session.whole and item in profile.free_slices else []
     path = path_lines(now, trace, item)
     parts = [*told[:2], *path, *borrowed_lines(profile, item), *told[2:]]
     chain = chain_of(profile.trace, item)
@@ -195,7 +195,7 @@ def details(now: Context) -> Content:
         if chain.kernel == item and classes.starved[chain.link] and not ranged:
             launched, lost = int(profile.trace.links.source_time[chain.link]), int(classes.lost[chain.link])
             host = threads_text(now, trace, chain.link, launched - lost, launched)
-            parts += _of_free(now, trace, start - 1) or host  # before the first kernel of a step nothing is free
+            parts += _why_free_at(now, trace, start - 1) or host  # before the first kernel of a step nothing is free
     # What came last answers first: going to a finding marks a range, and from there keys lead to slices.
     slice_facts = [*free, *parts[1 if free else 0 :]]
     if now.selection == now.over:
@@ -203,7 +203,7 @@ def details(now: Context) -> Content:
     return Group(*slice_facts, *([Text(""), *ranged] if ranged else []))
 
 
-def _of_range(now: Context) -> list[RenderableType]:
+def _why_free_in_range(now: Context) -> list[RenderableType]:
     """Why devices were free within the range."""
     if not now.session.whole:
         return []
@@ -211,13 +211,13 @@ def _of_range(now: Context) -> list[RenderableType]:
     return range_text(now, now.trace, Window(*marked)) if marked is not None else []
 
 
-def _of_cursor(now: Context) -> list[RenderableType]:
+def _why_free_at_cursor(now: Context) -> list[RenderableType]:
     """Why a device is free at the cursor."""
-    found = _of_free(now, now.trace, now.session.scene.to_trace(now.trace, now.cursor))
+    found = _why_free_at(now, now.trace, now.session.scene.to_trace(now.trace, now.cursor))
     return [*found, Text("")] if found else []
 
 
-def _of_free(now: Context, index: int, when: int) -> list[RenderableType]:
+def _why_free_at(now: Context, index: int, when: int) -> list[RenderableType]:
     """Why a device is free at ``when`` ns of its trace, where one is."""
     found = idle_at(now.session.profiles[index], when) if now.session.whole else None
     return [] if found is None else why_text(now, index, *found)
@@ -255,15 +255,15 @@ def _counter(trace: Trace, series: int, curve: StepCurve, when: int, cursor: int
     word = f" {curve.unit}" if curve.unit else ""
     value = curve.at(when)
     line = Text.assemble((f"{say('chart.now')} ", "dim"), f"{exact_text(cursor)}   ")
-    line.append(say("chart.unknown") if value is None else f"{_known(value)}{word}", style="bold")
+    line.append(say("chart.unknown") if value is None else f"{_number_or_dash(value)}{word}", style="bold")
     for key, bound in (("chart.lowest", curve.low), ("chart.highest", curve.high)):
         line.append(f"   {say(key)} ", style="dim")
-        line.append(f"{_known(bound)}{word}")
+        line.append(f"{_number_or_dash(bound)}{word}")
     name = f"{trace.layers[found.layer].name} / {series_name(found.name, found.instance)}"
     return Group(Text(printable(name), style="bold"), line)
 
 
-def _known(value: float) -> str:
+def _number_or_dash(value: float) -> str:
     """A number as it is; what stands for none is a dash."""
     return "–" if value == NO_VALUE else f"{value:,.10g}"
 
@@ -341,13 +341,15 @@ def pass_lines(trace: Trace, item: int) -> Iterator[Text]:
 def pass_times(trace: Trace, hosts: Sequence[int]) -> str:
     """The time of the operations ``hosts`` on the host and that of what they launched, where links tell."""
     kernels = [items for host in hosts if (items := launched_in(trace, host)) is not None]
-    host = duration_text(_length(trace, np.array(hosts)))
+    host = duration_text(_total_length(trace, np.array(hosts)))
     if not kernels:
         return host
-    return say("passes.times", host=host, device=duration_text(_length(trace, np.unique(np.concatenate(kernels)))))
+    return say(
+        "passes.times", host=host, device=duration_text(_total_length(trace, np.unique(np.concatenate(kernels))))
+    )
 
 
-def _length(trace: Trace, items: I64) -> int:
+def _total_length(trace: Trace, items: I64) -> int:
     return int((trace.slices.end[items] - trace.slices.start[items]).sum())
 
 
@@ -373,7 +375,7 @@ def _facts(trace: Trace, item: int, offset: int) -> Text:
     ]
     if trace.nature.is_dated:
         facts.append((say("details.raw"), f"{trace.start_ns + start} ns"))
-    return _in_a_row(facts)
+    return _labelled_texts(facts)
 
 
 def _launch(trace: Trace, marks: LinkClasses, devices: list[Dispatch], link: int) -> Text:
@@ -404,7 +406,7 @@ def _args(args: dict[str, object]) -> list[RenderableType]:
         if key != _STACK
     ]
     if short:
-        parts.append(_in_a_row(short))
+        parts.append(_labelled_texts(short))
     stack = args.get(_STACK)
     if isinstance(stack, str) and stack:
         parts.append(Text(say("details.stack"), style="dim"))

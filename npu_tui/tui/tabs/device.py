@@ -218,7 +218,7 @@ def why_text(now: Context, index: int, found: Idles, at: int) -> list[Renderable
     parts: list[RenderableType] = [
         head,
         labelled(say("idle.why"), verdict(found, at)),
-        *_around(profile.trace, found, at),
+        *_rows_around(profile.trace, found, at),
     ]
     return [*parts, *_threads_beside(now, index, found, at, start, end)]
 
@@ -244,7 +244,10 @@ def range_text(now: Context, index: int, window: Window) -> list[RenderableType]
         parts.append(Text(line, style="bold"))
         at = int(found.longest()[0])
         parts.append(labelled(say("idle.longest"), f"{duration_text(int(found.length[at]))}: {verdict(found, at)}"))
-        parts += [*_around(profile.trace, found, at), *_threads_beside(now, index, found, at, window.start, window.end)]
+        parts += [
+            *_rows_around(profile.trace, found, at),
+            *_threads_beside(now, index, found, at, window.start, window.end),
+        ]
     return parts
 
 
@@ -264,7 +267,7 @@ def labelled(label: str, words: str) -> Text:
     return Text.assemble((f"{label} ", "dim"), words, overflow="fold")
 
 
-def _around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
+def _rows_around(trace: Trace, found: Idles, at: int) -> list[RenderableType]:
     """The slices before and after, and the line that launched the latter."""
     parts: list[RenderableType] = []
     for key, item in (("idle.next", int(found.after[at])), ("idle.before", int(found.before[at]))):
@@ -359,7 +362,7 @@ def bubbles(now: Context) -> Content:
         notes.insert(1, say("bubbles.cut", shown=len(longest), count=sheet.rows))
     chosen = [idles[row] for row in longest.tolist()]
     table = shown(now.trace, FREE, _with_threads(now, sheet.taken(longest), chosen), GAP.join(notes))
-    return replace(table, rows=[_row(now, row, *idle) for row, idle in zip(table.rows, chosen, strict=True)])
+    return replace(table, rows=[_gap_row(now, row, *idle) for row, idle in zip(table.rows, chosen, strict=True)])
 
 
 def _with_threads(now: Context, sheet: TableSheet, idles: list[tuple[Idles, int]]) -> TableSheet:
@@ -383,7 +386,7 @@ def _with_threads(now: Context, sheet: TableSheet, idles: list[tuple[Idles, int]
     return replace(sheet, data=sheet.data | added)
 
 
-def _row(now: Context, row: TabRow, found: Idles, at: int) -> TabRow:
+def _gap_row(now: Context, row: TabRow, found: Idles, at: int) -> TabRow:
     """``row`` with why the device was idle, and the slice of the Free lane as its place."""
     slices, free = now.profile.trace.slices, now.profile.free_slices
     start, end = int(found.start[at]), int(found.end[at])
@@ -391,10 +394,10 @@ def _row(now: Context, row: TabRow, found: Idles, at: int) -> TabRow:
     words = f"{say('idle.for', length=duration_text(end - start))}: {verdict(found, at)}"
     place = Stretch(start, end, None, int(own[0]) if len(own) else None, words, False, now.trace)
     assert row.told is not None
-    return replace(row, places=(place,), told=partial(_told, now, found, at, row.told()))
+    return replace(row, places=(place,), told=partial(_gap_text, now, found, at, row.told()))
 
 
-def _told(now: Context, found: Idles, at: int, cells: str) -> str:
+def _gap_text(now: Context, found: Idles, at: int, cells: str) -> str:
     pairs = [(say("idle.why"), verdict(found, at))]
     pairs += [
         (say(key), printable(now.profile.trace.name_of(item)))

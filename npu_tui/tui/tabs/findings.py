@@ -49,7 +49,7 @@ def findings(now: Context) -> Content:
 
     def gain(row: int, time: Value) -> Text:
         text = "" if time is None else say("findings.frees_nothing")
-        return Text(_gain(rows[row].gain_after, duration_text(float(time))) if time else text, quiet(row))
+        return Text(_gain_text(rows[row].gain_after, duration_text(float(time))) if time else text, quiet(row))
 
     def title(row: int, text: Value) -> Text:
         part = rows[row].part_of
@@ -93,7 +93,7 @@ def findings_worth_a_look(now: Context) -> int:
     return 0 if now.findings is None else sum(map(is_work, now.findings.findings))
 
 
-def _gain(after: int, gain: str) -> str:
+def _gain_text(after: int, gain: str) -> str:
     """``gain`` after the findings that must be fixed before it, so that the figures stand below each other."""
     if not after:
         return gain
@@ -117,7 +117,7 @@ def changes(now: Context) -> Content:
         counts = _counts(change)
         number += counts
         explained += (change.delta_ns or 0.0) * counts
-        rows.append(_row(picture, change, number if counts else None, whole))
+        rows.append(_change_row(picture, change, number if counts else None, whole))
     if not rows:
         return say("compare.nothing")
     rows += [_sum("compared.rest", step - explained, whole), _sum("compare.part.sum", step, whole)]
@@ -138,7 +138,7 @@ def _counts(change: Finding) -> bool:
     return change.id != "DIFF.STEP" and change.part_of is None and change.delta_ns is not None
 
 
-def _row(picture: ComparisonPicture, change: Finding, number: int | None, step: float) -> TabRow:
+def _change_row(picture: ComparisonPicture, change: Finding, number: int | None, step: float) -> TabRow:
     quiet = "dim" if number is None else ""
     mark = _STYLES.get(change.severity, quiet)
     delta = "" if change.delta_ns is None else change_text(change.delta_ns)
@@ -154,7 +154,9 @@ def _row(picture: ComparisonPicture, change: Finding, number: int | None, step: 
     )
     values = (number, change.delta_ns, None if change.delta_ns is None else abs(change.delta_ns), change.p, title)
     places = tuple(filter(None, (_stretch(each) for each in picture.places(change))))
-    return TabRow(cells, places, values, told=partial(_told, picture, change), minor=not places or number is None)
+    return TabRow(
+        cells, places, values, told=partial(_change_text, picture, change), minor=not places or number is None
+    )
 
 
 def _brief(change: Finding) -> Message:
@@ -189,8 +191,8 @@ def _stretch(place: BothPlaces) -> Stretch | None:
     ]
     told = say(
         "compared.place",
-        base=_length(place, BASE),
-        new=_length(place, NEW),
+        base=_length_text(place, BASE),
+        new=_length_text(place, NEW),
         name=words((place.new or place.base).name if place.new or place.base else ""),  # type: ignore[union-attr]
     )
     own, other = (sides[NEW], sides[BASE]) if sides[NEW] is not None else (sides[BASE], None)
@@ -199,12 +201,12 @@ def _stretch(place: BothPlaces) -> Stretch | None:
     return replace(own, words=told, twin=other)
 
 
-def _length(place: BothPlaces, side: int) -> str:
+def _length_text(place: BothPlaces, side: int) -> str:
     own = (place.base, place.new)[side]
     return say("compared.absent") if own is None else duration_text(own.end - own.start)
 
 
-def _told(picture: ComparisonPicture, change: Finding) -> str:
+def _change_text(picture: ComparisonPicture, change: Finding) -> str:
     """All there is to say of a change."""
     lines = [f"{change.id}  {words(change.title)}"]
     if change.delta_ns is not None:

@@ -34,7 +34,7 @@ def links(now: Context) -> Content:
     headings = tuple(say(f"links.{key}") for key in ("shape", "latency", "lost", "category", "lane", "end"))
     marks, roles = scene.link_classes[selected.trace], scene.roles[selected.trace]
     rows = [_link_row(profile, marks, roles, selected.trace, way) for way in now.links[:_SHOWN_ROWS]]
-    rows += _of_event(profile, roles, selected)
+    rows += _event_rows(profile, roles, selected)
     return TabTable(headings, rows) if rows else say("links.none")
 
 
@@ -46,7 +46,7 @@ def events_are_ready(now: Context) -> bool:
     return not is_of_event(profile.trace.name_of(now.selection.item)) or Profile.event_pairs.is_known(profile)
 
 
-def _of_event(profile: Profile, roles: list[Role], selected: Selected) -> list[TabRow]:
+def _event_rows(profile: Profile, roles: list[Role], selected: Selected) -> list[TabRow]:
     """A row per record that the selected wait waits for, or per wait for the selected record."""
     trace = profile.trace
     if not is_of_event(trace.name_of(selected.item)):
@@ -57,12 +57,12 @@ def _of_event(profile: Profile, roles: list[Role], selected: Selected) -> list[T
         for item in other[own == selected.item][:_SHOWN_ROWS].tolist():
             apart = abs(int(trace.slices.end[item] - trace.slices.end[selected.item]))
             name = f"{arrow} {printable(trace.name_of(item))}"
-            cells = ("", duration_text(apart), "", say("links.event"), _where(trace, roles, item), name)
+            cells = ("", duration_text(apart), "", say("links.event"), _layer_and_lane(trace, roles, item), name)
             rows.append(TabRow(cells, (Selected(selected.trace, item),)))
     return rows
 
 
-def _where(trace: Trace, roles: list[Role], item: int) -> str:
+def _layer_and_lane(trace: Trace, roles: list[Role], item: int) -> str:
     """The layer and the lane of a slice."""
     lane = trace.lanes[int(trace.slices.lane[item])]
     return printable(f"{trace.layers[lane.layer].name} / {roles[lane.index].name}")
@@ -79,7 +79,7 @@ def _link_row(profile: Profile, marks: LinkClasses, roles: list[Role], index: in
     trace = profile.trace
     links = trace.links
     if other >= 0:
-        name, where = printable(trace.name_of(other)), _where(trace, roles, other)
+        name, where = printable(trace.name_of(other)), _layer_and_lane(trace, roles, other)
     else:
         name, where = say("links.unbound"), ""
     lost = int(marks.lost[link])

@@ -137,7 +137,7 @@ def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | Non
         note += _free(beside, time)
     if beside is not None and beside.others:
         note = say("snapshot.device", device=beside.device.label) + GAP + note
-    note = _left(beside) + note
+    note = _which_snapshot(beside) + note
     table = shown(now.trace, HOLDERS, sheet, note, cells=cells, again=again, most=sheet.rows)
     if unplaced is not None:
         table = replace(table, rows=[replace(row, places=()) for row in table.rows])
@@ -153,7 +153,7 @@ def _held_then(now: Context, view: str, again: str, beside: SnapshotBeside | Non
     return _pictured(table, [curves] * sheet.rows, time, 0 if unplaced else now.profile.trace.end, at, marks)
 
 
-def _left(beside: SnapshotBeside | None) -> str:
+def _which_snapshot(beside: SnapshotBeside | None) -> str:
     """Which snapshot is shown, before anything else, where others lie beside it; else nothing."""
     if beside is None or not beside.left:
         return ""
@@ -184,7 +184,7 @@ def _growth_by_line(now: Context, beside: SnapshotBeside, again: str) -> Content
     words = say("memory.growth", count=len(grown.starts), path=name)
     if grown.per_step is not None:
         words += GAP + say("memory.growth_step", size=grown.per_step)
-    table = shown(now.trace, GROWTH, GROWTH.make(now.profile), _left(beside) + words, again=again)
+    table = shown(now.trace, GROWTH, GROWTH.make(now.profile), _which_snapshot(beside) + words, again=again)
     times = np.arange(len(grown.moments), dtype=np.int64)
     curves = [[(say("memory.curve.steps"), MemoryCurve("", "allocated", times, held))] for _, held in grown.held]
     return _pictured(table, curves, None, 0, lambda step: say("memory.after_step", step=min(step, len(times) - 1)))
@@ -271,7 +271,7 @@ def curve_picture(
     if lines < 1 or width < 1 or top <= 0:
         return picture
     edges = np.linspace(begin, end, width + 1).astype(np.int64)
-    heights = [np.ceil(8 * lines * _most(curve, edges) / top).astype(np.int64) for curve in curves]
+    heights = [np.ceil(8 * lines * _most_bytes(curve, edges) / top).astype(np.int64) for curve in curves]
     behind = heights[1] if len(heights) > 1 else np.zeros(width, np.int64)
     for bars in shaded_bars(heights[0], behind, lines):
         picture.append("\n" + bars)
@@ -279,7 +279,7 @@ def curve_picture(
     return picture
 
 
-def _most(curve: MemoryCurve, edges: I64) -> F64:
+def _most_bytes(curve: MemoryCurve, edges: I64) -> F64:
     """The most bytes in each column between ``edges``; 0 before the first record."""
     first = np.searchsorted(curve.time, edges[:-1], "right") - 1
     last = np.searchsorted(curve.time, edges[1:], "left")

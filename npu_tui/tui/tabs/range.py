@@ -69,7 +69,7 @@ def range_table(now: Context) -> Content:
         count += sum(row.count for row in sums)
         cut += sum(row.cut for row in sums)
         layers = [printable(f"{labels[index]} {layer.name}".strip()) for layer in trace.layers]
-        rows += [_row(index, layers[row.layer], row, end - start, by) for row in sums]
+        rows += [_sum_row(index, layers[row.layer], row, end - start, by) for row in sums]
     title = _title(now, start, end)
     counts = say("range.counts", count=f"{count:,}", rows=f"{len(rows):,}", by=say(f"range.by_{by}"))
     lines = [title, *_facts(now, start, end), counts]
@@ -161,7 +161,7 @@ def _call(index: int, trace: Trace, call: EqualCalls, length: int) -> TabRow:
     )
 
 
-def _row(index: int, layer: str, row: NameSum, length: int, by: By) -> TabRow:
+def _sum_row(index: int, layer: str, row: NameSum, length: int, by: By) -> TabRow:
     label, share = printable(row.label), row.busy / length
     if knows(f"phase.{label}") and by == "phase":
         label = say(f"phase.{label}")
@@ -213,7 +213,7 @@ def path_lines(now: Context, index: int, item: int) -> list[RenderableType]:
         marks = path.lane.marks
         own = marks.of_slice(now.session.scene.traces[index], item)
         if len(own):
-            return _of_stretches(path, marks.stretch[own].astype(np.int64), marks.end[own] - marks.start[own])
+            return _stretch_lines(path, marks.stretch[own].astype(np.int64), marks.end[own] - marks.start[own])
     return []
 
 
@@ -229,10 +229,10 @@ def path_at_cursor(now: Context) -> list[RenderableType]:
     at = path.lane.at(when)
     if at < 0 or when >= path.found.path.end[at]:
         return []
-    return [*_of_stretches(path, np.array([at]), np.array([path.lasts(at)])), Text("")]
+    return [*_stretch_lines(path, np.array([at]), np.array([path.lasts(at)])), Text("")]
 
 
-def without_path(now: Context) -> list[RenderableType]:
+def path_note(now: Context) -> list[RenderableType]:
     """Why the profile that the cursor is in has no critical path, where that is known."""
     paths = now.session.paths.get(now.trace)
     if not paths or any(path.lane is not None for path in paths):
@@ -240,7 +240,7 @@ def without_path(now: Context) -> list[RenderableType]:
     return [Text(say("report.path.untold", reason=why_no_path(now.session, now.trace)), style="dim")]
 
 
-def _of_stretches(path: ShownPath, stretch: I64, time: I64) -> list[RenderableType]:
+def _stretch_lines(path: ShownPath, stretch: I64, time: I64) -> list[RenderableType]:
     """Lines about some stretches of one slice, which spends ``time`` of each on the path, ns."""
     whole = max(path.length, 1)
     sums: dict[int, int] = {}

@@ -92,7 +92,7 @@ def source_table(now: Context) -> TabTable | str:
         return ""
     path = _path_of(now)
     heats = _heats(now, path, losses)
-    files = sorted(_files(heats, Path(now.profile.trace.path)), key=lambda file: (-file.path, -file.lost))
+    files = sorted(_hot_files(heats, Path(now.profile.trace.path)), key=lambda file: (-file.path, -file.lost))
     refused = GAP.join(words(file.source) for file in files if isinstance(file.source, Message))
     if not any(isinstance(file.source, Source) for file in files):
         return refused
@@ -165,7 +165,7 @@ def _codes(sheet: TableSheet) -> Iterable[CodeLine | None]:
     return () if sheet.code is None else map(sheet.code, range(sheet.rows))
 
 
-def _files(heats: Iterable[_Heat], trace: Path) -> Iterable[_File]:
+def _hot_files(heats: Iterable[_Heat], trace: Path) -> Iterable[_File]:
     of_file: dict[str, list[_Heat]] = {}
     for heat in sorted(heats, key=lambda heat: heat.times, reverse=True)[:_MOST]:
         of_file.setdefault(heat.code.file, []).append(heat)
@@ -195,7 +195,7 @@ class _Drawn:
         """The path of the file with the sums of its lines, then the hot ones among those around them."""
         by_line = {heat.code.line: heat for heat in file.heats}
         last = len(source.lines)
-        shown = sorted({line for hot in by_line for line in _around(source, hot)})
+        shown = sorted({line for hot in by_line for line in _shown_lines(source, hot)})
         width = len(str(last))
         self._add(Text(_clean(str(source.path)), style="bold"), file.path, file.lost)
         before = 0
@@ -241,7 +241,7 @@ class _Drawn:
         self.rows.append(TabRow((bars, *cells), places, code=code, told=partial("\n".join, told), minor=heat is None))
 
 
-def _around(source: Source, line: int) -> set[int]:
+def _shown_lines(source: Source, line: int) -> set[int]:
     """The lines that are shown around a hot ``line``: a few, and the heading of its function.
 
     Time in a function as a whole is told of its heading: it is anywhere in what follows.

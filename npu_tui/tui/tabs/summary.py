@@ -47,7 +47,7 @@ def summary(now: Context) -> Content:
     """
     profile = now.profile
     sections = [
-        _step_rows(now.trace, profile), _most(now.trace, profile), _alone(profile), _machine(profile),
+        _step_rows(now.trace, profile), _most_time(now.trace, profile), _alone(profile), _machine(profile),
         _traffic(profile),
         _checks(checks_of(profile)), _file_rows(profile), _settings(profile),
     ]  # fmt: skip
@@ -134,7 +134,7 @@ _MOST = 3
 """Operators that the summary names; tab 6 has all."""
 
 
-def _most(index: int, profile: Profile) -> list[TabRow]:
+def _most_time(index: int, profile: Profile) -> list[TabRow]:
     """What takes most of the device, of the links and of the memory."""
     operators, rows = OPERATORS.make(profile), []
     columns = zip(*(operators.values(name, _MOST) for name in ("type", "total", "ratio", "calls")), strict=True)

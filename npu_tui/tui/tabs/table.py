@@ -283,11 +283,11 @@ def numeric(table: TabTable) -> frozenset[int]:
 def _is_numeric(rows: list[TabRow], column: int) -> bool:
     known = [row for row in rows if row.values[column] is not None]
     return not any(isinstance(row.values[column], str) for row in known) and any(
-        (text := _plain(row.cells[column])) and not text[0].isalpha() for row in known
+        (text := _plain_cell(row.cells[column])) and not text[0].isalpha() for row in known
     )
 
 
-def _plain(cell: Text | str) -> str:
+def _plain_cell(cell: Text | str) -> str:
     return (cell.plain if isinstance(cell, Text) else cell).strip()
 
 
@@ -296,14 +296,14 @@ def arranged(table: TabTable, order: Order) -> TabTable:
     rows, headings, notes = table.rows, table.headings, [table.note] if table.note else []
     if order.wanted:
         wanted = order.wanted.casefold()
-        rows = [row for row in rows if wanted in _text(row)]
+        rows = [row for row in rows if wanted in _row_texts(row)]
         notes.insert(0, say("panel.filtered", text=order.wanted, shown=len(rows), count=len(table.rows)))
     if sortable(table):
         column = order.column
         if column is not None and column < len(headings):
             known = [row for row in rows if row.values[column] is not None]
             unknown = [row for row in rows if row.values[column] is None]
-            known.sort(key=lambda row: _key(row, column), reverse=order.falling)
+            known.sort(key=lambda row: _sort_key(row, column), reverse=order.falling)
             rows = known + unknown
         marked, mark = (0, _DOWN) if column is None and _falls(table) else (column, _DOWN if order.falling else _UP)
         headings = tuple(f"{name} {mark}" if i == marked else name for i, name in enumerate(headings))
@@ -318,16 +318,16 @@ def _falls(table: TabTable) -> bool:
     first = [row.values[0] for row in table.rows]
     numbers = [value for value in first if isinstance(value, (int, float))]
     falls = len(numbers) == len(first) and numbers[0] > numbers[-1] and numbers == sorted(numbers, reverse=True)
-    return falls and _plain(table.rows[0].cells[0])[-1:].isalpha()
+    return falls and _plain_cell(table.rows[0].cells[0])[-1:].isalpha()
 
 
-def _key(row: TabRow, column: int) -> tuple[bool, float, str]:
+def _sort_key(row: TabRow, column: int) -> tuple[bool, float, str]:
     value = row.values[column]
     return (True, 0.0, value.casefold()) if isinstance(value, str) else (False, value or 0.0, "")
 
 
-def _text(row: TabRow) -> str:
-    return "\n".join(map(_plain, row.cells)).casefold()
+def _row_texts(row: TabRow) -> str:
+    return "\n".join(map(_plain_cell, row.cells)).casefold()
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
