@@ -111,7 +111,10 @@ class CodeEntry(Struct, frozen=True, kw_only=True):
 
 
 class HolderEntry(Struct, frozen=True, kw_only=True):
-    """Who holds the memory that a finding is about."""
+    """Who holds memory: ``where`` the file of a line of code, ``function`` its function; null without a stack.
+
+    Where only the operation of PyTorch is known, that is the function, without a file.
+    """
 
     where: str | None
     line: int | None

@@ -30,11 +30,11 @@ from npu_tui.output.document import (
     Tip,
     Words,
 )
+from npu_tui.output.envelope import HolderEntry
 from npu_tui.output.memory_report import (
     CurvePoint,
     DeviceRow,
     HeldRows,
-    HolderRow,
     MemoryReport,
     MemoryStepRow,
     PoolRow,
@@ -105,7 +105,7 @@ def _curve(device: DeviceRow, form: str) -> list[Block]:
     return [Heading(title), Code(tuple(lettered(device.curve, device.events)))]
 
 
-def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderRow], held: HeldRows) -> list[Table]:
+def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderEntry], held: HeldRows) -> list[Table]:
     """What is allocated at the peak or at the ``failure``: by line, module and size, by stream and pool if several."""
     when = say(f"snapshot.at_{moment}")
 
@@ -120,7 +120,7 @@ def _holders_tables(device: DeviceRow, moment: str, stacks: list[HolderRow], hel
             rows, cells=cells,
         )  # fmt: skip
 
-    def place(row: HolderRow, otherwise: str = "no_stack") -> list[Cell]:
+    def place(row: HolderEntry, otherwise: str = "no_stack") -> list[Cell]:
         word = "operation_only" if row.function else otherwise
         where = say(f"snapshot.{word}") if row.where is None else f"{row.where}:{row.line}"
         return [Cell(row.function or "", name=True), Cell(where, name=row.where is not None)]

@@ -23,7 +23,7 @@ from npu_tui.analysis.snapshot import (
     pools_of,
     sums_at,
 )
-from npu_tui.output.envelope import NotChecked, Root
+from npu_tui.output.envelope import HolderEntry, NotChecked, Root
 from npu_tui.output.report_schema import SkippedRow
 from npu_tui.rules.model import Finding
 from npu_tui.rules.snapshot import findings_of
@@ -39,19 +39,6 @@ class MemorySource(Struct, frozen=True, kw_only=True):
     kind: str
     bytes: int
     tool_version: str = __version__
-
-
-class HolderRow(Struct, frozen=True, kw_only=True):
-    """What one line of code holds: ``where`` its file, ``function`` its function; null where no stack was recorded.
-
-    Where only the operation of PyTorch is known, that is the function, without a file.
-    """
-
-    where: str | None
-    line: int | None
-    function: str | None
-    bytes: int
-    blocks: int
 
 
 class SizeRow(Struct, frozen=True, kw_only=True):
@@ -88,7 +75,7 @@ class HeldRows(Struct, frozen=True, kw_only=True):
     Streams and pools are empty where the file does not tell of them.
     """
 
-    modules: list[HolderRow]
+    modules: list[HolderEntry]
     sizes: list[SizeRow]
     streams: list[StreamRow]
     pools: list[PoolRow]
@@ -107,7 +94,7 @@ class FailureRow(Struct, frozen=True, kw_only=True):
 
     event: int
     request_bytes: int
-    stacks: list[HolderRow]
+    stacks: list[HolderEntry]
     held: HeldRows
 
 
@@ -142,7 +129,7 @@ class DeviceRow(Struct, frozen=True, kw_only=True):
     peak_reserved_event: int | None
     before_history_bytes: int
     curve: list[CurvePoint]
-    stacks_at_peak: list[HolderRow]
+    stacks_at_peak: list[HolderEntry]
     at_peak: HeldRows
     failure: FailureRow | None
     steps: list[MemoryStepRow]
@@ -197,7 +184,7 @@ class MemoryFinding(Struct, frozen=True, kw_only=True, rename={"cls": "class"}):
     gain_us: None = None
     gain_bytes: int | None = None
     confidence: str = "high"
-    where: HolderRow | None = None
+    where: HolderEntry | None = None
 
 
 class MemoryHealth(Struct, frozen=True, kw_only=True):
@@ -328,9 +315,9 @@ def _failure(held: HeldMemory) -> FailureRow | None:
     )
 
 
-def _holder_row(owner: BlockOwner) -> HolderRow:
+def _holder_row(owner: BlockOwner) -> HolderEntry:
     code, line = owner.code, placed(owner.code)
-    return HolderRow(
+    return HolderEntry(
         where=None if line is None else printable(line.file),
         line=None if line is None else line.line,
         function=None if code is None else printable(code.function),
