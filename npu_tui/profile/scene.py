@@ -21,6 +21,7 @@ from npu_tui.profile.profile import Profile
 from npu_tui.profile.snapshot_memory import memory_of_device
 from npu_tui.rules.model import Finding
 from npu_tui.strings import say
+from npu_tui.trace.classes import OpClass
 from npu_tui.trace.intervals import union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Lane, Layer, Trace
@@ -119,11 +120,12 @@ def _overlap_charts(profile: Profile) -> list[Chart]:
     layer = next((layer for layer in layers if layer.kind == "hardware" and layer.lanes), None)
     if layer is None or any(layer.kind == "overlap" and layer.lanes for layer in layers) or not profile.compute.any():
         return []
-    parts = (COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE)
-    names = ("compute", "communication", "exposed", "free")
+    names = {"compute": COMPUTING, "communication": COMMUNICATION, "exposed": NOT_OVERLAPPED, "free": FREE}
+    if not (profile.trace.slices.op_class == OpClass.COMMUNICATION).any():
+        del names["communication"], names["exposed"]
     return [
         Chart("share", layer.index, say(f"chart.{name}"), partial(_going_on, profile, part))
-        for name, part in zip(names, parts, strict=True)
+        for name, part in names.items()
     ]
 
 

@@ -32,7 +32,7 @@ _FOLDED_FROM = 9
 """Ranks from which on those of a job are shown when they are asked for."""
 _GAP = 2
 _LEAST_NAME, _MOST_NAME = 18, 64
-_LEAST_VERDICT = 40
+_LEAST_VERDICT = 36
 _MARK = 2
 _MOST_SAID = 8
 """Lines of what is told: a command that is to be copied stands there as a whole."""

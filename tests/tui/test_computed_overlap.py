@@ -47,6 +47,11 @@ async def test_computed_lanes_are_drawn_as_long_as_those_of_the_file(bare: Path)
         assert drawn == pytest.approx(int((end - start).sum()), rel=0.05), name
 
 
+def test_without_collectives_there_are_no_lanes_of_communication() -> None:
+    session = session_of(load(ROOT / "fixtures" / "kineto"))
+    assert [chart.name for chart in session.scene.charts[0] if chart.kind == "share"] == ["Computing", "Free"]
+
+
 async def test_b_walks_computed_free_times_and_details_tell_of_them(bare: Path):
     session = session_of(load(bare))
     async with opened(session, (120, 40)) as driver:
