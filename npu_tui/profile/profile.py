@@ -534,8 +534,6 @@ class Profile(Parted):
 
         return titles([] if self.clock_jump else self._judged)
 
-    # What else is asked of a trace.
-
     @shared
     def left_out(self) -> list[Message]:
         """What lies at the directory it was opened as, and is no part of it."""
