@@ -22,7 +22,7 @@ import tempfile
 import time
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,6 +84,16 @@ def _below_values(tree: ast.AST) -> Iterator[int]:
                 yield (below.end_lineno or below.lineno) - below.lineno + 1
 
 
+def names_of(paths: Sequence[Path]) -> dict[str, Counter[str]]:
+    """How often each name is defined at the top of a module, of classes and of functions."""
+    kinds = {"classes": ast.ClassDef, "functions": ast.FunctionDef | ast.AsyncFunctionDef}
+    bodies = [ast.parse(path.read_text(encoding="utf-8")).body for path in paths]
+    return {
+        name: Counter(node.name for body in bodies for node in body if isinstance(node, kind))
+        for name, kind in kinds.items()
+    }
+
+
 def house(checkout: Path) -> None:
     """Print files and lines of the package."""
     paths = sorted((checkout / "npu_tui").rglob("*.py"))
@@ -104,6 +114,9 @@ def house(checkout: Path) -> None:
     alone = len(set(short) - set(rooms))
     print(f"  files of 30 lines or fewer {len(short)} ({alone} without __init__), __init__ {len(rooms)}")
     print(f"  past 560 lines: {', '.join(f'{path.name} {length}' for path, length in lengths.items() if length > 560)}")
+    for kind, names in names_of(paths).items():
+        often = ", ".join(f"{name} {count}" for name, count in names.most_common() if count > 2)
+        print(f"  {kind} of one name three times or more: {often or 'none'}")
     print("  folders from the top: " + ", ".join(f"{level} deep {depth[level]}" for level in sorted(depth)))
 
 

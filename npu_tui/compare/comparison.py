@@ -30,8 +30,8 @@ from npu_tui.trace.once import once
 
 _OTHER_CHIP, _SAME_PROGRAM = 0.2, 0.5
 """On another chip few kernels are of types that both sides have, but most are launched by operations of both."""
+# Kernels below are stretched by a finer profiler level; they are not judged where the levels differ.
 _SHORT_KERNEL_NS = 20_000
-"""Kernels below are stretched by a finer profiler level; they are not judged where the levels differ."""
 
 
 class PartChange(Struct, frozen=True):

@@ -45,8 +45,7 @@ def places_on_both(comparison: ProfileComparison, base: I64, new: I64) -> tuple[
     return (*places_of(comparison.base, "base", base), *places_of(comparison.new, "new", new))
 
 
-_WORTH = 0.002
-"""Share of the base step from which a change is a finding."""
+_WORTH = 0.002  # share of the base step from which a change is a finding
 _SYNCS = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::nonzero")
 _CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE", "DIFF.LOADER")
 _EXPLAINED = 1.25

@@ -36,11 +36,10 @@ Rung = Literal["operation", "attributes", "type"]
 _DISCOVERY = 0.1
 _NOTICEABLE = 0.01
 """Change of a kernel's mean time below which nothing is said of it."""
+# The same for fewer calls than a rank test needs: single calls of one kernel spread by 0.89...1.13 (5th to 95th
+# percentile) between equal runs.
 _FEW_CALLS = 0.15
-"""The same for fewer calls than a rank test needs: single calls of one kernel spread by 0.89...1.13 (5th to 95th
-percentile) between equal runs."""
-_LARGE_SAMPLE = 2_000
-"""Calls per side that a rank test reads; more of them, evenly drawn, change no verdict."""
+_LARGE_SAMPLE = 2_000  # calls per side that a rank test reads; more of them, evenly drawn, change no verdict
 
 
 class Identity(NamedTuple):

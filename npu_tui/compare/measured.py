@@ -168,8 +168,7 @@ _OPERATION = "cpu_op"
 _OF_LIBRARY = re.compile(r"(?!autograd::)\w+::\w+")
 _RARELY = 0.05
 """Share of the most frequent operation of a line below which another one is chance, not what the line is for."""
-_MOST_SHAPES = 20_000
-"""Operations of a step whose shapes are looked up: each is decoded from the file."""
+_MOST_SHAPES = 20_000  # operations of a step whose shapes are looked up: each is decoded from the file
 _VERSIONS = ("torch_npu_version", "cann_version", "mindspore_version")
 
 

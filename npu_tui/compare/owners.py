@@ -29,8 +29,7 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.text import brief
 
-_GROUP = " ("
-"""Between the type of a collective and its group."""
+_GROUP = " ("  # between the type of a collective and its group
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 

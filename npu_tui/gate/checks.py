@@ -111,8 +111,7 @@ def limit_checks(measured: Measures, limits: list[Limit]) -> list[GateCheck]:
     return checks
 
 
-_ROUNDING_US = 0.0005
-"""Half of the last decimal of a report."""
+_ROUNDING_US = 0.0005  # half of the last decimal of a report
 
 
 def measure_checks(
@@ -220,8 +219,7 @@ def finding_checks(
     return checks if fail_on else []
 
 
-_ALL = "findings"
-"""The id of the check that the rules could look at a device at all."""
+_ALL = "findings"  # the id of the check that the rules could look at a device at all
 
 
 def differences(report: Report, base: dict[str, Any]) -> list[str]:

@@ -39,8 +39,8 @@ _REASONS = {
 _OF_THE_DEVICE = ("device", "overlap")
 _BY_LINKS = ("lost", "host_late")
 """The measures that rest on links from launches to kernels."""
+# The measures that a device without any time leaves unknown.
 _BY_DEVICE = ("device", "computing", "exposed_communication", "free", "host_late", "lost")
-"""The measures that a device without any time leaves unknown."""
 
 
 class Measures(Struct, frozen=True):
@@ -158,8 +158,7 @@ class Limit(Struct, frozen=True):
     size: int | None = None
 
 
-_MOST_PERCENT = 1e9
-"""A larger one is a mistake: no measure is ten million times the device time."""
+_MOST_PERCENT = 1e9  # a larger one is a mistake: no measure is ten million times the device time
 
 
 def parse_share(text: str) -> float | None:
@@ -212,8 +211,7 @@ def allowed(limit: Limit, measured: Measures) -> float | None:
     return limit.share * measured.total if measured.total else None
 
 
-_OLD_KIND = "npu-tui baseline"
-"""The kind of a baseline of schema 1."""
+_OLD_KIND = "npu-tui baseline"  # the kind of a baseline of schema 1
 TOLERANCE = 0.05
 """A p99 of the step above 1.05 times the baseline's is a regression: the rule of Ascend's tuning guide, step 20."""
 
@@ -267,8 +265,7 @@ def write_baseline(path: Path, content: Baseline, schema: str | None = None) -> 
     write_file(path, json_bytes(content, schema=schema))
 
 
-_LARGEST = 1 << 20
-"""Bytes of the largest baseline that is read."""
+_LARGEST = 1 << 20  # bytes of the largest baseline that is read
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -299,8 +296,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
     return content
 
 
-_MOST_US = 1e15
-"""Thirty years: no profile lasts as long, so a larger number is damaged."""
+_MOST_US = 1e15  # thirty years: no profile lasts as long, so a larger number is damaged
 
 
 def _refused(path: Path, code: str, **args: object) -> InputError:

@@ -45,22 +45,16 @@ from npu_tui.jobs.step_times import (
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.once import once
 
-_FREEDOM = 6
-"""The fewest degrees of freedom of the spread over steps: its relative error is about 1/√n."""
-_MANY = 16
-"""From so many ranks on the spread between them shows what differs from run to run."""
+_FREEDOM = 6  # the fewest degrees of freedom of the spread over steps: its relative error is about 1/√n
+_MANY = 16  # from so many ranks on the spread between them shows what differs from run to run
+# Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %.
 _RUNS = 0.0025
-"""Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %."""
-_SIGMAS = 3.0
-"""A change must be at least so many spreads."""
-_WITHIN = 1.96
-"""Spreads within which 95 of 100 changes lie."""
-_FALSE = 0.01
-"""The probability that chance alone names any of all ranks: more ranks need more spreads."""
+_SIGMAS = 3.0  # a change must be at least so many spreads
+_WITHIN = 1.96  # spreads within which 95 of 100 changes lie
+_FALSE = 0.01  # the probability that chance alone names any of all ranks: more ranks need more spreads
+# A rank has changed by itself if it differs from its stage by more than so many times the limit of chance.
 _ALONE = 1.25
-"""A rank has changed by itself if it differs from its stage by more than so many times the limit of chance."""
-_NAMED = 8
-"""At most so many ranks are named in a sentence."""
+_NAMED = 8  # at most so many ranks are named in a sentence
 
 
 class RoleChange(Struct, frozen=True, kw_only=True):

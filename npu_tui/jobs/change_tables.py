@@ -158,10 +158,9 @@ JOB_DIFFERENCES = (
 
 _KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
 
+# Share of the ranks of a stage, or of all, that changed in the same way from which they are named together.
 _TOGETHER = 0.8
-"""Share of the ranks of a stage, or of all, that changed in the same way from which they are named together."""
-_MOST = 4
-"""Ranks that are told one by one."""
+_MOST = 4  # ranks that are told one by one
 _NAMED = 8  # ranks that a sentence lists; the table has all
 
 

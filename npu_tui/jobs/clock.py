@@ -21,8 +21,8 @@ from npu_tui.jobs.model import RankProfile, is_message, is_send
 from npu_tui.jobs.peers import views
 from npu_tui.jobs.rank_files import call_name
 
+# Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle.
 _MOST_HOPS = 256
-"""Bounds that a shortest path leads over at most; what still gets shorter then goes around a negative cycle."""
 
 
 class ClockPairs(Struct, frozen=True, eq=False):
@@ -193,8 +193,7 @@ def _shortest(bounds: Bounds, references: I64, source: I64, target: I64, most: F
 
 Method = Literal["reference", "notify", "third_rank", "collective_ends", "none"]
 
-_NARROW = 5_000
-"""ns: an interval this narrow needs no estimate within it."""
+_NARROW = 5_000  # ns: an interval this narrow needs no estimate within it
 
 
 class RankClock(Struct, frozen=True):

@@ -13,17 +13,13 @@ from msgspec import Struct
 
 from npu_tui.jobs.columns import F64, I64, Bools, Grouped
 
-_TOGETHER = 200_000
-"""ns: sights of an event that are further apart are none of the same moment."""
+_TOGETHER = 200_000  # ns: sights of an event that are further apart are none of the same moment
 
-_ROUNDED = 500.0
-"""ns to which communication.json rounds its times."""
+_ROUNDED = 500.0  # ns to which communication.json rounds its times
 
-_WINDOW = 10_000_000_000
-"""ns over which a clock is taken as constant."""
+_WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 
-_SHORTEST = 100_000_000
-"""ns that the windows span at least; less tells no drift."""
+_SHORTEST = 100_000_000  # ns that the windows span at least; less tells no drift
 
 _LEAST_IN_WINDOW = 4  # sights of a clock from which the offset of a window is used
 _FEW = 4.0
@@ -34,8 +30,8 @@ _ROUNDS = 40  # an end for clocks that never settle
 _SETTLED = 10.0
 """ns by which no clock moves any more when they are settled."""
 
+# The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise.
 _CERTAINTY = 3.0
-"""The ± in medians of what is left between the sights of a rank and the common ones: two deviations of normal noise."""
 
 
 class SharedEvents(Struct, frozen=True, eq=False):

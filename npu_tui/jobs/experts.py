@@ -16,10 +16,10 @@ from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.model import RankProfile
 
+# ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns.
 _ROUNDED = 500
-"""ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns."""
+# A device whose other kernels take this share longer than on the median rank is slow, and its experts too.
 _PACED = 0.03
-"""A device whose other kernels take this share longer than on the median rank is slow, and its experts too."""
 
 
 class Balance(Struct, frozen=True, eq=False):

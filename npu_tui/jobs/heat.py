@@ -43,10 +43,9 @@ ALL_SHOWN = 8
 _BINS = 96  # columns of a job without steps, by time
 _DUMPED = 5.0
 """Times the mean tokens that count as a step is: the darkest cells are half above the mean."""
-_OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")
-"""What step_trace_time tells, which knows steps only."""
+_OF_STEPS: tuple[Metric, ...] = ("computing", "exposed", "free")  # what step_trace_time tells, which knows steps only
+# Metrics whose values in a step are added up; of the others the greatest counts.
 _SUMMED: tuple[Metric, ...] = ("own", "cost", "waits")
-"""Metrics whose values in a step are added up; of the others the greatest counts."""
 
 
 class HeatColumn(Struct, frozen=True):

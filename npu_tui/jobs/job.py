@@ -62,8 +62,8 @@ if TYPE_CHECKING:  # few jobs have expert files
     from npu_tui.profile.expert_tables import Loads
 
 
+# Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these.
 _KINDS = ("pp", "tp", "dp", "ep", "cp", "mp")
-"""Kinds of parallel groups, as the metadata names them; a group of several kinds is called after the first of these."""
 
 
 class BootedHost(Struct, frozen=True):

@@ -53,14 +53,13 @@ BY_THEMSELVES = 8
 SMALL = 256 << 20
 """Bytes of all traces together up to which that holds."""
 
-_PROBED = 16 << 20
-"""Bytes of the first trace up to which it is asked for roles that no folder tells."""
+_PROBED = 16 << 20  # bytes of the first trace up to which it is asked for roles that no folder tells
 
 UNKNOWN = -1
 """Stands for the rank of a profile that does not tell it."""
 
+# In the name of a trace of PyTorch that holds the host side of an engine only, beside those of its ranks.
 _OF_THE_ENGINE = "async_llm"
-"""In the name of a trace of PyTorch that holds the host side of an engine only, beside those of its ranks."""
 
 Progress = Callable[[int, int], None]
 """Told how many ranks of how many are read."""

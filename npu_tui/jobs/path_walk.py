@@ -270,8 +270,7 @@ def concatenated(paths: Sequence[Path]) -> Path:
     return Path(*(np.concatenate([getattr(path, name) for path in paths]) for name in names))
 
 
-_SAME_CALL = 2_000
-"""ns within which a collective of a trace and one of communication.json start, that are the same."""
+_SAME_CALL = 2_000  # ns within which a collective of a trace and one of communication.json start, that are the same
 
 
 class RankWalk:

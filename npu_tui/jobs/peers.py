@@ -75,8 +75,7 @@ def members(profiles: Mapping[int, RankProfile], places: Mapping[int, set[int]],
 
 _ByPlace = TypeVar("_ByPlace", Notifies, Sightings)
 
-_NO_GROUP = 0
-"""The code of the group of what no call of the rank is named like."""
+_NO_GROUP = 0  # the code of the group of what no call of the rank is named like
 
 
 class _PlacedPeers(Struct, frozen=True, eq=False):

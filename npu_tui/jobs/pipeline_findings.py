@@ -24,8 +24,8 @@ from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED
 from npu_tui.trace.message import message
 
+# Micro batches for each stage that keep filling and draining below a third of the time (GPipe, section 2.3).
 _BATCHES = 2
-"""Micro batches for each stage that keep filling and draining below a third of the time (GPipe, section 2.3)."""
 
 
 def pipeline_findings(job: Job) -> list[Finding]:

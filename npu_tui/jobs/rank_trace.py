@@ -69,22 +69,19 @@ from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
 
-_MOST_LINES = 8
-"""Lines of code that are kept of a rank."""
+_MOST_LINES = 8  # lines of code that are kept of a rank
 
 _ARGS = ("notify_id", "src rank", "dst rank")
 _NOTIFIES = (NOTIFY_WAIT, "notify_record")
 _NO_NOTIFY = (1 << 64) - 1
 """What msprof writes for a task without a notify."""
 
-_MOST_NOTIFIES = 8_192
-"""Notifies that are kept of a rank; more of them bound its clock no better."""
+_MOST_NOTIFIES = 8_192  # notifies that are kept of a rank; more of them bound its clock no better
 
-_OF_EXPERTS = {"ep", "exp", "expert"}
-"""Words in the names of groups whose ranks share the experts."""
+_OF_EXPERTS = {"ep", "exp", "expert"}  # words in the names of groups whose ranks share the experts
 
+# ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3).
 _ALREADY_THERE = 20
-"""ns: a wait that is no longer only says that the peer had come before (reference: ranks, section 3)."""
 
 
 def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> RankProfile:
@@ -198,8 +195,7 @@ def _device_span(profile: Profile, step: Step) -> tuple[int, int]:
     return int(slices.start[step.item]) + apart, int(slices.end[step.item]) + apart
 
 
-_MOST_PASSES = 1 << 15
-"""MoE layers of passes that are kept of a rank: those of 500 tokens of a model with 61 layers."""
+_MOST_PASSES = 1 << 15  # MoE layers of passes that are kept of a rank: those of 500 tokens of a model with 61 layers
 
 
 def _with_experts(profile: RankProfile, measured: Profile) -> RankProfile:

@@ -16,10 +16,9 @@ from npu_tui.jobs.roles import Roles, RoleSpan, Tail
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.trace.message import message
 
+# A role holds up another one that waits for it so many times as long as it waits itself: else they take turns.
 _TIMES = 2.0
-"""A role holds up another one that waits for it so many times as long as it waits itself: else they take turns."""
-_MOSTLY = 2 / 3
-"""Share of the tails that one rank ends in so that it is named for all of them."""
+_MOSTLY = 2 / 3  # share of the tails that one rank ends in so that it is named for all of them
 _SAME_WORK = frozenset(
     ("actor_compute_log_prob", "compute_log_prob", "ref_compute_log_prob", "reference_compute_log_prob",
      "compute_ref_log_prob")

@@ -31,8 +31,7 @@ from npu_tui.load.load import load
 from npu_tui.trace.intervals import union
 from npu_tui.trace.model import Trace
 
-_ROWS = ("steps", "stints", "links", "problems", "lines", "findings")
-"""What a rank has of every step."""
+_ROWS = ("steps", "stints", "links", "problems", "lines", "findings")  # what a rank has of every step
 _Columns = TypeVar("_Columns", WorkBefore, Busy)
 
 

@@ -22,10 +22,10 @@ from npu_tui.load.roles import replica_of
 from npu_tui.trace.intervals import clipped, covered
 from npu_tui.trace.once import once
 
+# Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
+# the times, differ by factors. No file confirms it: with less, simulated healthy roles have tails. The range of the
+# other ends alone, 2.2 times, tells as many tails of tests/jobs/role_simulations.py, and one healthy role in 60 more.
 _OUTLIER = 5.0
-"""Robust standard deviations of logarithms that a time lies above the median to be a tail: responses, and with them
-the times, differ by factors. No file confirms it: with less, simulated healthy roles have tails. The range of the other
-ends alone, 2.2 times, tells as many tails of tests/jobs/role_simulations.py, and one healthy role in 60 more."""
 
 
 class RoleSpan(Struct, frozen=True):

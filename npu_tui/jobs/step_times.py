@@ -23,8 +23,7 @@ from npu_tui.load.companions import STEP_FILE
 from npu_tui.load.documents import COMMUNICATION
 from npu_tui.trace.message import message
 
-_MET = 0.9
-"""Share of the time of a job's calls that several ranks must have recorded to tell waiting from transfers."""
+_MET = 0.9  # share of the time of a job's calls that several ranks must have recorded to tell waiting from transfers
 
 
 TIMES = ("computing", "free", "work", "exposed", "wait", "transfer", "bubble", "total")

@@ -50,8 +50,8 @@ class Waterfall(Struct, frozen=True):
     bars: tuple[Bar, ...]
 
 
+# The work before the collective is shown for this many times the time between the first and the last arrival.
 _BEFORE = 1.6
-"""The work before the collective is shown for this many times the time between the first and the last arrival."""
 
 
 def waterfall(blamed: BlamedCollective, clocks: Sequence[RankClock]) -> Waterfall:
@@ -86,11 +86,9 @@ def _bar(arrival: Arrival, start: int, error: float) -> Bar:
     )
 
 
-_SAME_CALL = 2_000
-"""ns within which a collective of a trace and one of communication.json start, that are the same."""
+_SAME_CALL = 2_000  # ns within which a collective of a trace and one of communication.json start, that are the same
 
-_APART = 0.05
-"""Ranks that nothing ties to the first are drawn after the others, so much of their length farther."""
+_APART = 0.05  # ranks that nothing ties to the first are drawn after the others, so much of their length farther
 
 _HOST = ("python", "cann")
 

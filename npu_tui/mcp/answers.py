@@ -19,15 +19,14 @@ MOST_TOKENS = 20_000
 ROWS = 100
 """Rows of a list unless the caller gives a ``limit``; the tokens allow fewer mostly."""
 
+# The fields of every document that are told unless the caller names some, with those that it declares ``FIRST``; of
+# the others the answer says how many.
 _FIRST = ("name", "kind", "source", "findings")
-"""The fields of every document that are told unless the caller names some, with those that it declares ``FIRST``; of
-the others the answer says how many."""
+# Fields of a row that wait until the caller asks for them.
 _LEFT_OUT = ("detail", "sources", "hidden", "steps", "arrivals")
-"""Fields of a row that wait until the caller asks for them."""
 _NESTED, _LONGEST = 1, 240
 """Rows within a row, and characters of a text, where nobody has asked for all of them."""
-_OWNERS = 3
-"""Owners of a critical path that are told there."""
+_OWNERS = 3  # owners of a critical path that are told there
 
 _PIECE = re.compile(r"[A-Za-z]+|\d{1,3}|\s+|[^\sA-Za-z\d]{1,2}", re.ASCII)
 _WORD = 5
@@ -130,8 +129,7 @@ def written(answer: ToolAnswer, names: Mapping[str, str]) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value or key in ("verdict", "data")}
 
 
-_RESERVE = 60
-"""Tokens for what was left out, and the call that reads on."""
+_RESERVE = 60  # tokens for what was left out, and the call that reads on
 _ALWAYS = ("schema_version", "verdict")
 
 

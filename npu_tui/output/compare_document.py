@@ -35,10 +35,8 @@ from npu_tui.rules.rule import place_in
 from npu_tui.strings import say
 from npu_tui.trace.text import brief, change_text, mean_count_text, probability_text, share_change_text, share_text
 
-_ATTRIBUTES = 60
-"""Characters of the shapes and data types of a kernel."""
-_LEFT_OUT = 4
-"""Steps left out that are named; the others are counted."""
+_ATTRIBUTES = 60  # characters of the shapes and data types of a kernel
+_LEFT_OUT = 4  # steps left out that are named; the others are counted
 
 
 def compare_document(report: schema.Compared, pair: Pair | None = None) -> Document:

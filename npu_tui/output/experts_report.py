@@ -17,8 +17,7 @@ from npu_tui.profile.table import Record, rows_of
 from npu_tui.strings import say, words
 from npu_tui.trace.message import message
 
-_MOST_TOLD = 12
-"""Sentences that a page gets; the tables and JSON have every phase."""
+_MOST_TOLD = 12  # sentences that a page gets; the tables and JSON have every phase
 
 
 @rows_of(loads=LOADS, ranks=LOAD_RANKS, layers=LOAD_LAYERS, placements=PLACEMENTS)

@@ -64,8 +64,7 @@ def _searched_texts(kind: Kind) -> tuple[str, ...]:
     return about.id, about.meaning, *about.advice, *about.change
 
 
-_SHORTEST = 2
-"""A text of as many ASCII letters is in too many others."""
+_SHORTEST = 2  # a text of as many ASCII letters is in too many others
 
 
 def nearest(wanted: str) -> str | None:
@@ -129,8 +128,7 @@ def meant_document(found: Meant, wanted: str, keys_of: Callable[[Sequence[str]],
     return Document(found.words[0].title if single else printable(wanted), blocks)
 
 
-_IN_FULL = 2
-"""So many words are told in full."""
+_IN_FULL = 2  # so many words are told in full
 
 
 def _kinds_table(title: str, kinds: Sequence[Kind]) -> Table:

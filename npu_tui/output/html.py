@@ -33,8 +33,7 @@ ROWS = 500
 """Rows of a table that the page holds."""
 PRINTED = 15
 """Rows of a table that are printed; the style knows them too."""
-_LONGEST = 4_000
-"""Characters of one text: a name of a trace may have any length."""
+_LONGEST = 4_000  # characters of one text: a name of a trace may have any length
 
 
 def html(document: Document, rows: int = ROWS) -> str:

@@ -27,10 +27,9 @@ _MOST_COLUMNS = 60
 _MOST_BARS = 16
 _INKS = tuple(map(palette.bar, (OpClass.CUBE, OpClass.VECTOR, OpClass.COMMUNICATION, OpClass.OTHER)))
 """The inks of roles, one after the other; the first three are those of forward and backward passes and transfers."""
+# Of a rank in a collective: its work, the part of it above its peers', its waiting, the transfer.
 _PARTS: tuple[Paint, ...] = (_INKS[0], "excess", "free", _INKS[2])
-"""Of a rank in a collective: its work, the part of it above its peers', its waiting, the transfer."""
-_BAR = 900
-"""Pixels of the longest bar."""
+_BAR = 900  # pixels of the longest bar
 
 
 def job_pictures(job: Job, metric: Metric) -> Iterator[Block]:

@@ -259,8 +259,8 @@ def _waited_per_step(job: Job, rank: int) -> int | None:
     return int(blamed.wait[own].sum()) // max(len(job.ranks[place].steps), 1)
 
 
+# What is said of one role only where there is no other: the ends of all are compared, on one clock.
 _OF_ALL = ("job.one_rank", "job.no_meetings", "job.roles.system", "job.roles.no_hosts")
-"""What is said of one role only where there is no other: the ends of all are compared, on one clock."""
 
 
 def _not_checked_of_roles(job: Job) -> list[Message]:

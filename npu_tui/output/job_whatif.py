@@ -210,8 +210,8 @@ def _messages_in_time(pairs: Iterable[tuple[int, int]]) -> list[str]:
     return [f"messages {source} to {target} as others" for source, target in pairs]
 
 
+# Findings whose gain is that of their ranks as fast as their peers in every step.
 _OF_RANKS = ("RANK.SLOW", "RANK.HOST")
-"""Findings whose gain is that of their ranks as fast as their peers in every step."""
 
 
 def job_moments(job: Job, texts: Sequence[str]) -> Moments | None:

@@ -106,8 +106,8 @@ def report_document(report: Report, part: Profile | None = None) -> Document:
     return Document(f"npu-tui: {report.source.path}", blocks)
 
 
+# Findings for which ``npu-tui explain`` shows code before and after.
 _WITH_CODE = frozenset(rule.id for rule in RULES if rule.change)
-"""Findings for which ``npu-tui explain`` shows code before and after."""
 
 
 def finding_block(number: int, finding: Record) -> Finding:

@@ -75,13 +75,13 @@ def shorter_steps(steps: Sequence[Record], hidden: int) -> str:
     return say("report.steps.more", count=hidden, length=report_time(median(map(step_length, steps))))
 
 
+# What to change for which missing answers.
 _NEEDS = (
     ("again.level", ("apis", "communication.planes", "communication.timing", "dispatch.drains.cause")),
     ("again.stack", ("dispatch.code_lines",)),
     ("again.steps", ("steps", "steps.window")),
     ("again.directory", ("source.rank", "source.profiler_level", "operators.core")),
 )
-"""What to change for which missing answers."""
 
 
 def is_alone(report: Report) -> bool:
@@ -185,8 +185,7 @@ def overlap_table(report: Report) -> Table | None:
     return made_table("overlap", "part time# share#", cells, title)
 
 
-_SOME = 0.005
-"""The share from which on a part of a latency stands on a page; all are in JSON."""
+_SOME = 0.005  # the share from which on a part of a latency stands on a page; all are in JSON
 
 
 def base_of(report: Report) -> Base:
@@ -273,6 +272,7 @@ def _files_table(table: DataTable, report: Report) -> Table:
     return replace(rendered(table, files), weights=weights)
 
 
+# The tables whose rows are chosen, named or written for a page in a way of their own.
 _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
     "code_lines": _code_lines,
     "steps": _steps_table,
@@ -288,7 +288,6 @@ _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
         table, sorted(report.communication, key=lambda row: -row.elapsed_us), "communication"
     ),
 }
-"""The tables whose rows are chosen, named or written for a page in a way of their own."""
 
 _CHAPTERS = (
     "launch_tables", "step_tables", "service_tables", "cpu_tables", "engine_tables",

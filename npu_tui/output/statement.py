@@ -104,8 +104,7 @@ def _memory_statement(profile: Profile) -> Statement:
     return Statement(data, data.verdict, lambda form: memory_document(data, form))
 
 
-_REPORTS = {"memory": _memory_statement}
-"""The reports of subjects that have one of their own."""
+_REPORTS = {"memory": _memory_statement}  # the reports of subjects that have one of their own
 
 
 def log_statement(log: Log) -> Statement:
@@ -189,8 +188,8 @@ def _step_comparison(base: Profile, new: Profile) -> Statement:
     return comparison_statement(ProfileComparison(MeasuredSide(base), MeasuredSide(new)))
 
 
+# The comparisons of subjects that have one of their own.
 _COMPARISONS = {"memory": _memory_comparison, "service": service_comparison_statement}
-"""The comparisons of subjects that have one of their own."""
 
 
 def comparison_of(base: Profile, new: Profile) -> Statement:

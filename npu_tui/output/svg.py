@@ -180,8 +180,7 @@ def _merged_parts(parts: Iterable[_Part], join: Callable[[_Part, _Part], _Part |
     return joined
 
 
-_TOUCHING = 0.01
-"""Pixels that shapes which touch are apart at most, by rounding."""
+_TOUCHING = 0.01  # pixels that shapes which touch are apart at most, by rounding
 
 
 def _wider(box: Box, other: Box) -> Box | None:
@@ -229,11 +228,9 @@ def _box_path(boxes: Iterable[tuple[float, float, float, float]]) -> str:
     return "".join(parts)
 
 
+# Steps of a pixel: an eighth of a cell is a whole number of them. Places are rounded to steps, and moves lie between
+# rounded places: however many there are, none carries an error on.
 _STEPS = 1000
-"""Steps of a pixel: an eighth of a cell is a whole number of them.
-
-Places are rounded to steps, and moves lie between rounded places: however many there are, none carries an error on.
-"""
 
 
 def _whole_steps(place: float) -> int:

@@ -216,8 +216,7 @@ def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> Aske
     return Asked(text, change, _matched_count(change))
 
 
-_NAMED = 8
-"""Owners that are named where another one is asked for."""
+_NAMED = 8  # owners that are named where another one is asked for
 
 
 def _whatif_row(asked: Asked, alone: float, gain: float, after: float) -> WhatIfRow:
@@ -341,8 +340,7 @@ def _peer_name(replay: Replay, peer: int) -> str:
     return f"{place} of {group}" if group else str(place)
 
 
-_LONGEST = 60
-"""Characters of a change as the user wrote it."""
+_LONGEST = 60  # characters of a change as the user wrote it
 
 
 def whatif_document(answer: WhatIf) -> Document:

@@ -14,8 +14,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.profile.companions import CompanionTables
 from npu_tui.profile.profile import Profile
 
-_PER_CALL = 1
-"""The writers round every slice to a nanosecond."""
+_PER_CALL = 1  # the writers round every slice to a nanosecond
 _SUMS, _SPANS = 60, 300
 """ns; stage and preparing are of times since 1970 in float64, a grid of 250 ns."""
 _MB = 1 << 20

@@ -456,8 +456,7 @@ _OF_PROFILER = frozenset(
      "SCHEMA_VERSION", "SCHEMA_VERSION_MAJOR", "SCHEMA_VERSION_MINOR", "SCHEMA_VERSION_MICRO"}
 )  # fmt: skip
 """Keys of profiler_metadata.json, or META_DATA, that are the profiler's own or shown in their place."""
-_MOST_ADDED = 200
-"""A damaged file may have as many as it has bytes."""
+_MOST_ADDED = 200  # a damaged file may have as many as it has bytes
 
 
 def groups_in(document: Any) -> dict[str, tuple[int, ...]]:

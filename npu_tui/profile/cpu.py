@@ -15,10 +15,8 @@ from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 from npu_tui.trace.scheduling import State
 
-_RUNS = 0.9
-"""Share of the slices of a thread that must begin while it runs: on the right clock nearly all do."""
-_AHEAD = 0.02
-"""By how much the thread of one container must fit better than that of another."""
+_RUNS = 0.9  # share of the slices of a thread that must begin while it runs: on the right clock nearly all do
+_AHEAD = 0.02  # by how much the thread of one container must fit better than that of another
 _MOST_THREADS = 2_000
 _EDGE = 0.02
 """Share of the trace that a recording may leave out at either end without a word."""

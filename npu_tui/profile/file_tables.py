@@ -329,8 +329,8 @@ CHECKS = table(
 )
 
 
+# Files that MindSpore writes under other settings than torch_npu.
 _OF_MINDSPORE = ("operator_details.csv", "api_statistic.csv")
-"""Files that MindSpore writes under other settings than torch_npu."""
 
 
 _OF_MSPROF = {

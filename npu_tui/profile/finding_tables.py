@@ -343,8 +343,7 @@ def _longest_stretches(told: ToldPath, number: int) -> list[Span]:
     return spans
 
 
-_MOST_PLACES = 200
-"""Stretches of an owner that a row of the screen leads to."""
+_MOST_PLACES = 200  # stretches of an owner that a row of the screen leads to
 
 
 def owner_columns(rows: Sequence[tuple[Any, Message, Message]]) -> dict[str, Data]:

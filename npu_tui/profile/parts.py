@@ -131,11 +131,11 @@ PROFILES = (
 FOREIGN = frozenset({"chrome_trace", "opprof"})
 """What has lanes and names, or one kernel, but no device whose time could be judged."""
 
+# Formats whose files are of the kind that is called so.
 _NAMED = frozenset({"trace_view_json", "msprof_json", "msmonitor"})
-"""Formats whose files are of the kind that is called so."""
 
+# Layers that only profiles of an NPU have.
 _OF_NPU = frozenset({"Ascend Hardware", "Overlap Analysis", "HCCL", "Communication"})
-"""Layers that only profiles of an NPU have."""
 
 
 def kind_of(trace: Trace, source: Source | None) -> str:

@@ -134,8 +134,7 @@ def snapshot_of(trace: Trace, source: Source | None, number: int | None = None) 
 _NAMES = "*.pkl", "*.pickle", "memscope_dump_*.csv", "memscope_dump_*.db"
 _PROCESS = re.compile(r"_(\d+)_\d{8,}")
 """The process in names such as ``host_4711_20250101000000000_ascend_pt`` and ``oom_snapshot_4711_20250101000000``."""
-_WRITTEN = re.compile(r"(?<!\d)(1\d{18})(?!\d)")
-"""When ``snapshot_1768383987920985470.pkl`` was written, ns since 1970."""
+_WRITTEN = re.compile(r"(?<!\d)(1\d{18})(?!\d)")  # when ``snapshot_1768383987920985470.pkl`` was written, ns since 1970
 
 
 def _snapshots_beside(source: Source, trace: Trace) -> list[Path]:

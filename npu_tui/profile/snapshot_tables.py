@@ -59,8 +59,7 @@ def _column_with_nulls(name: str, values: Array) -> Data:
     return numbers(np.where((values < 0) | (values == NEVER), MISSING, values), MISSING)
 
 
-_ANY = ("address",)
-"""Columns in which every number is one."""
+_ANY = ("address",)  # columns in which every number is one
 
 
 def _stacks(device: DeviceMemory) -> Array:

@@ -35,8 +35,7 @@ from npu_tui.profile.table import (
 from npu_tui.trace.kineto import exchanges, is_kineto
 from npu_tui.trace.text import decimal_number
 
-_MOST_SPANS = 2000
-"""Rows of a file that a row of operators leads to; nobody walks through more."""
+_MOST_SPANS = 2000  # rows of a file that a row of operators leads to; nobody walks through more
 
 
 def kernels(profile: Profile) -> TableSheet:

@@ -74,8 +74,7 @@ def cache(facts: Facts) -> Draft | None:
 _CONVERSIONS = ("transdata", "transpose", "asstrided", "viewcopy")
 _MOVES = re.compile(r"concat|pack|slice|split|tensormove|memset|zeroslike", re.IGNORECASE)
 """Kernels that only move data, as parts of what a model computes need to."""
-_BEST_PERCENTILE = 90.0
-"""Percentile of the speeds of large vector kernels that the device is known to reach."""
+_BEST_PERCENTILE = 90.0  # percentile of the speeds of large vector kernels that the device is known to reach
 
 
 def formats(facts: Facts) -> Draft | None:

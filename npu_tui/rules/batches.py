@@ -24,8 +24,7 @@ PADDING_SHARE = Threshold("padding_share", 0.25)
 ACCEPTED_SHARE = Threshold("accepted_share", 0.5)
 _FEWEST = 8
 """Steps of equal batches from which a trend is one."""
-_MOST_DRAFTS = 256
-"""More drafts a step no engine makes: names are untrusted, and each number of drafts is tried."""
+_MOST_DRAFTS = 256  # more drafts a step no engine makes: names are untrusted, and each number of drafts is tried
 _ATTENTION = re.compile(r"attention|attn|incre_?flash|prompt_?flash|fmha|(?:flash|ring|sparse)_?mla", re.IGNORECASE)
 
 

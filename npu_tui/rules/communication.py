@@ -56,8 +56,8 @@ from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.transfers import exchange_kernels
 
+# Bytes at which a class of sizes begins: sizes of one bucket configuration fall together.
 _CLASSES = 2 * 4 ** np.arange(31, dtype=np.int64)
-"""Bytes at which a class of sizes begins: sizes of one bucket configuration fall together."""
 
 EXPOSED_SHARE = Threshold("exposed_share", 0.1)
 
@@ -148,9 +148,10 @@ def _mostly(facts: Facts) -> Said:
     return message("finding.exposed.mostly", types=[timed(name, time) for name, time in ranked(told, NAMED)])
 
 
+# What the next kernel waits for: nothing that is computed meanwhile is independent of it.
 _BOUND: tuple[Purpose, ...] = ("tensor", "experts", "pipeline")
-"""What the next kernel waits for: nothing that is computed meanwhile is independent of it."""
 
+# What hides or saves communication, by what it is for.
 _WORDS: dict[Purpose, tuple[str, ...]] = {
     "gradients": ("overlap", "accumulate"),
     "shards": ("shard_overlap",),
@@ -160,7 +161,6 @@ _WORDS: dict[Purpose, tuple[str, ...]] = {
     "pipeline": ("micro_batches",),
     "other": ("asynchronous",),
 }
-"""What hides or saves communication, by what it is for."""
 
 
 def _words(facts: Facts) -> list[str]:
@@ -238,8 +238,7 @@ def _unknown(facts: Facts, known: bool) -> tuple[Message, str]:
     return message("finding.exposed.unexplained.waits"), "record_ranks"
 
 
-_FRACTIONS = 4096
-"""Parts of a transfer that are told apart when it is hidden."""
+_FRACTIONS = 4096  # parts of a transfer that are told apart when it is hidden
 
 
 def shortened_collectives(facts: Facts, hidden: I64) -> tuple[TaskCut, ...]:

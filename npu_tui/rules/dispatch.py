@@ -185,8 +185,8 @@ _GAPS = {
     "graph": ("graph_gaps", "fused_in_graph"),
 }  # fmt: skip
 """What to do by what most of Free is: the device waits, the launches are not known, every task takes time to start."""
+# The recording that would tell the cause.
 _RECORDINGS = {"host": ("record_host",), "device": ("level1_tasks",), "launches": ("record_launches",)}
-"""The recording that would tell the cause."""
 
 FREE_SHARE = Threshold("free_share", 0.1)
 

@@ -185,8 +185,7 @@ def plain(text: str) -> str:
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 
-_SHORTEST = 2
-"""Characters that may begin a name, or the middle of one, without being all of it."""
+_SHORTEST = 2  # characters that may begin a name, or the middle of one, without being all of it
 
 
 def words_called(typed: str) -> list[Word]:

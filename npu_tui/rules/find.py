@@ -177,8 +177,7 @@ OF_TORCH = frozenset(
     )
 )  # fmt: skip
 """Advice that names what only torch_npu and its profiler have."""
-_HOST = frozenset({"dispatch", "data"})
-"""Classes of findings about what the host does."""
+_HOST = frozenset({"dispatch", "data"})  # classes of findings about what the host does
 
 
 def _advice_without_torch(rule: Rule, draft: Draft) -> Draft:

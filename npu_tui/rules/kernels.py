@@ -45,13 +45,13 @@ from npu_tui.trace.arrays import F64, I64, Bools
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
+# Operators that a mask of a fixed shape does the work of.
 _BY_MASK = re.compile(r"^(?:index|nonzero|argm(?:in|ax)|maskedselect|where)", re.IGNORECASE)
-"""Operators that a mask of a fixed shape does the work of."""
 _CUBE, VECTOR_KINDS = ("AI_CORE", "MIX_AIC"), ("AI_VECTOR_CORE", "MIX_AIV")
 _LONG_US = 5.0
 """Shorter kernels take part of their time to start, so their cycles do not tell the clock."""
+# Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less.
 _CLOCK_PERCENTILE = 90.0
-"""Percentile of cycles by time and block that is the clock: blocks that end early have less, later rounds have less."""
 _NAMED_KINDS = 2  # types of kernels in a title
 _MOST_CORES = 64
 """No device has more cores of one kind (Ascend 910B2: 48 vector cores), so more blocks run in rounds."""
@@ -246,8 +246,8 @@ def _among_half(facts: Facts, matrix: Bools, plain: I64) -> Draft | None:
     )
 
 
+# The cube multiplies blocks of 16 by 16 elements: what a side has beyond a multiple of that costs as much as one.
 _BLOCK = 16
-"""The cube multiplies blocks of 16 by 16 elements: what a side has beyond a multiple of that costs as much as one."""
 
 
 def unaligned(facts: Facts) -> Draft | None:

@@ -46,8 +46,8 @@ from npu_tui.trace.arrays import once_each
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.text import brief
 
+# Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight.
 _OF_EQUALS = 1.5
-"""Ranks of equal speed wait for each other for about the share that is high: up to 5.3 % in simulated jobs of eight."""
 
 
 class LateCase(Struct, frozen=True):

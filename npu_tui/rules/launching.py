@@ -116,9 +116,9 @@ def one_core(facts: Facts) -> Draft | None:
 _OPTIMIZER = re.compile(r"Optimizer\.step#(\w+)\.step")
 _FUSED_LAUNCHES = 4
 """Launches that a step of a fused optimizer still makes."""
+# A fused AdamW reads four tensors and writes three; the longest of its parts, addcdiv or addcmul, reads three of them
+# and writes one.
 _FUSED_PASS = 7 / 4
-"""A fused AdamW reads four tensors and writes three; the longest of its parts, addcdiv or addcmul, reads three of them
-and writes one."""
 _FUSED_OPTIMIZERS = frozenset({"SGD", "Adadelta", "Lamb", "Adam", "AdamW", "AdamP", "BertAdam", "RMSprop", "RMSpropTF"})
 
 SMALL_KERNEL_US = Threshold("small_kernel_us", 20.0)

@@ -31,8 +31,8 @@ from npu_tui.trace.arrays import I64, Bools, in_groups
 from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 
+# What moves the data over each type of link; traces name the link, the rules the transport.
 _TRANSPORT = {"HCCS": "SDMA", "PCIE": "SDMA", "SIO": "SDMA", "SDMA": "SDMA", "ROCE": "RDMA", "RDMA": "RDMA"}
-"""What moves the data over each type of link; traces name the link, the rules the transport."""
 
 
 def _served(links: Sequence[str]) -> npt.NDArray[np.str_]:

@@ -21,11 +21,9 @@ from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
 
+# Memory of the devices on the market; a few GB of it are the driver's own. A full one of 32 GB looks like a half full
+# one of 64 GB, so it is not told.
 _CAPACITIES_GB = (64, 96, 128)
-"""Memory of the devices on the market; a few GB of it are the driver's own.
-
-A full one of 32 GB looks like a half full one of 64 GB, so it is not told.
-"""
 _MB = 1 << 20
 _MOST = 1_000_000 * _MB
 """More than any device has: a row that is damaged."""

@@ -38,13 +38,13 @@ from npu_tui.rules.rule import (
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import Said, message
 
+# What to do about a step by what its kernels have that those of its equals do not have.
 _ADVICE = {
     "extra": ("evaluate_less", "profile_without"),
     "shapes": ("even_lengths", "uneven_ranks"),
     "longer": ("shapes_recorded", "even_lengths"),
     "slower": ("outlier_neighbour", "power"),
 }
-"""What to do about a step by what its kernels have that those of its equals do not have."""
 
 
 class _Own(Struct, frozen=True):

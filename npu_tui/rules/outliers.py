@@ -43,16 +43,12 @@ from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
 
+# How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap. It takes so
+# many times as much longer as the kernels beside it as well.
 _GAP_FACTOR = 2.0
-"""How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap.
+_NEIGHBOURS = 8  # how many kernels before and after are looked at to see whether all of them take longer there
 
-It takes so many times as much longer as the kernels beside it as well.
-"""
-_NEIGHBOURS = 8
-"""How many kernels before and after are looked at to see whether all of them take longer there."""
-
-_MOST_READ = 20_000
-"""Kernels for which the shapes of operations are read from the trace."""
+_MOST_READ = 20_000  # kernels for which the shapes of operations are read from the trace
 OUTLIER_FACTOR = Threshold("outlier_factor", 3.0)
 
 

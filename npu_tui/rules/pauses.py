@@ -20,8 +20,7 @@ from npu_tui.trace.intervals import touches, union
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.text import brief
 
-_FOLLOWS_WITHIN_NS = 30_000
-"""How long after an event the task that follows it starts at the latest."""
+_FOLLOWS_WITHIN_NS = 30_000  # how long after an event the task that follows it starts at the latest
 
 
 def event_waits(facts: Facts) -> Draft | None:

@@ -163,8 +163,7 @@ KERNEL: tuple[FusedSequence, ...] = (
 BETWEEN_ATEN = frozenset({"to", "_to_copy", "type_as"})
 BETWEEN_KERNELS = frozenset({"Cast", "TransData"})
 
-_FIRST_CHAR = 0xE000
-"""The private characters of Unicode begin here: none of them means anything in a pattern."""
+_FIRST_CHAR = 0xE000  # the private characters of Unicode begin here: none of them means anything in a pattern
 _MEMBER = re.compile(r"(?P<open>\[)?(?P<names>[^\[\]*]+)\]?(?:\*(?P<times>\d)(?P<more>\+)?)?")
 
 

@@ -263,5 +263,5 @@ def _are_new_sizes(facts: ServiceFacts, stuck: I64) -> bool:
     return False
 
 
+# Requests, and tokens of prompts, whose multiples are usual sizes of captured graphs.
 _ROUNDED_TO = (1, 2, 4, 8, 16), (1, 128, 256, 512, 1024)
-"""Requests, and tokens of prompts, whose multiples are usual sizes of captured graphs."""

@@ -78,8 +78,7 @@ def draft_of(
     return Cause(share, told, explained, cost, blame, remedy, advice)
 
 
-_FEW = 4
-"""Requests for which an engine may have captured graphs of their own beside one large graph."""
+_FEW = 4  # requests for which an engine may have captured graphs of their own beside one large graph
 COMPUTING = TTFT.prefill, TPOT.forward, TPOT.surcharge
 
 

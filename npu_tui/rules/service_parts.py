@@ -302,5 +302,4 @@ def _grows(facts: ServiceFacts) -> tuple[Message, str]:
     return message(f"finding.service.transfer_{kind}", **words), "SERVICE.TRANSFER" if related else "service_setup"
 
 
-_RELATED = 0.6
-"""From this share of explained variance on, a transfer is said to take longer with the prompt."""
+_RELATED = 0.6  # from this share of explained variance on, a transfer is said to take longer with the prompt

@@ -295,5 +295,4 @@ def _mostly(facts: ServiceFacts, metric: Metric) -> Message:
     return message("service.mostly", count=len(metric.rids), mean=mean, share=share, **words)
 
 
-_COMPUTED = "prefill", "decode", "forward"
-"""Parts in which the engine computes for the request itself."""
+_COMPUTED = "prefill", "decode", "forward"  # parts in which the engine computes for the request itself

@@ -33,16 +33,14 @@ from npu_tui.trace.model import Trace
 from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 from npu_tui.trace.text import brief
 
-_PIECES = 0.2
-"""The share of reserved memory that lies unused when most is reserved, from which on it is told."""
-_WORTH = 16 << 20
-"""Bytes below which nothing is told: a pool of a few segments is never full."""
+_PIECES = 0.2  # the share of reserved memory that lies unused when most is reserved, from which on it is told
+_WORTH = 16 << 20  # bytes below which nothing is told: a pool of a few segments is never full
 _RETURNED = 0.5  # of the most that was reserved: so much must go back and be taken again to be told
 _SEGMENT = 20 << 20
 """What the allocator takes from the device for a request of less, bytes."""
+# Steps in which a leak takes as much again as the peak: up to the first it is high, up to the second medium. Runs
+# have thousands of steps, and the memory of a device is seldom many times a peak that is worth a snapshot.
 _DOUBLES = 1_000, 10_000
-"""Steps in which a leak takes as much again as the peak: up to the first it is high, up to the second medium. Runs have
-thousands of steps, and the memory of a device is seldom many times a peak that is worth a snapshot."""
 _LISTED = 5  # places of a finding; the tables have all
 _SMALLER = advise("smaller_batch", "checkpointing")
 _GAIN = 0.05

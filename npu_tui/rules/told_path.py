@@ -58,12 +58,11 @@ class ToldPath(Struct, frozen=True):
         return None if owner.gain is None else owner.gain / self.count
 
 
+# A built-in; some of extensions have no name, ``<built-in method  of PyCapsule object at 0x…>``.
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (?:(?P<name>[^> ]+)(?: of .*)?| of (?P<type>\S+) object.*)>")
-"""A built-in; some of extensions have no name, ``<built-in method  of PyCapsule object at 0x…>``."""
+# Where a module lies; what is left is its name.
 _FOLDER = re.compile(r".*/(?:site-packages|dist-packages|python3\.\d+)/|^/.*/")
-"""Where a module lies; what is left is its name."""
-_LONGEST = 80
-"""Characters of a call: ``enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__`` has 61."""
+_LONGEST = 80  # characters of a call: ``enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__`` has 61
 
 
 def short_call(name: str) -> str:
@@ -128,8 +127,7 @@ def owners_called(trace: Trace, owners: Sequence[Owner], typed: str) -> list[Own
     return [owner for owner, known in names if any(all(word in each for word in wanted.split()) for each in known)]
 
 
-_SHORTEST = 3
-"""A shorter text is a part of too many others."""
+_SHORTEST = 3  # a shorter text is a part of too many others
 
 
 def _bare_question(text: str) -> str:

@@ -19,10 +19,9 @@ from npu_tui.trace.kineto import runtime_calls
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
 
+# Advice to record what was recorded, and waits to be analysed.
 _RECORD = frozenset({"finding.advice.record_host", "finding.advice.record_launches"})
-"""Advice to record what was recorded, and waits to be analysed."""
-_MOST_LANES = 4
-"""Lanes that a sentence names."""
+_MOST_LANES = 4  # lanes that a sentence names
 _NO_DEVICE = "finding.verdict.no_device"
 
 

@@ -63,10 +63,9 @@ _COPYING = frozenset({"aten::copy_", "aten::to", "aten::_to_copy"})
 _LOADER = "dataloader"
 _MOST_SITES = 10
 """At most this many wait sites are replayed, the longest blocked first."""
+# The setting that makes launches wait, by the prefix of the runtime's calls: ROCm, MUSA, and SYCL on Level Zero.
 _SETTINGS = {"hi": "HIP_LAUNCH_BLOCKING=1", "mu": "MUSA_LAUNCH_BLOCKING=1", "ur": "UR_L0_SERIALIZE=2"}
-"""The setting that makes launches wait, by the prefix of the runtime's calls: ROCm, MUSA, and SYCL on Level Zero."""
-_ENTRY_NS = 5_000
-"""The cost of one enqueue into the task queue of torch_npu."""
+_ENTRY_NS = 5_000  # the cost of one enqueue into the task queue of torch_npu
 
 SYNC_LONG_US = Threshold("sync_long_us", 100.0)
 

@@ -54,8 +54,8 @@ def _command(
     return Command(id_, group, own, {where: act for where, act in acts.items() if act is not None})
 
 
+# What the id of the one of two commands says that goes the other way.
 _BACK = frozenset(("previous", "out", "left", "up", "first", "back"))
-"""What the id of the one of two commands says that goes the other way."""
 
 
 def _ways(

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from npu_tui.tui.picker import PickerScreen
 
 
-_NICE = 10
-"""Where there are fewer processors than threads, a frame that is due would wait for its turn, 4 ms each time."""
+_NICE = 10  # where there are fewer processors than threads, a frame that is due would wait for its turn, 4 ms each time
 
 
 class BackgroundThreads(ThreadPoolExecutor):

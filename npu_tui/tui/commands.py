@@ -38,8 +38,8 @@ _CHINESE = {
 """What Chinese input methods send for the sign of a key, beside its full-width form."""
 _FULL_WIDTH = ord("！") - ord("!")
 
+# What terminals without the kitty protocol send the same byte for.
 _SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+h": "backspace", "ctrl+left_square_bracket": "escape"}
-"""What terminals without the kitty protocol send the same byte for."""
 
 
 def key_label(key: str) -> str:
@@ -277,8 +277,8 @@ def _code(label: str) -> str:
     return f"`` {label} ``" if "`" in label else "`" + label.replace("|", "\\|") + "`"
 
 
+# Where the keys stand that a screen has in words of its own.
 _GROUP_OF: dict[Where, Group] = {"job": "job", "picker": "list"}
-"""Where the keys stand that a screen has in words of its own."""
 
 
 def text_table() -> str:

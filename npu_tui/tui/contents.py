@@ -33,10 +33,8 @@ def record(table: TabTable, row: TabRow) -> str:
     return "\n".join(f"{name}   {cell}" for name, (_, cell) in zip(names, pairs, strict=True))
 
 
-_MARGIN = 0.05
-"""A stretch of time is shown with this share of its length on either side."""
-_CONTEXT = 0.75
-"""The same of what differs between two profiles: it is told by what stands around it."""
+_MARGIN = 0.05  # a stretch of time is shown with this share of its length on either side
+_CONTEXT = 0.75  # the same of what differs between two profiles: it is told by what stands around it
 _THIN = 0.02
 _AROUND = 3.0
 """A slice thinner than this share of the view is shown with so many of its lengths on either side."""

@@ -36,10 +36,8 @@ from npu_tui.tui.terminal.frames import class_colour
 if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
 
-_NAMES = 0.45
-"""The share of the width that the names of causes take at most."""
-_FIGURES = 11
-"""Cells of a length such as ``155.99 ms``, and of the blanks around it."""
+_NAMES = 0.45  # the share of the width that the names of causes take at most
+_FIGURES = 11  # cells of a length such as ``155.99 ms``, and of the blanks around it
 
 
 class Films:
@@ -132,8 +130,7 @@ def job_film_session(
     return Session([*film.runs, *film.played], scene, known, film=film)
 
 
-_NO_FINDINGS = Findings((), (), ())
-"""Of a rank of which only passes and calls are known."""
+_NO_FINDINGS = Findings((), (), ())  # of a rank of which only passes and calls are known
 
 
 def show_film(head: HeadLines, film: Film, size: Size) -> None:

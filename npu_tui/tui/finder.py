@@ -19,19 +19,17 @@ from npu_tui.trace.text import printable
 from npu_tui.tui.prompt import Desk
 from npu_tui.tui.session import NO_HITS, Bools, Hits, make_hits
 
-_NUMBERS = count()
-"""Every search has its own, so that none is taken for one of another session."""
+_NUMBERS = count()  # every search has its own, so that none is taken for one of another session
 
-_BETWEEN = 0.15
-"""Seconds from one count to the next while args are read."""
+_BETWEEN = 0.15  # seconds from one count to the next while args are read
 
 
+# What people type who know another language of search: a bare limit, a pattern left open, one without slashes.
 _MEANT = {
     "time": re.compile(r"(?:^|\s)[<>]=?\s*\d"),
     "close": re.compile(r"(?:^|\s)/[^/]+$"),
     "pattern": re.compile(r"[~^$]|\.\*|\\w|\[.+\]"),
 }
-"""What people type who know another language of search: a bare limit, a pattern left open, one without slashes."""
 
 
 class Finder:

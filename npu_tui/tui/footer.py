@@ -135,8 +135,7 @@ def _ways_out() -> list[str]:
     return [key_label(key) for key in BY_ID["quit"].keys[:1]] or ["Ctrl+C"]
 
 
-_LEAST_BESIDE = 48
-"""Columns that what is selected needs beside a message; one that has led there gives them up."""
+_LEAST_BESIDE = 48  # columns that what is selected needs beside a message; one that has led there gives them up
 _CLAUSE = re.compile(": |：")
 
 
@@ -299,10 +298,8 @@ class FirstRun:
                 self._seen.touch()
 
 
-_LONGEST_OTHER = 32
-"""The name at the other end of a link."""
-_SHORTEST_NAME = 24
-"""Below this a name says too little: then what follows the times is left out."""
+_LONGEST_OTHER = 32  # the name at the other end of a link
+_SHORTEST_NAME = 24  # below this a name says too little: then what follows the times is left out
 
 
 def selection_line(

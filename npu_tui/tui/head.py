@@ -38,8 +38,7 @@ from npu_tui.view.explorer import Explorer
 if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
 
-_NARROWEST = 4
-"""Cells that words are broken to at least; narrower ones are cut."""
+_NARROWEST = 4  # cells that words are broken to at least; narrower ones are cut
 
 
 class HeadRow(Static):
@@ -89,8 +88,7 @@ class HeadRow(Static):
         return 0 if self._text is None or self.has_class("-hidden") else self._text.plain.count("\n") + 1
 
 
-_LEAST_AHEAD = 12
-"""Cells of a line that words beside it leave to it: the rank or the name of what is on screen."""
+_LEAST_AHEAD = 12  # cells of a line that words beside it leave to it: the rank or the name of what is on screen
 
 
 def _with_words(line: Text, words: str, width: int) -> Text:
@@ -198,10 +196,9 @@ class Head(HeadLines):
         self.verdict.fill(lines[:most], most if found is None or gone is not None else 0)
 
 
+# Where a line of the verdict can end: before its last brackets, and after a sentence.
 _ENDS = re.compile(r"\s?[(（][^()（）]*[)）](?=[.。])|(?<=\.)\s|(?<=。)")
-"""Where a line of the verdict can end: before its last brackets, and after a sentence."""
-_MOST_OF = 0.5
-"""The share of the width that the sentences take at least; else one is cut."""
+_MOST_OF = 0.5  # the share of the width that the sentences take at least; else one is cut
 
 
 def whole_sentences(line: Text, width: int) -> Text:
@@ -351,10 +348,8 @@ def step_line(trace: Trace, times: HeadTimes, step: int, device: int, width: int
         beside.append(nameless)
 
 
-_LEAST_BAR = 12
-"""Cells of the bar below which names beside it are cut."""
-_AROUND_LABEL = 2
-"""Cells of a part that its name leaves to its fill."""
+_LEAST_BAR = 12  # cells of the bar below which names beside it are cut
+_AROUND_LABEL = 2  # cells of a part that its name leaves to its fill
 
 
 def _segment(key: str, label: str, cells: int) -> Text:

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from npu_tui.tui.job_overview import Overview
 
 
-_LEFT_OUT = ("job.broken", "job.twice")
-"""What is said of profiles that are not part of the job."""
-_DETAIL_FROM = 30
-"""Rows of the terminal from which the verdict says why."""
+_LEFT_OUT = ("job.broken", "job.twice")  # what is said of profiles that are not part of the job
+_DETAIL_FROM = 30  # rows of the terminal from which the verdict says why
 
 
 class JobHead(HeadLines):
@@ -171,8 +169,7 @@ _KINDS = tuple(_FILLS)
 _WIDE = 110
 _LEAST_PARTS = 3
 """Parts with their whole names that are worth more than all of them with short ones."""
-_BAR = 6
-"""Cells of the longest bar beside a part of the step."""
+_BAR = 6  # cells of the longest bar beside a part of the step
 
 
 class ComparedHead(HeadLines):

@@ -41,13 +41,11 @@ from npu_tui.view.passes import draw_passes
 FIELD_FROM = 64
 """From more ranks than these on a field of hosts shows all of them at once."""
 
-_ALARMING = ("own", "cost", "experts", "change")
-"""Metrics of which a rank is to blame for its own values."""
+_ALARMING = ("own", "cost", "experts", "change")  # metrics of which a rank is to blame for its own values
 _DIGITS = 3
 _MOST_PARTS = 16
 """Ranks whose step is drawn in parts."""
-_TALLEST = 26
-"""Lines of the field of hosts at most."""
+_TALLEST = 26  # lines of the field of hosts at most
 
 
 def heat_picture(view: Overview) -> HeatPicture:
@@ -232,8 +230,7 @@ def natural_lines(view: Overview, width: int) -> tuple[int, int, int, int]:
     return 2 + len(view.rows), lines, bars, len(parts_rows(view)) + bool(parts_rows(view))
 
 
-_BESIDE_FROM = 150
-"""Columns from which the arrivals in a step stand beside the heat map."""
+_BESIDE_FROM = 150  # columns from which the arrivals in a step stand beside the heat map
 _BESIDE = 0.36
 _LEAST_FALL = 4
 """Lines that a collective is worth showing on, with its title."""

@@ -26,8 +26,7 @@ from npu_tui.tui.job_roles import PassWalk, RoleWalk
 if TYPE_CHECKING:  # a walk needs the replay
     from npu_tui.jobs.path import JobPath
 
-_OF_PIPELINES = ("RANK.STAGE", "PIPELINE.BUBBLE", "PIPELINE.TRANSFER")
-"""Findings that passes show."""
+_OF_PIPELINES = ("RANK.STAGE", "PIPELINE.BUBBLE", "PIPELINE.TRANSFER")  # findings that passes show
 
 
 class Scope(Struct, frozen=True):

@@ -22,8 +22,7 @@ from npu_tui.view.passes import DrawnStage, PassBar, PassesPicture, bar_room
 _FILLS = ("forward", "backward", "transfer", "other")
 _ALIKE = 0.05
 """Share of the step within which the ends of ranks are alike."""
-_LISTED = 4
-"""Ranks up to which every one of a role has its line."""
+_LISTED = 4  # ranks up to which every one of a role has its line
 _DIGITS = 3
 
 
@@ -169,10 +168,8 @@ class RoleWalk:
         return HeatPicture(title, tuple(self.steps), tuple(rows), heads, SHADES, True, -1, self._at)
 
 
-_NARROWEST = 4
-"""Cells of a mean pass from which all of a step is shown; else those around the cursor."""
-_MOST_LINES = 200
-"""Lines from that of the cursor on whose bars are made: no screen shows more."""
+_NARROWEST = 4  # cells of a mean pass from which all of a step is shown; else those around the cursor
+_MOST_LINES = 200  # lines from that of the cursor on whose bars are made: no screen shows more
 
 
 class PassWalk:

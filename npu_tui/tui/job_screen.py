@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from npu_tui.output.statement import Statement
 
 
-_MOST_DIGITS = 10
-"""No rank that is typed has so many."""
+_MOST_DIGITS = 10  # no rank that is typed has so many
 
 
 class JobScreen(PanelScreen[JobMap]):

@@ -31,14 +31,12 @@ from npu_tui.tui.tabs.declared import Cell, shown
 from npu_tui.tui.tabs.table import GAP, Content, TabRow, TabTable
 from npu_tui.tui.terminal.frames import ALERT
 
-_MOST = 300
-"""Rows of a table at most: what comes after the first ones by their cost is reached by name."""
+_MOST = 300  # rows of a table at most: what comes after the first ones by their cost is reached by name
 
 RARE_TABS = ("job_changes", "job_roles", "job_experts")
 """Tabs that are there only where they have rows."""
 
-_MOST_TOLD = 4
-"""Changes that are told above the ranks."""
+_MOST_TOLD = 4  # changes that are told above the ranks
 
 _SEVERE = {"high": f"bold {ALERT}", "medium": "bold", "low": "", "info": "dim"}
 
@@ -365,9 +363,9 @@ def _dumped(report: JobReport) -> int:
     return 0 if files is None else len(files.layers) or len(files.placements)
 
 
-_OF_WHOLE = ("job_findings", "job_roles")
-"""Tabs that are about all roles; the others are about that under the cursor."""
+_OF_WHOLE = ("job_findings", "job_roles")  # tabs that are about all roles; the others are about that under the cursor
 
+# What each of ``JOB_KEYS`` shows, and the number after its name (0: none).
 _TABS: dict[str, tuple[Callable[[Overview], TabTable], Callable[[JobReport], int]]] = {
     "job_findings": (_findings, lambda report: len(report.findings)),
     "job_collectives": (_collectives, lambda report: len(report.collectives)),
@@ -379,4 +377,3 @@ _TABS: dict[str, tuple[Callable[[Overview], TabTable], Callable[[JobReport], int
     "job_roles": (_roles, lambda report: len(report.roles)),
     "job_experts": (_experts, lambda report: len(report.expert_layers) or _dumped(report)),
 }
-"""What each of ``JOB_KEYS`` shows, and the number after its name (0: none)."""

@@ -25,8 +25,8 @@ from npu_tui.tui.commands import (
     set_keys,
 )
 
+# Keys that no other command can have than the one called so, each with the text that says why.
 _FIXED = {"ctrl+c": "keymap.fixed", "escape": "keymap.escape"}
-"""Keys that no other command can have than the one called so, each with the text that says why."""
 
 _Givers = dict[tuple[Where, str], tuple[str, str]]
 """The command and the whole key that the user gave a screen and a first key."""
@@ -171,8 +171,7 @@ def _odd(wanted: Mapping[str, tuple[str, ...]]) -> list[Remark]:
 ASKING = ("search", "command", "flag", "filter")
 """The commands that open a prompt. What is typed at once after their keys belongs to it already."""
 
-_ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")
-"""Keys that mean nothing while a text is typed."""
+_ANYWHERE = re.compile(r"(ctrl|alt)\+\S+|f\d+")  # keys that mean nothing while a text is typed
 
 
 def screen_bindings(where: Where) -> list[BindingType]:
@@ -191,6 +190,7 @@ def screen_bindings(where: Where) -> list[BindingType]:
     return bindings
 
 
+# What keys did on a screen that have another meaning on the others, and the command that does it now.
 _MOVED: dict[tuple[Where, str], str] = {
     ("job", "x"): "path",
     ("job", "left_square_bracket"): "slice_previous",
@@ -201,7 +201,6 @@ _MOVED: dict[tuple[Where, str], str] = {
     ("job", "0"): f"{TAB_COMMAND}job_changes",
     ("job", "g"): "hits_only",
 }
-"""What keys did on a screen that have another meaning on the others, and the command that does it now."""
 
 
 def elsewhere(key: str, where: Where) -> str:

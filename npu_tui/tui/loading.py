@@ -231,11 +231,10 @@ HEADS_FROM = 30
 PANEL_FROM = 36
 """Rows of the terminal from which the panel is shown without being asked for."""
 
-_VERDICT_ROWS = ((30, 2), (14, 1))
-"""From how many rows of the terminal on there are so many lines of the verdict."""
+_VERDICT_ROWS = ((30, 2), (14, 1))  # from how many rows of the terminal on there are so many lines of the verdict
 
+# Rows of the terminal from which there are two of them without the panel, for a first line that one would cut.
 _WHOLE_FROM = 24
-"""Rows of the terminal from which there are two of them without the panel, for a first line that one would cut."""
 
 _PANEL_ROWS = ((45, 10), (36, 8))
 _SMALL = 8

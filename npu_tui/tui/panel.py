@@ -22,19 +22,14 @@ from npu_tui.tui.prompt import Prompt
 from npu_tui.tui.rows import Rows
 from npu_tui.tui.tabs.table import GAP, Content, Order, TabRow, TabTable, arranged, narrow, numeric, sortable
 
-_LOW = 7
-"""Up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge."""
-_TALL = 14
-"""From so many rows on the panel has more than one line above its table."""
-_LEAST_BELOW = 3
-"""Blank rows below a table from which what its row is about is worth them."""
+_LOW = 7  # up to so many rows of the panel a row of the table is worth more than to count the columns beyond the edge
+_TALL = 14  # from so many rows on the panel has more than one line above its table
+_LEAST_BELOW = 3  # blank rows below a table from which what its row is about is worth them
 _ASIDE_FROM = 110
 _ASIDE = 0.28
 """From so many columns on, this share of them is for what stands beside a table."""
-_SPARE_FROM = 100
-"""From so many columns on a table shows those that it could spare."""
-_MEASURED = 50
-"""Rows of a table that tell how wide it is."""
+_SPARE_FROM = 100  # from so many columns on a table shows those that it could spare
+_MEASURED = 50  # rows of a table that tell how wide it is
 
 Growth = Literal["normal", "half", "full"]
 _GROWTHS: tuple[Growth, ...] = ("normal", "half", "full")

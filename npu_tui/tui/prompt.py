@@ -22,10 +22,8 @@ from npu_tui.view.explorer import Explorer
 Kind = Literal["search", "command", "flag", "filter", "whatif", "sql"]
 Wish = Literal["next", "previous", "take"]
 
-_LONGEST = 1000
-"""Characters of a line: all of it is measured with every key."""
-_LEAST_CELLS = 6
-"""What the typed text and the answer keep on the narrowest of screens."""
+_LONGEST = 1000  # characters of a line: all of it is measured with every key
+_LEAST_CELLS = 6  # what the typed text and the answer keep on the narrowest of screens
 
 
 class Field(Input):

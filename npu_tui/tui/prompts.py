@@ -37,8 +37,7 @@ from npu_tui.view.start import find_slice, parse_span
 QUIT_WORDS = ("q", "q!", "qa", "wq", "quit", "exit")
 """What people type to leave a program."""
 
-_MOST_NAMES = 200_000
-"""Names that are looked through while typing; more would take longer than a key may."""
+_MOST_NAMES = 200_000  # names that are looked through while typing; more would take longer than a key may
 
 _SHOWN = 50
 
@@ -135,8 +134,7 @@ def nearest_command(typed: str, where: Where) -> str | None:
     return near[0] if near else None
 
 
-_HINT_SHARE = 0.4
-"""Of the width, for what the last word may become, however long the query is."""
+_HINT_SHARE = 0.4  # of the width, for what the last word may become, however long the query is
 
 
 class Querying:
@@ -279,10 +277,8 @@ def _sheet_lines(answer: Document) -> tuple[str, ...]:
     return tuple(map(printable, text_lines(answer.blocks, ALL, ALL)))
 
 
-_MARGIN = 0.05
-"""A range that is typed is shown with this share of its length on either side."""
-_QUERY = "sql "
-"""What begins a query over the tables of the profile."""
+_MARGIN = 0.05  # a range that is typed is shown with this share of its length on either side
+_QUERY = "sql "  # what begins a query over the tables of the profile
 
 
 class Asking:

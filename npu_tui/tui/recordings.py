@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from npu_tui.profile.profile import Profile
     from npu_tui.tui.session import Session
 
+# Seconds in which a recording that is stopped puts the switch of the job back, an analysis takes away what it made.
 _PATIENCE = 10.0
-"""Seconds in which a recording that is stopped puts the switch of the job back, an analysis takes away what it made."""
 
 
 class Recordings:

@@ -18,8 +18,7 @@ from textual.widgets import DataTable
 
 from npu_tui.tui.terminal.internals import PlainTable
 
-_LEAST_WRAPPED = 24
-"""Cells of a column that wraps: in fewer a sentence is a tower."""
+_LEAST_WRAPPED = 24  # cells of a column that wraps: in fewer a sentence is a tower
 
 
 class Rows(PlainTable):

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
     from npu_tui.trace.model import Trace
 
-_PANEL_SECONDS = 0.08
-"""The panel follows the last key after this rest, as filling a table takes longer than a frame."""
+_PANEL_SECONDS = 0.08  # the panel follows the last key after this rest, as filling a table takes longer than a frame
 
 
 class MainScreen(PanelScreen[Timeline]):

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from npu_tui.rules.model import Findings
 
 
-_YOUNG = 100_000
-"""So many objects more than before make it run in between all the same."""
+_YOUNG = 100_000  # so many objects more than before make it run in between all the same
 
 _OLDER, _ALL = 16, 512
 """At every so many rests it looks through what has outlived one, and through everything."""
@@ -120,8 +119,7 @@ def make_hits(text: str, scene: Scene, masks: list[Bools], share: float = 1.0) -
 NO_HITS = make_hits("", Scene([], []), [])
 
 
-_LONG = 500_000
-"""So many slices take longer to look at for the first time than a frame."""
+_LONG = 500_000  # so many slices take longer to look at for the first time than a frame
 
 _UNSEEN = (160, 60)
 

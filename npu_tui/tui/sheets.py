@@ -117,10 +117,10 @@ _FIRST: dict[Focus, tuple[Task, ...]] = {
     "table": ("table", "panel", "notes"), "panel": ("panel", "notes"), "job_table": ("table",)
 }  # fmt: skip
 """The tasks that come before the others where a table or a text of the panel has the focus."""
+# The screens that are not the lanes.
 _SCREENS: dict[Focus, Where] = {"job": "job", "job_table": "job", "picker": "picker"}
-"""The screens that are not the lanes."""
+# The task of a command of a screen whose own the help of the screen does not have.
 _RESTS: dict[Where, Task] = {"lanes": "program", "job": "job", "picker": "list"}
-"""The task of a command of a screen whose own the help of the screen does not have."""
 _WORDS: dict[Where, str] = {"lanes": "help.words", "job": "ranks.help.words", "picker": "picker.help.words"}
 TWO_COLUMNS = 96
 """From this width on there are two of them."""
@@ -261,8 +261,7 @@ def _column(groups: list[tuple[Task, list[Entry]]]) -> Table:
     return table
 
 
-_LONGEST_FILTER = 80
-"""Characters that are looked for."""
+_LONGEST_FILTER = 80  # characters that are looked for
 
 
 class HelpSheet(Modal[None]):

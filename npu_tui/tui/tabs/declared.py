@@ -31,8 +31,7 @@ Cell = Callable[[int, Value], Text | str]
 """The cell of a row, by its number and the value of the column."""
 
 
-_NAMING = ("type", "name", "call", "kind")
-"""The columns that name what a row adds up."""
+_NAMING = ("type", "name", "call", "kind")  # the columns that name what a row adds up
 
 
 def shown(

@@ -40,8 +40,8 @@ _LONGEST_OPERATOR = 32
 
 # --- compute time by operator type, shapes, name, core or data type, or of every kernel
 
+# What is looked at most comes first: narrow screens cut the others. Then comes what names the row.
 _FIRST = 4
-"""What is looked at most comes first: narrow screens cut the others. Then comes what names the row."""
 _LABELS: dict[By, tuple[str, ...]] = {
     "type": ("type", "core"),
     "shapes": ("type", "shapes", "core"),

@@ -22,8 +22,7 @@ from npu_tui.tui.tabs.table import GAP, Content, Context, Stretch, TabRow, TabTa
 from npu_tui.tui.terminal.frames import ALERT
 from npu_tui.view.scene import BASE, NEW
 
-_STYLES = {"high": f"bold {ALERT}", "medium": "bold"}
-"""How a row stands out by its severity."""
+_STYLES = {"high": f"bold {ALERT}", "medium": "bold"}  # how a row stands out by its severity
 _LONGEST_NAME = 40
 
 

@@ -125,8 +125,7 @@ def engine_kinds(now: Context) -> Content:
     return shown(now.trace, ENGINE_KINDS, sheet, GAP.join([note, scope_note(now)]), most=sheet.rows)
 
 
-_SQL = "sql"
-"""The view that answers a query; no key leads to it, as it needs one."""
+_SQL = "sql"  # the view that answers a query; no key leads to it, as it needs one
 
 _NAMES = {
     "bubbles": "bubbles.name", "syncs": "syncs.name", "calls": "calls.name",
@@ -363,8 +362,7 @@ VIEWS |= {name: of_a_device(partial(_declared, table)) for name, table in DECLAR
 
 # --- the answer to a query typed after ``:sql``: a row leads to its slice, or to its time
 
-_MOST = 1000
-"""Rows that are shown."""
+_MOST = 1000  # rows that are shown
 
 _SLICES = ("slice", "target_slice", "op", "launch", "source_slice", "after_slice", "before_slice")
 _STARTS = ("start", "time", "target_time", "source_time")

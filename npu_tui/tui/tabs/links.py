@@ -137,10 +137,8 @@ def legend(trace: Trace | None = None) -> list[RenderableType]:
     return [Columns(classes, padding=(0, 2)), Columns(lines, padding=(0, 2))]
 
 
-_NAMES_SHARE = 0.3
-"""The share of the width that names take at most."""
-_FEWEST = 12
-"""Cells from which bars tell anything."""
+_NAMES_SHARE = 0.3  # the share of the width that names take at most
+_FEWEST = 12  # cells from which bars tell anything
 
 
 class Waterfall:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from npu_tui.profile.path_lanes import ShownPath
 
 
+# What is looked at most comes first.
 _COLUMNS = ("busy", "share", "own", "count", "avg", "max", "name", "layer", "sum", "min", "p90")
-"""What is looked at most comes first."""
 _TREE = ("busy", "share", "own", "count", "name")
 _WAYS: tuple[By | Literal["tree", "path"], ...] = "name", "path", "type", "layer", "phase", "tree"
 _MOST_CALLS = 1000

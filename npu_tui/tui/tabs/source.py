@@ -28,16 +28,11 @@ from npu_tui.tui.tabs.declared import bar, places_of
 from npu_tui.tui.tabs.table import GAP, Context, Place, TabRow, TabTable, known_columns, scope_note
 from npu_tui.tui.terminal.frames import ACCENT
 
-_AROUND = 2
-"""Lines shown on either side of a hot one, enough to know it again; further ones are folded."""
-_BODY = 12
-"""Lines of a function that are shown below its heading: half of the lowest usual screen."""
-_WIDEST = 400
-"""Characters of a line of code: the table wraps it under the cursor, and generated ones have no end."""
-_MOST = 400
-"""Hot lines that are shown: with those around them no more rows than other tables have."""
-_HEAT = 4
-"""Cells of the bar that says how hot a line is."""
+_AROUND = 2  # lines shown on either side of a hot one, enough to know it again; further ones are folded
+_BODY = 12  # lines of a function that are shown below its heading: half of the lowest usual screen
+_WIDEST = 400  # characters of a line of code: the table wraps it under the cursor, and generated ones have no end
+_MOST = 400  # hot lines that are shown: with those around them no more rows than other tables have
+_HEAT = 4  # cells of the bar that says how hot a line is
 
 
 class _Heat:

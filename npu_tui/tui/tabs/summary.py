@@ -27,8 +27,8 @@ from npu_tui.tui.tabs.declared import bar, places_of, spark
 from npu_tui.tui.tabs.table import GAP, Content, Context, Place, TabRow, TabTable
 from npu_tui.tui.terminal.frames import class_colour
 
+# How the parts of a step are drawn: as above the lanes.
 _FILLS = ("█", OpClass.CUBE), ("▒", OpClass.COMMUNICATION), ("╱", OpClass.WAIT)
-"""How the parts of a step are drawn: as above the lanes."""
 _BAR = 12
 _MOST_STEPS = 400
 _LONGEST = 200
@@ -130,8 +130,7 @@ def _split(name: str, times: Sequence[int], length: int, places: Sequence[Place]
     return _summary_row("steps", name, value, say("summary.split", compute=compute, exposed=exposed, free=free), places)
 
 
-_MOST = 3
-"""Operators that the summary names; tab 6 has all."""
+_MOST = 3  # operators that the summary names; tab 6 has all
 
 
 def _most_time(index: int, profile: Profile) -> list[TabRow]:

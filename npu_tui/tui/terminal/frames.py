@@ -30,14 +30,11 @@ from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 
 QUESTION = "\x1b[6n"
 
-_PATIENCE = 1.0
-"""Seconds for the first answer ever: a terminal that is silent so long never answers."""
+_PATIENCE = 1.0  # seconds for the first answer ever: a terminal that is silent so long never answers
 
-_LOST = 2.0
-"""Seconds after which the answer to a frame is taken for lost."""
+_LOST = 2.0  # seconds after which the answer to a frame is taken for lost
 
-_LOSSES = 3
-"""Answers lost in a row after which nothing is asked any more."""
+_LOSSES = 3  # answers lost in a row after which nothing is asked any more
 
 _LATENCY = 0.030
 _MOST = 3
@@ -231,8 +228,8 @@ def class_style(op_class: int) -> str:
     return f"{_hex(bar(op_class))}" if op_class == OpClass.WAIT else f"on {_hex(bar(op_class))}"
 
 
+# The inks that texts outside the timeline use.
 _NAMED = (*(bar(kind) for kind in OpClass), *map(int, (Ink.ALERT, Ink.ALERT_LOW, Ink.ACCENT)))
-"""The inks that texts outside the timeline use."""
 
 _INK_OF: dict[Rgb, int] = {(*DARK.rgb[ink].tolist(),): ink for ink in _NAMED}
 _GREY = 0.16

@@ -53,8 +53,7 @@ _BROKEN = re.compile(_STRING + rb"|\x1b\[M[\x20-\xff]{0,2}|\x1b\[[-0-?]*[ -/]*|\
 _KEYS = re.compile(rb"\x1b[\[O\]PX^_]?\Z")
 """What a key sends that is the beginning of a sequence too: Esc, and Alt with one of these characters."""
 
-_LONGEST = 32
-"""No key and no answer that anybody needs has more bytes."""
+_LONGEST = 32  # no key and no answer that anybody needs has more bytes
 
 _SGR_MOUSE = re.compile(r"\x1b\[<(\d+);(-?\d+);(-?\d+)([mM])\Z")
 _STOPS = (b"\x03", b"\x11", b"\x1b[99;5u", b"\x1b[113;5u")
@@ -196,15 +195,14 @@ USED: dict[type, str] = {
 """The private attributes used below, by the class that has them."""
 
 
-_LARGEST = 10_000
-"""Columns and rows of a terminal that are believed."""
+_LARGEST = 10_000  # columns and rows of a terminal that are believed
 
 _RESET = "\x1b[0m"
 _LOOK = re.compile(r"\x1b\[[\d;]+m")
 _ENTER = "\x1b[?1049h"
 
+# What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales.
 _ASKED_IN_VAIN = (events.Resize, messages.InBandWindowResize)
-"""What a terminal tells of its size; the system knows it, also of terminals that never tell or that tell tales."""
 
 
 def after(seconds: float, node: MessagePump, callback: TimerCallback) -> Timer:

@@ -42,8 +42,8 @@ _LONGER = 1.0
 _MONOCHROME = re.compile(r"^(?:dumb|unknown|vt\d+|ansi-m|.*-mono|.*-m)$")
 _SERIAL = re.compile(r"^(?:dumb|unknown|vt\d+.*|ansi.*)$")
 """What a serial console is called: terminals of old with ASCII alone."""
+# Terminals that have 24-bit colour in every version (github.com/termstandard/colors).
 _TRUE = re.compile(r"^(?:xterm-kitty|xterm-ghostty|ghostty|foot(?:-.*)?|alacritty(?:-.*)?|wezterm|.*-direct.*)$")
-"""Terminals that have 24-bit colour in every version (github.com/termstandard/colors)."""
 _CURSOR = re.compile(rb"\x1b\[\??(\d+);(\d+)R")
 _BACKGROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
 _WHERE = "\x1b[6n"
@@ -335,8 +335,7 @@ def _tell(text: str) -> None:
         os.write(screen.fileno(), text.encode())
 
 
-_MOST_KEPT = 20_000
-"""Bytes of standard error that are read at once."""
+_MOST_KEPT = 20_000  # bytes of standard error that are read at once
 
 
 class Aside:
