@@ -395,12 +395,16 @@ def _slow_links(job: Job) -> list[Finding]:
     slowest: dict[tuple[int, int], Link] = {}
     for link in sorted(job.links, key=lambda link: link.speed / link.expected):
         slowest.setdefault((link.source, link.target), link)
-    for link in (slowest[pair] for pair in sorted(slowest)):
-        if link.verdict == "slow":
-            args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
-            args |= {"speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
-            ends = link.source, link.target
-            findings.append(_of_links(job, "LINK.SLOW", ("job.link.title", "job.link.detail"), ends, ends, args))
+    slow = {pair: link for pair, link in slowest.items() if link.verdict == "slow"}
+    for pair, link in sorted(slow.items()):
+        both = pair[::-1] in slow
+        if both and pair[0] > pair[1]:
+            continue
+        link = min(link, slow.get(pair[::-1], link), key=lambda link: link.speed / link.expected)
+        args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
+        args |= {"ranks": pair, "speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
+        codes = f"job.link.title{'_both' * both}", "job.link.detail"
+        findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args, _without_slow_link(job, link)))
     ports: dict[tuple[int, str], list[Link]] = defaultdict(list)
     for link in slowest.values():
         if link.verdict in ("slow_sender", "slow_receiver"):
@@ -414,18 +418,39 @@ def _slow_links(job: Job) -> list[Finding]:
     return findings
 
 
+def _without_slow_link(job: Job, slow: Link) -> int:
+    """What the job saves where the collectives over the link ``slow`` move their data at the speed of the others, ns.
+
+    Of each only what a rank does not compute meanwhile gets shorter.
+    """
+    blame = job.blamed
+    groups = {group.name for group in job.groups if {slow.source, slow.target} <= {*group.ranks}}
+    of_kind = np.array([group in groups and kind == slow.type for group, kind, _ in blame.met.table.kinds] or [False])
+    over = of_kind[blame.met.kind[blame.meeting]][blame.row] & (blame.call >= 0)
+    moving = np.where(over, blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
+    for place, profile in enumerate(job.ranks):
+        if profile.busy is not None:
+            own = np.flatnonzero(over & (blame.rank == place))
+            ended = blame.met.table.end[blame.call[own]]
+            hidden = profile.busy.until(ended) - profile.busy.until(ended - moving[own])
+            moving[own] = np.maximum(moving[own] - hidden, 0)
+    moved = moving * max(1 - slow.speed / slow.expected, 0.0)
+    return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
+
+
 def _of_links(
-    job: Job, id: str, codes: tuple[str, str], ranks: tuple[int, ...], seeing: Sequence[int], args: dict[str, object]
-) -> Finding:
-    """A finding about links, with what the trace of one of the ranks ``seeing`` them tells of their price.
+    job: Job, id: str, codes: tuple[str, str], ranks: tuple[int, ...], seeing: Sequence[int], args: dict[str, object],
+    saved: int = 0,
+) -> Finding:  # fmt: skip
+    """A finding about links that are worth ``saved`` ns, or what a rank ``seeing`` them tells of their price.
 
     All ranks leave a collective together, so that the job gains what the rank gains that waits longest for the link.
     """
     gains = [found.gain for each in job.ranks if each.rank in seeing for found in each.findings if found.id == _LINK]
     found = noted(id, codes, ranks, "medium", **args)
-    if not gains or not job.length:
+    if not (saved or gains) or not job.length:
         return found
-    gain = max(gains) * max(len(job.steps), 1)
+    gain = saved or max(gains) * max(len(job.steps), 1)
     held = _step_time(job)
     saves = message("job.links.saves", gain=held.each(gain), share=gain / job.length, **held.words)
     detail = message("list.sentences", parts=[found.detail, saves])

@@ -106,16 +106,23 @@ def _of_kind(uses: list[LinkUse]) -> list[Link]:
         & (np.bincount(side, below, len(ranks)) == np.maximum(np.bincount(side, None, len(ranks)), 2))
         for effect, side in ((sent, source), (received, target))
     ]
+    # Where as many are slow as are not, the middle is neither: those that are not tell what to expect.
+    usual = float(np.median(speeds[~below])) if (~below).any() else middle
     links = []
     for number in range(len(pairs)):
         i, j, speed = int(source[number]), int(target[number]), float(speeds[number])
         expected = math.exp(speed - float(left[number]))
         verdict: Verdict = "as_others"
         if not few and slow[number]:
-            verdict = "slow"
+            # Of ports with few links the slow one is half of what they seem to be.
+            verdict, others = "slow", np.arange(len(pairs)) != number
+            expected = math.exp(usual + sum(
+                float(np.median(speeds[own]) - usual) for side, end in ((source, i), (target, j))
+                if (own := others & (side == end)).any()
+            ))  # fmt: skip
         elif not few and below[number] and min(math.exp(float(sent[i])), math.exp(float(received[j]))) < _SLOW:
             verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
-            expected = math.exp(middle)
+            expected = math.exp(usual)
         size, z = float(sizes[number]), float(score[number])
         links.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict))
     return links

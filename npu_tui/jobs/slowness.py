@@ -104,11 +104,13 @@ class SavingsModel:
         source = np.where(follows, blame.row[before] + 1, 0)
         self._graph = Graph.of(source, blame.row + 1, lag, len(blame) + 1)
         self._source = source
+        self._arrival_before = np.where(follows, before, -1)
         # Islands share no clock: the job is as long as its longest island, and a case shortens only its own.
         last = order[np.append(~again, True)[: len(order)]]
         no_files = np.zeros(len(blame.ranks) - len(tail), np.int64)
         tail, tail_excess = np.append(tail, no_files), np.append(tail_excess, no_files)
-        self._tail, self._tail_excess, self._rank_of_end = tail, tail_excess, blame.rank[last]
+        self._tail, self._tail_excess = tail, tail_excess
+        self._rank_of_end, self._last_arrivals = blame.rank[last], last
         final = np.full(len(blame.ranks), -1)
         final[blame.rank[last]] = blame.steps[blame.row[last]]
         self._final_arrivals = np.flatnonzero(blame.steps[blame.row] == final[blame.rank])  # of each rank's last step
@@ -173,6 +175,13 @@ class SavingsModel:
         np.maximum.at(ending, blame.rank[self._final_arrivals], share[self._final_arrivals])
         before = share * np.where(blame.outside, waited, blame.own)
         return Reduction(before.astype(np.int64), (ending * self._tail_excess).astype(np.int64))
+
+    def reduced_transfers(self, moved: I64) -> Reduction:
+        """The reduction that makes each arrival leave its collective ``moved`` ns earlier, (n,)."""
+        before = np.where(self._arrival_before >= 0, moved[self._arrival_before], 0)
+        tail = np.zeros(len(self._tail), np.int64)
+        tail[self._rank_of_end] = moved[self._last_arrivals]
+        return Reduction(before, tail)
 
     def _gain_limit(self, named: Bools) -> int:
         """Upper bound of a gain, ns: the smallest exposed communication of the ranks without arrivals in ``named``.

@@ -6,14 +6,17 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from generate import recorded
-from made_jobs import linked
+from made_jobs import EPOCH, linked
 from simulator import simulate_ranks
 from situations import SITUATIONS, Trouble
 
 from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import judged_links
+from npu_tui.jobs.model import Busy, LinkUse, RankProfile, RecordedCall, StepTime
 from npu_tui.jobs.opening import open_job
 from npu_tui.strings import words
 
@@ -83,3 +86,34 @@ def test_a_slow_port_is_found_in_traces_alone_and_has_a_price(tmp_path: Path) ->
     assert port.gain_ns == pytest.approx(job.length - healthy.length, rel=0.1)
     assert "shortens a step by up to" in words(port.detail)
     assert not [finding for finding in job_findings(healthy) if finding.severity != "info"]
+
+
+def test_a_slow_link_is_told_once_with_its_price():
+    """Half of the pairs are slow: the others tell how fast it should be. What is computed meanwhile gains nothing."""
+    ms = 1_000_000
+    uses = [LinkUse(a, b, "HCCS", "allReduce", 8.0, 2.0 if {a, b} == {0, 1} else 20.0) for a, b in
+            ((0, 1), (1, 0), (2, 3), (3, 2)) for _ in range(4)]  # fmt: skip
+    calls: list[list[RecordedCall]] = [[] for _ in range(4)]
+    for pair, took in (((0, 1), 10 * ms), ((2, 3), ms)):
+        for number in range(12):
+            for rank in pair:
+                start = EPOCH + number * (5 * ms + took)
+                name = f"hcom_allReduce__10{pair[0]}_{number}_1"
+                calls[rank].append(
+                    RecordedCall(f"10{pair[0]}", "allReduce", name, str(number // 4), number, start, start + took)
+                )
+    busy = Busy(np.array([calls[0][0].start]), np.array([calls[0][0].start + 4 * ms]))
+    nothing = Busy(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    ranks = [
+        RankProfile(rank, Path(f"rank{rank}"), "trace", boot=EPOCH, counter=0, calls=tuple(own),
+                    links=tuple(use for use in uses if use.source == rank), busy=busy if rank < 2 else nothing,
+                    steps=tuple(StepTime(str(step), 20 * ms, 40 * ms, 0, 60 * ms) for step in range(3)))
+        for rank, own in enumerate(calls)
+    ]  # fmt: skip
+    (found,) = (each for each in job_findings(Job(Path("job"), ranks)) if each.id == "LINK.SLOW")
+    assert (
+        words(found.title) == "the link between ranks 0 and 1 is slow: 2.00 GB/s of 20.00 GB/s over HCCS in allReduce"
+    )
+    assert found.ranks == (0, 1)
+    assert found.gain_ns == pytest.approx(0.9 * (12 * 10 - 4) * ms, rel=0.01)
+    assert found.severity == "high"
