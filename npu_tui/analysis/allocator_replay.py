@@ -147,7 +147,7 @@ class _Pool:
         return at
 
     def _room(self, place: int) -> int:
-        """Where the addresses end that are free or without memory from an unmapped part on."""
+        """The end of the addresses, free or unmapped, that begin with the unmapped part number ``place``."""
         end = self._unmapped[place][0]
         while place < len(self._unmapped) and end == self._unmapped[place][0]:
             end += self._unmapped[place][1]

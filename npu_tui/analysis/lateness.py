@@ -170,10 +170,11 @@ def unknown_waits(trace: Trace, collectives: Collectives) -> dict[int, int]:
 
 
 def beyond_usual(elapsed: I64, size: I64, least: int) -> I64:
-    """How long collectives of one type waited: what they took beyond the expected length, ns, mostly 0; (n,).
+    """How long each collective of one type waited: the time beyond its expected length, ns; (n,).
 
-    That is their length at their best rate where each ``size`` (bytes) is known, else their median; it is never longer
-    than over a slow link, as all of them may have waited. Only three times that length, and ``least`` ns more, counts.
+    It is 0 unless the collective took three times as long as expected, and ``least`` ns longer. Expected is the length
+    at the best rate of all if each ``size`` (bytes) is known, else their median; at most the length over a slow link,
+    as all of them may have waited.
     """
     length, bytes_ = elapsed.astype(np.float64), size.astype(np.float64)
     if len(length) < SIBLINGS:

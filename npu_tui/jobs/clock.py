@@ -316,9 +316,9 @@ def _point(
 
 
 def _zeros(met: RankMeetings, count: int) -> I64:
-    """A time of every rank that others relate to: the end of its first collective, ns since 1970.
+    """The zero of the times of every rank: the end of its first collective, ns since 1970; (count,).
 
-    Clocks that are hours or decades apart keep their nanoseconds when times count from there.
+    Counted from there, times are small enough to keep their nanoseconds, even if clocks are decades apart.
     """
     zero = np.zeros(count, np.int64)
     table = met.table

@@ -176,7 +176,7 @@ def file_name(run: LoggedRun, token: str) -> str:
 
 
 def run_of(profile: Profile, label: str, when: str, linked: bool = True) -> LoggedRun:
-    """What ``profile`` is in a log; without ``linked`` its lost time is not known."""
+    """The entry of ``profile`` in a log; its lost time is unknown unless it is ``linked``."""
     kinds = _engine_times(profile) if profile.engine.basis in _CALLS else []
     per: Per = "engine_step"
     times = RunTimes()

@@ -189,7 +189,7 @@ class Job:
 
     @once
     def positions(self) -> dict[int, dict[str, int]]:
-        """Of every rank its place in the groups of each kind that its metadata name."""
+        """The place of every rank in its groups, by kind of group (``tp``, ``pp``, …), as its metadata names them."""
         positions: dict[int, dict[str, int]] = {}
         for profile in self.ranks:
             of_rank = positions.setdefault(profile.rank, {})

@@ -196,7 +196,7 @@ class JobWalk:
     def _absent(
         self, walk: RankWalk, reach: Reach, rank: int, came: int, top: int, seen: set[tuple[int, int | None]]
     ) -> tuple[RankWalk, int | None, int, int] | None:
-        """The path goes on in ``walk`` before its wait for a ``rank`` that cannot be walked and ``came`` then."""
+        """Go on in ``walk`` before its wait for ``rank``, which cannot be walked and arrives at ``came``."""
         rest, task = reach.rest, reach.task
         node = reach.node
         if not (rest.kind == LATE_RANK).any():

@@ -275,7 +275,7 @@ def _outside_ranks(job: Staged, chain: Sequence[int]) -> set[int]:
 
 
 def messaged(profile: RankProfile) -> set[int]:
-    """The ranks that ``profile`` saw in messages."""
+    """The ranks that ``profile`` exchanged messages with, as far as its trace shows them."""
     calls, seen = profile.calls, profile.seen
     wires = np.array([is_message(kind) for _, kind, _ in calls.kinds] + [False])[calls.kind]
     names = {calls.name[at] for at in np.flatnonzero(wires).tolist()}

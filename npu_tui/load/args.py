@@ -315,6 +315,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
     def _in_chunk(
         self, data: bytes, first_event: int, ordinals: I64, needles: list[bytes], wanted: Sequence[Arg]
     ) -> list[int]:
+        """The places among ``ordinals`` whose events in ``data`` match; each match holds all ``needles``."""
         try:
             events = _events(b"[%b]" % data)
         except (ValueError, RecursionError):

@@ -73,9 +73,9 @@ class CsvBlocks:
                     yield self._text(block)
 
     def _filled(self, data: bytes) -> bytes:
-        """``data`` without rows that mean more than they hold: each cell costs memory, whatever is in it.
+        """``data`` without rows whose cells would take far more memory than their text: each cell costs the same.
 
-        Short ones are left out if there are very many of them, and those that no writer makes as long.
+        Left out are rows with fewer bytes than cells, if there are very many, and rows longer than any writer's.
         """
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _END)
         self._room.take(len(ends))

@@ -156,7 +156,7 @@ def role_of(place: RolePlace, told: str) -> str:
 
 
 def empty_below(folder: Path, used: Iterable[Path], survey: Survey) -> list[str]:
-    """The folders of roles and profiles below ``folder``, some levels down, that none of the files ``used`` lies in."""
+    """The folders of roles and profiles, at most ``_LEVELS`` below ``folder``, that hold none of the files ``used``."""
     holding = {above for file in used for above in file.absolute().parents}
     empty = []
     for _, children in survey.walk(folder.absolute(), _LEVELS):

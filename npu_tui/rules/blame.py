@@ -63,9 +63,10 @@ def blocking_is_set(facts: Facts) -> bool:
 
 @once_per_device
 def launch_blocking(facts: Facts) -> float:
-    """Share of the launches that a wait for the stream follows at once: what ASCEND_LAUNCH_BLOCKING=1 does.
+    """The share of launches that block until their kernel ends, as ASCEND_LAUNCH_BLOCKING=1 makes all of them.
 
-    1 where the environment says so, 0 for graphs: one wait after each of them is a read-back.
+    A wait for the stream follows each of them at once. 1 if the environment says so; 0 for launches of graphs, after
+    each of which one wait is a read-back.
     """
     if blocking_is_set(facts):
         return 1.0

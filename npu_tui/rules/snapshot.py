@@ -85,7 +85,7 @@ def judged(trace: Trace, limits: Thresholds) -> SubjectVerdict:
 def _evidence_places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[Evidence, ...]:
     """Where ``trace`` shows a finding: the largest blocks of its owner, else the moments of its events.
 
-    Of what failed it is the moment.
+    A failed allocation is shown at its moment.
     """
     if finding.owner is None or finding.id == "SNAPSHOT.OOM":
         return tuple(
