@@ -61,9 +61,11 @@ def _chunks(facts: ServiceFacts) -> Cause | None:
     found, now = facts.found, facts.figures
     chunks = np.bincount(found.pair_rid[found.pair_prompt], minlength=len(facts.latencies.prompt))
     each = float(chunks[facts.ttft.rids].mean())
-    if each < _SEVERAL or facts.model is None:
+    if facts.model is None:
         return None
     budget = min(engine.budget for engine in facts.model.engines)
+    if each < (_SEVERAL if budget < _USUAL else 2 * _SEVERAL):
+        return None
     then = facts.after(_larger) if budget < MANY else None
     if then is None:
         return None
@@ -95,7 +97,7 @@ def _more_than(budget: int) -> int:
     return max(_LARGER * budget, _USUAL)
 
 
-_LARGER, _SEVERAL = 4, 2  # times the budget that is tried, and chunks of a prompt from which it is worth trying
+_LARGER, _SEVERAL = 4, 2  # times the budget that is tried, and chunks from which it is worth trying; twice if usual
 _USUAL = 2048  # tokens of a step that engines take without another setting
 
 
