@@ -14,7 +14,7 @@ import numpy as np
 
 from npu_tui.analysis.code_lines import CodeLine, common_lines, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import Around, operation_of
-from npu_tui.analysis.limits import A_PART, NAMED
+from npu_tui.analysis.limits import A_PART, NAMED, NEARLY_ALL
 from npu_tui.analysis.ranges import PHASES, phases
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.thresholds import Threshold
@@ -329,7 +329,7 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
 def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLine, ...]]:
     """Which kernels of passes forward, at such places, run what is trained once more, and the line that asks for it.
 
-    They are stretches of ``untrained`` ones with products, all of them of types and shapes that are trained as well.
+    They are stretches of ``untrained`` ones whose products have types and shapes that are trained, nearly all of them.
     """
     table, (types, code) = facts.kernel_table, facts.kernel_types
     if not untrained.any() or not table.shapes.is_known or len(table) != len(facts.kernels):
@@ -338,7 +338,10 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     product = np.array([CUBE.search(name) is not None for name in types])[code[at]]
     stretch = np.cumsum(np.append(True, np.diff(untrained.astype(np.int8)) != 0)) - 1
     products, known = (np.bincount(stretch, part) for part in (product, product & np.isin(kind, kind[~untrained])))
-    again: Bools = untrained & ((products > 0) & (known == products))[stretch]
+    trained = len(np.unique(kind[product & ~untrained]))
+    kinds = np.unique(np.stack((stretch, kind), axis=1)[product & untrained], axis=0)[:, 0]
+    most = np.bincount(kinds, minlength=len(products)) >= NEARLY_ALL * trained
+    again: Bools = untrained & (most & (known == products) & (products > 0))[stretch]
     # The lines of the model are those of the pass that is trained as well: the frame that all products have counts.
     stacks, stack = facts.trace.stacks, stack_of(facts.trace, operation_of(facts.trace, facts.kernels[at]))
     asking = np.unique(stack[again & product]).tolist()

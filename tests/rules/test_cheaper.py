@@ -148,6 +148,14 @@ def twice(job: Training, number: int) -> None:
     passes(job, number)
 
 
+def experts(job: Training, number: int) -> None:
+    """One product among those of the model whose link to the pass backward is not recorded."""
+    job.run("GroupedMatmul", 300, "512,512;8,512,512", trained=f"{number}81")
+    job.run("MatMulV3", 400, "512,256;256,512", trained=f"{number}82")
+    job.run("GroupedMatmul", 300, "512,512;8,512,512", stack="moe.py(7): experts")
+    passes(job, number)
+
+
 def unfused(job: Training, number: int) -> None:
     """An optimizer whose eight kernels read and write the parameters again and again."""
     passes(job, number)
@@ -237,7 +245,7 @@ def test_what_has_a_cheaper_form_is_told_with_its_gain(
 
 
 @pytest.mark.parametrize(
-    "work", [passes, attention, each(lambda job, link: None)], ids=["passes", "attention", "nothing"]
+    "work", [passes, attention, experts, each(lambda job, link: None)], ids=["passes", "attention", "experts", "none"]
 )
 def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], None], tmp_path: Path) -> None:
     job = Training()
