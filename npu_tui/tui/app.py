@@ -199,6 +199,9 @@ class NpuTui(Program, inherit_bindings=False):
         self._cached = cached
         self._loader = loader
         self._shown: Path | None = None
+        self._left: Path | None = None
+        """What was on screen before what is loaded now: it comes back where that is stopped or cannot be read."""
+        self._unread = ""
         self.recordings = Recordings(
             recorder,
             lambda words: self.call_later(self._hold, words),
@@ -365,6 +368,7 @@ class NpuTui(Program, inherit_bindings=False):
     def _show_recorded(self, newest: Path, before: Path | None) -> None:
         """Show what was recorded beside the recording ``before``, or what was on screen."""
         base = before or self._shown
+        self._left = self._shown if self._job is None else None
         self._job = None
         self._back_to(self._picker)
         if holds_several(newest):
@@ -527,12 +531,19 @@ class NpuTui(Program, inherit_bindings=False):
             self._explore(result)
             if self._main is not None:
                 self._main.call_later(self._main.hold, "")
+                if self._unread:
+                    self._main.call_later(self._main.tell, self._unread)
+            self._left, self._unread = None, ""
             self.call_after_refresh(settle)
         elif self._job is not None:
             self._back_to(self._job)
             self._job.tell(words(result.message) if result else "")
         elif self._picker is not None:
             self._back_to_picker(words(result.message) if result else "")
+        elif self._left is not None:
+            self._unread, left, self._left = words(result.message) if result else "", self._left, None
+            self._back_to(None)
+            self._load([opening_of(left, self._cached)], None)
         else:
             self.exit(result, return_code=UNREADABLE if result else INTERRUPTED)
 
