@@ -289,7 +289,7 @@ class FirstPicture:
             width, height = os.get_terminal_size(out.fileno())
         except OSError:
             return
-        text = _picture(trace, terminal, width, height) if width > 0 and height > 0 else ""
+        text = _picture(trace, whole, terminal, width, height) if width > 0 and height > 0 else ""
         with self._lock, suppress(OSError, termios.error):
             if text and not self._over:
                 self._before = _quiet()
@@ -324,8 +324,8 @@ def _write(number: int, text: str) -> None:
         data = data[os.write(number, data) :]
 
 
-def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
-    """What to write so that the lanes of ``trace`` stand where the application will draw them."""
+def _picture(trace: Trace, whole: bool, terminal: Terminal, width: int, height: int) -> str:
+    """What to write so that the lanes of ``trace``, a part or the ``whole``, stand where they will be drawn."""
     from npu_tui.view.ansi import Encoder
     from npu_tui.view.bars import points
     from npu_tui.view.caches import lanes_top
@@ -350,7 +350,8 @@ def _picture(trace: Trace, terminal: Terminal, width: int, height: int) -> str:
     path = shortened(printable(trace.path), max(width - len(whose) - 6, 1), ahead=True)
     grid.write(0, 1, points(plain_text(whose + path, terminal.glyphs)), Ink.DIM)
     if top > 1:
-        grid.write(1, 1, points(plain_text(say("findings.examining"), terminal.glyphs)), Ink.DIM)
+        said = say("findings.examining") if whole else say("loading.first", span=trace.end)
+        grid.write(1, 1, points(plain_text(said, terminal.glyphs)), Ink.DIM)
     for plane, drawn in ((grid.char, lanes.char), (grid.fg, lanes.fg), (grid.bg, lanes.bg), (grid.attr, lanes.attr)):
         plane[top : top + room] = drawn
     encoder = Encoder(terminal.palette, terminal.depth, terminal.glyphs)

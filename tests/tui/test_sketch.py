@@ -144,6 +144,10 @@ def test_the_first_picture_is_drawn_before_the_copy_is_read(tmp_path: Path, monk
     assert Early.__name__ in happened
     assert len(drawn[0].links) == 0  # it is the sketch
     drawn[0].rank = None  # it may be a service or a snapshot as well
-    head = _picture(drawn[0], Terminal(), 80, 24).partition("\x1b[2;1H")[0]
+    whole, part = (_picture(drawn[0], whole, Terminal(), 80, 24) for whole in (True, False))
+    assert "examining the trace" in whole
+    assert "examining the trace" not in part
+    assert "read so far" in part
+    head = whole.partition("\x1b[2;1H")[0]
     assert "fixtures/healthy" in head
     assert "single device" not in head
