@@ -290,11 +290,11 @@ _WRITTEN: dict[str, Callable[[DataTable, Report], Table]] = {
 }
 
 _CHAPTERS = (
-    "launch_tables", "step_tables", "service_tables", "cpu_tables", "engine_tables",
-    "expert_tables", "work_tables", "fusion_tables", "module_tables", "memory_tables",
+    "launch_tables", "steps", "service_tables", "cpu_tables", "engine_tables",
+    "expert_tables", "work_tables", "module_tables", "memory_tables",
     "file_tables", "collective_tables",
 )  # fmt: skip
-"""The files of tables in the order in which a page shows what they declare; those of others come last."""
+"""Files of tables, or a table of another file, in the order of a page; those of other files come last."""
 
 
 def data_tables(report: Report) -> list[Table]:
@@ -303,7 +303,7 @@ def data_tables(report: Report) -> list[Table]:
     shown = [
         table for table in declared_tables("npu_tui.profile") if table.page and (table.section or table.id in _WRITTEN)
     ]
-    shown.sort(key=lambda table: place.get(table.file, len(place)))
+    shown.sort(key=lambda table: place.get(table.id, place.get(table.file, len(place))))
     return [_WRITTEN.get(table.id, _section_table)(table, report) for table in shown]
 
 
