@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     "unended", "dispatch", "waits", "launching", "late_ranks", "communication", "fewer_transfers", "links", "compute",
-    "affinity", "odd_steps", "outliers", "cpu", "pauses", "host_work", "engine", "batches", "data", "kernels",
-    "bandwidth", "transfers", "memory", "config",
+    "affinity", "odd_steps", "outliers", "cpu", "pauses", "host_work", "host_pauses", "engine", "batches", "data",
+    "kernels", "bandwidth", "transfers", "memory", "config",
 )  # fmt: skip
 """The modules with rules, in the order in which findings that could not be checked are listed; ``find`` reads them."""
 

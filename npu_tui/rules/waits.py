@@ -37,7 +37,8 @@ from npu_tui.rules.blame import (
 from npu_tui.rules.cpu import cpu
 from npu_tui.rules.data import goes_back
 from npu_tui.rules.facts import Facts, once_per_device
-from npu_tui.rules.host_work import change_of, cost_of, reads_back, span_of, works
+from npu_tui.rules.host_pauses import reads_back
+from npu_tui.rules.host_work import change_of, cost_of, span_of, works
 from npu_tui.rules.inputs import NOTHING, Span, common, inside, largest, length_of, without
 from npu_tui.rules.rule import (
     GRADES,

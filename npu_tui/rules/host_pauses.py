@@ -1,0 +1,185 @@
+"""Findings about a host that pauses: it launches nothing and records nothing while the device waits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_tui.analysis.calls import profiler_work
+from npu_tui.analysis.code_lines import CodeLine
+from npu_tui.analysis.host_owners import WORK_NS
+from npu_tui.analysis.limits import AWAKE_NS, HALF, NOTABLE, PLACES
+from npu_tui.analysis.replay import Change, HostCut
+from npu_tui.analysis.replay_host import waits_of
+from npu_tui.analysis.thresholds import Threshold
+from npu_tui.rules import pages
+from npu_tui.rules.blame import (
+    waited_copies,
+    without_all,
+)
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import change_of, cost_of, is_frame, reach_of, span_of, waiting, works
+from npu_tui.rules.inputs import (
+    GARBAGE_COLLECTION,
+    NOTHING,
+    Span,
+    common,
+    largest,
+    length_of,
+    together,
+    without,
+)
+from npu_tui.rules.rule import (
+    SEVERITY_HIGH,
+    SEVERITY_MEDIUM,
+    Draft,
+    Rule,
+    advise,
+    line_of,
+    severity_of,
+    stretches,
+)
+from npu_tui.rules.told_path import launching_gains, short_call
+from npu_tui.trace.frames import FRAME, is_of_program
+from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.message import Said, message
+
+PAUSE_MS = Threshold("pause_ms", 5.0)
+_UNSEEN = ("pause_look", "pause_record", "gc_record")
+
+
+@once_per_device
+def pauses(facts: Facts) -> Draft | None:
+    """Long times in which the host launches nothing and records nothing: it is not slow, it pauses."""
+    owners = works(facts)["HOST.PAUSE"]
+    change = _uncollected(facts, change_of(owners))
+    silent = span_of(facts, change)
+    removes = common(waiting(facts), silent)
+    # Short ones within a frame, or as short as a read-back takes, are how launching looks.
+    longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
+    if not len(removes[0]) or longest_ns < WORK_NS:
+        return None
+    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and (
+        owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
+    ):
+        return None
+    copied = _copying(facts, removes)
+    if len(copied[0]):
+        change, removes = change | without_all(facts, copied), together(removes, common(waiting(facts), copied), copied)
+    cost = cost_of(facts, change, removes)
+    share = facts.share(cost)
+    if share < facts.limits[SEVERITY_MEDIUM]:
+        return None
+    length = removes[1] - removes[0]
+    told = length >= NOTABLE * length.max()  # the gaps between kernels that it leaves are no pauses
+    longest, copies = largest((removes[0][told], removes[1][told])), "_copies" * bool(len(copied[0]))
+    words: dict[str, Said | int] = {"count": int(told.sum()), "each": facts.per_unit(cost)}
+    first = owners[0]
+    place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
+    beside = None if copies else _beside(facts, silent)
+    form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
+    lines = [owner.where for owner in owners[:PLACES]]
+    if beside is not None:
+        place, lines = line_of(beside[0]), [beside[0], *lines]
+        words |= {"held": beside[1], "whole": beside[2]}
+    if place:
+        words["frame"] = place
+    if form == "_within":
+        words["frame"] = short_call(first.name)
+    detail = f"finding.pause.detail{copies or form * (form in ('_beside', '_within'))}"
+    look = "pause_thread" if beside is not None else "pause_look"
+    return Draft(
+        severity_of(facts.limits, share),
+        message(f"finding.pause.title{form}", **words),
+        message(detail, share=facts.share(length_of(removes)), **words),
+        stretches(longest, "Free", "finding.pause.place"),
+        advise("binding", "gc_record") if form == "_within" else advise(look) if place else advise(*_UNSEEN),
+        removes,
+        confidence="medium",
+        code_lines=() if form == "_within" else tuple(dict.fromkeys(line for line in lines if line is not None)),
+        change=change,
+        verdict=message(f"finding.pause.verdict{form}", **words),
+        anywhere=form == "_within",
+        reach=reach_of(facts),
+    )
+
+
+def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
+    """The frame of another thread that runs for most of ``silent`` and hardly else, with both its times, ns.
+
+    Such a thread calls no operations: threads of Python share one lock, which it holds.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    begin, end = silent[0] - facts.floor, silent[1] - facts.floor
+    framed = facts.names_where(lambda name: is_frame(name) or name.startswith("<built-in"))
+    best, most = None, HALF * length_of(silent)
+    for lane in [trace.lanes[at] for layer in trace.layers if layer.kind == "python" for at in layer.lanes]:
+        items = np.arange(lane.first, lane.last)
+        if not framed[slices.name[items]].all():
+            continue
+        held = covered_within(begin, end, slices.start[items], slices.end[items])
+        for name in np.unique(slices.name[items[held > 0]]).tolist():
+            own, frame = slices.name[items] == name, FRAME.fullmatch(trace.names[name])
+            within, whole = int(held[own].sum()), int(facts.length(items[own]).sum())
+            if frame is not None and is_of_program(frame["file"]) and within > max(most, HALF * whole):
+                best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), within
+    return best
+
+
+@once_per_device
+def reads_back(facts: Facts) -> bool:
+    """Whether most of what nothing records begins as a wait ends: what the program does with what it has read back."""
+    ends = np.sort(facts.trace.slices.end[waits_of(facts.trace)]) + facts.floor
+    start, end = silent = span_of(facts, change_of(works(facts)["HOST.PAUSE"]))
+    if not len(start) or int((end - start).max()) >= facts.limits[PAUSE_MS] * 1e6:
+        return False
+    after = start - np.append(ends, start.max(initial=0))[np.searchsorted(ends, start, "right") - 1]
+    follows = (after >= 0) & (after <= AWAKE_NS)
+    return 2 * int((end - start)[follows].sum()) > length_of(silent)
+
+
+def _uncollected(facts: Facts, change: Change) -> Change:
+    """``change`` without what a collection on a thread of its own stops, or the profiler: that is no pause."""
+    collections = facts.span_of(facts.named(("python", "other"), GARBAGE_COLLECTION.__eq__))
+    collections = together(collections, facts.span_of(profiler_work(facts.trace)))
+    cuts = (HostCut(cut.thread, without(cut.span, collections)) for cut in change.host)
+    return Change(host=tuple(cut for cut in cuts if len(cut.span[0])))
+
+
+def _copying(facts: Facts, silent: Span) -> Span:
+    """When the host does nothing but copy, in calls that it waits for, and is ``silent`` for most of the time.
+
+    So a checkpoint takes a dozen tensors to the host: that is one pause.
+    """
+    device, copies = facts.part.slices, waited_copies(facts)
+    if device is None or len(copies) < 2 or not len(silent[0]):
+        return NOTHING
+    others = device.busy.copy()
+    others[copies] = False
+    copied = facts.trace.slices.end[copies]
+    low, high = without((silent[0][:1], silent[1][-1:]), facts.span_of(others))
+    first, last = np.searchsorted(copied, low), np.searchsorted(copied, high)
+    most = covered_within(*silent, low, high) >= HALF * (high - low)
+    chosen = (last - first >= 2) & most
+    return low[chosen], high[chosen]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "HOST.PAUSE",
+        cls="dispatch",
+        inputs=("device", "overlap", "links"),
+        check=pauses,
+        thresholds=(PAUSE_MS, SEVERITY_MEDIUM, SEVERITY_HIGH),
+        advice=("pause_look", "pause_thread", "pause_record", "gc_record", "binding"),
+        gpu=("pause_look", "pause_thread", "pause_record"),
+        pages=(pages.PROFILER, pages.TUNING),
+        change="""\
+-torch.save(model.state_dict(), path)
++state = {name: each.to("cpu", non_blocking=True) for name, each in model.state_dict().items()}
++threading.Thread(target=torch.save, args=(state, path)).start()
+""",
+        sources=("MindStudio Insight walk-through 1-51", "operator tuning guide 0-07"),
+        reach="cause",
+        replayed=True,
+    ),
+)
