@@ -38,7 +38,10 @@ COMPARED: dict[str, set[float]] = {
 
 Nothing in them is a figure of hardware, of a standard or of a setting but what ``FIXED`` holds.
 """
-FIXED = re.compile(r"95 ?%|DIFF\.\w+|1 MiB|(?:16|32)[- ]?(?:bit|位)|=[01]|[A-Za-z_]\w*\d|\{[^}]*\}|不含 0|exclude 0")
+FIXED = re.compile(
+    r"95 ?%|DIFF\.\w+|1 MiB|(?:16|32)(?: to 16)?[- ]?(?:bit|位)|转成 16 位"
+    r"|=[01]|[A-Za-z_]\w*\d|\{[^}]*\}|不含 0|exclude 0"
+)
 IN_WORDS = {
     "DISPATCH.INTERRUPT": ("a quarter", drains._GOOD_PART, 0.25),
     "PIPELINE.TRANSFER": ("at least twice", limits.MORE_THAN_ONE, 2.0),

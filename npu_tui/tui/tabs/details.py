@@ -186,11 +186,12 @@ def details(now: Context) -> Content:
     told = _slice_facts(profile.trace, item, offset, kernel)
     start = int(profile.trace.slices.start[item])
     free = _why_free_at(now, trace, start) if now.session.whole and item in profile.free_slices else []
-    path = path_lines(now, trace, item)
-    parts = [*told[:2], *path, *borrowed_lines(profile, item), *told[2:]]
+    code = line_of(profile.trace, item)
+    first = [*told[:2], *path_lines(now, trace, item), *borrowed_lines(profile, item), *([_code(code)] if code else [])]
+    parts = [*first, *told[2:]]
     chain = chain_of(profile.trace, item)
     if chain is not None and chain.holds(item):
-        at = 1 if now.alone else 2 + len(path)  # who asked for the chain sees it first
+        at = 1 if now.alone else len(first)  # who asked for the chain sees it first
         parts[at:at] = _chain(profile.trace, classes, profile.dispatch, item, chain)
         if chain.kernel == item and classes.starved[chain.link] and not ranged:
             launched, lost = int(profile.trace.links.source_time[chain.link]), int(classes.lost[chain.link])
@@ -289,9 +290,6 @@ def _slice_facts(trace: Trace, item: int, offset: int, kernel: Sequence[Renderab
         label = say("details.same", count=f"{same.count:,}") + "  "
         parts.append(labelled(label, f"{spread_words(trace, same)}   {sum_words(same)}"))
     parts += list(kernel)
-    code = line_of(trace, item)
-    if code is not None:
-        parts.insert(2, _code(code))
     try:
         args = trace.args.one(int(slices.event[item]))
     except InputError as error:
