@@ -90,12 +90,15 @@ def line_of(x: I64, y: I64) -> tuple[float, float]:
     return slope, float(y.mean()) - slope * float(x.mean())
 
 
-def schedule_of(size: I64, waits: I64, time: I64, usual: Bools) -> tuple[float, float, float]:
-    """How long a schedule takes by the ``size`` of its batch, at least, and by who still ``waits`` if that tells it."""
-    size, waits, time = size[usual], waits[usual], time[usual]
-    (fixed, each, waiting), away = combined(time, size, waits)
+def around_of(size: I64, others: I64, time: I64, usual: Bools) -> tuple[float, float, float]:
+    """How long what lies around a pass takes by the ``size`` of its batch, at least, and by ``others`` if they tell.
+
+    Others are requests that wait for a schedule, or tokens of prompts whose inputs are prepared.
+    """
+    size, others, time = size[usual], others[usual], time[usual]
+    (fixed, each, more), away = combined(time, size, others)
     if away <= HALF * combined(time, size)[1]:
-        return each, fixed, waiting
+        return each, fixed, more
     return *line_of(size, time), 0.0
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, FAR_LONGER, HALF, LITTLE, LONG_NS, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, fitted, line_of, schedule_of, work_of
+from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, around_of, fitted, line_of, work_of
 from npu_tui.analysis.service_sampling import Sampling
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
@@ -42,15 +42,16 @@ class EngineModel(Struct, frozen=True):
     moments from which so many blocks more are nobody's. A request computes no more than ``part`` tokens in a step. A
     batch ``beyond`` a size takes so many times as long, and one with prompts so many times; those that only decode are
     ``filled`` up: so many ns more, less so many for each request, from more than so many on. What lies around a pass
-    takes so many ns a request and so many a step: the ``schedule`` so many for each request that waits, what comes
-    ``after`` it for each token given before. Without any request under way it waits with ``patience`` for more.
+    takes so many ns a request and so many a step: the ``schedule`` so many for each request that waits, ``prepare`` for
+    each token of a prompt, what comes ``after`` it for each token given before. Without any request under way it waits
+    with ``patience`` for more.
     """
 
     cost: Cost
     schedule: tuple[float, float, float]
     gap: float
     dispatch: float
-    prepare: tuple[float, float]
+    prepare: tuple[float, float, float]
     after: tuple[float, float, float]
     seqs: int
     budget: int
@@ -273,10 +274,10 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     known = found.room.total[number]
     return EngineModel(
         cost or fitted(work[usual], steps.forward[usual]),
-        schedule_of(steps.size[mine], waits, steps.cycle[mine, Cycle.schedule], np.isin(mine, usual)),
+        around_of(size, waits, steps.cycle[mine, Cycle.schedule], np.isin(mine, usual)),
         float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))),
-        line_of(steps.size[usual], steps.cycle[usual, Cycle.prepare]),
+        around_of(size, steps.prompts[mine], steps.cycle[mine, Cycle.prepare], np.isin(mine, usual)),
         (*line_of(size, steps.cycle[mine, Cycle.sampling]), 0.0),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
@@ -432,7 +433,7 @@ def _run(
         if len(chosen) > engine.beyond[0]:
             forward *= engine.beyond[2 if prompts else 1]
         around = sum(of[0] * len(chosen) + of[1] for of in (engine.schedule, engine.prepare, engine.after))
-        around += engine.schedule[2] * queued
+        around += engine.schedule[2] * queued + engine.prepare[2] * prompts
         if engine.after[2]:
             around += engine.after[2] * sum(row.given for row, _ in chosen)
         if extra is not None:

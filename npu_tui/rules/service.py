@@ -380,8 +380,17 @@ def _drafting(usual: float, model: ServiceModel) -> ServiceModel:
     return replace(model, engines=tuple(replace(one, draft=min(one.draft, usual)) for one in model.engines))
 
 
-_inputs = part(
-    "inputs", lambda model: with_engines(model, prepare=(0.0, 0.0)), TTFT.prepare, TPOT.prepare, Cycle.prepare
+def _inputs(facts: ServiceFacts) -> Cause | None:
+    """The inputs of steps take long; whether they do by the tokens of prompts."""
+    found, steps = _every_input(facts), facts.found.steps
+    token = max((engine.prepare[2] for engine in facts.model.engines), default=0.0) if facts.model else 0.0
+    if found is None or token * float(steps.prompts.sum()) < HALF * float(steps.cycle[:, Cycle.prepare].sum()):
+        return found
+    return replace(found, detail=sentences(found.detail, message("finding.service.inputs_grow", token=token)))
+
+
+_every_input = part(
+    "inputs", lambda model: with_engines(model, prepare=(0.0, 0.0, 0.0)), TTFT.prepare, TPOT.prepare, Cycle.prepare
 )
 
 
@@ -417,7 +426,8 @@ SERVICE_RULES = (
     _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(every_bubble, Cycle.bubble), SHARE),
     _rule(
         "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
-        advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs"),
+        advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
+                "service_stall_timer"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
@@ -110,9 +110,10 @@ def workers(facts: ServiceFacts) -> Cause | None:
     def on_time(model: ServiceModel) -> ServiceModel:
         engines, own = list(model.engines), model.engines[late.engine]
         if lead == late.process:
-            each, fixed = own.prepare
+            each, fixed, token = own.prepare
             rest = max(late.lag - own.dispatch, 0.0)
-            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0), prepare=(each, max(fixed - rest, 0.0)))
+            inputs = each, max(fixed - rest, 0.0), token
+            changed = replace(own, dispatch=max(own.dispatch - late.lag, 0.0), prepare=inputs)
         else:
             changed = replace(own, cost=replace(own.cost, fixed=max(own.cost.fixed - late.lag, 0.0)))
         engines[late.engine] = changed
@@ -183,23 +184,47 @@ def stall(facts: ServiceFacts) -> Cause | None:
     longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
     blame[stalls.step] = stalls.lasting
     kind, more = _kind_of(facts, stalls)
+    period = period_of(stalls, engine)
+    kind = "stall_timer" if period and kind in ("stall", "stall_inputs") else kind
     advised = "stall_schedules" if kind == "stall_new" else kind
+    explained = "stall" if kind == "stall_timer" else advised
     words = {
         "share": max(*of_first, *of_tokens),
         "metric": facts.called(facts.ttft if max(of_first) >= max(of_tokens) else facts.tpot),
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
-        "between": int((~within).sum()), "within": int(within.sum()), "steps": len(steps),
+        "period": period, "between": int((~within).sum()), "within": int(within.sum()), "steps": len(steps),
     }  # fmt: skip
     again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
     again[facts.found.entries] = False
     words |= {"again": int(again.sum())}
     draft = draft_of(
-        max(*of_first, *of_tokens), kind, f"{advised}_detail", words, first + tokens, blame,
+        max(*of_first, *of_tokens), kind, f"{explained}_detail", words, first + tokens, blame,
         _unstalled, f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
     return replace(draft, detail=sentences(draft.detail, more, anew))
+
+
+def period_of(stalls: Stalls, engine: I64) -> float | None:
+    """The time, ns, after which engines stand still again and again, some turns left out; None where there is none.
+
+    What a timer starts waits for the end of a step: only the phases have to agree, of each engine its own.
+    """
+    mine = [np.sort(stalls.begin[engine == number]) for number in np.unique(engine).tolist()]
+    mine = [begin for begin in mine if len(begin) >= ENOUGH]
+    if not mine:
+        return None
+    usual = float(np.median(np.concatenate([np.diff(begin) for begin in mine])))
+    phases, turns = list[F64](), list[F64]()
+    for begin in mine:
+        passed = np.append(0, np.cumsum(np.maximum(np.rint(np.diff(begin) / max(usual, 1.0)), 1)))
+        turns.append(passed - passed.mean())
+        phases.append(begin - begin.mean())
+    turn, phase = np.concatenate(turns), np.concatenate(phases)
+    period = float(turn @ phase / (turn @ turn))
+    off = np.exp(2j * np.pi * (phase - turn * period) / period)
+    return period if abs(off.mean()) >= ALMOST_ALL and sum(map(len, mine)) >= HALF * len(engine) else None
 
 
 def _unstalled(model: ServiceModel) -> ServiceModel:

@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Cost
+from npu_tui.analysis.service_cost import Cost, around_of
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_replay import (
     EngineModel,
@@ -112,7 +112,7 @@ def test_time_of_the_engine(found: ServiceTimeline) -> None:
 
 
 ENGINE = EngineModel(
-    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1, 0), gap=0, dispatch=0, prepare=(0, 0), after=(0, 0, 0), seqs=2,
+    cost=Cost(10, 0.1, 1, 0, 0), schedule=(0, 1, 0), gap=0, dispatch=0, prepare=(0, 0, 0), after=(0, 0, 0), seqs=2,
     budget=MANY, chunked=True, blocks=MANY, room=Room(10, 0, (0,), (0,)), margin=0,
 )  # fmt: skip
 """A step takes 11 ns, 1 for each decoded token and 1 for ten tokens of a prompt; two requests fit."""
@@ -136,6 +136,22 @@ def test_two_places_for_three_requests() -> None:
     assert served.ttft.tolist() == [21, 33, 57]
     assert served.tpot.tolist() == [15, 13]
     assert served.tokens_per_s == pytest.approx(6 / 63e-9)
+
+
+def test_inputs_grow_with_the_prompt() -> None:
+    """A tenth of a ns more for each token of a prompt: 0–31 the first, 31–53 a token and the second, 53–66 two."""
+    served = replayed(with_engines(THREE, prepare=(0, 0, 0.1)))
+    assert served.ttft.tolist() == pytest.approx([31, 48, 73])
+    assert served.tpot.tolist() == [17.5, 13]
+
+
+def test_what_lies_around_a_pass_is_told_by_what_tells_it() -> None:
+    """Tokens explain these times and the size of the batch does not; where they do not either, they are no reason."""
+    rng = np.random.default_rng(4)
+    size, tokens = rng.integers(1, 9, 80), rng.integers(0, 500, 80)
+    every = np.ones(80, bool)
+    assert around_of(size, tokens, 300 + 20 * size + 7 * tokens, every) == pytest.approx((20, 300, 7))
+    assert around_of(size, tokens, 300 + 20 * size + rng.integers(0, 900, 80), every)[2] == 0
 
 
 def test_room_for_all() -> None:

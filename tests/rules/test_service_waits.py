@@ -21,11 +21,13 @@ from service_causes import TROUBLES
 from service_writer import Folder
 
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_timeline import TPOT, TTFT
+from npu_tui.analysis.service_timeline import TPOT, TTFT, Stalls
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
+from npu_tui.rules.service_engines import period_of
 from npu_tui.rules.service_verdict import JudgedService, judge
 from npu_tui.strings import words
+from npu_tui.trace.arrays import I64
 
 
 def told(service: Service, folder: Path) -> JudgedService:
@@ -65,6 +67,30 @@ def test_sizes_that_are_new_are_not_any_stall(tmp_path: Path) -> None:
     any_step = told(replace(TROUBLES["healthy"].service, stall=700 * MS, stall_every=90), tmp_path / "any")
     assert of_sizes.title.code == "finding.service.stall_sizes"
     assert any_step.findings.findings[0].title.code == "finding.service.stall"
+
+
+@pytest.mark.parametrize("spread", [0, 60])
+def test_what_a_timer_starts_has_a_period(spread: int) -> None:
+    """Two engines stand still every 400 ms, late by up to ``spread``, where they have requests; others at random."""
+    rng = np.random.default_rng(7)
+    engine = np.repeat([0, 1], 30)
+    turns = np.concatenate([np.sort(rng.choice(50, 30, replace=False)) for _ in range(2)])
+    begin = 90 * engine + 400 * turns + rng.integers(0, spread + 1, 60)
+
+    def period(moments: I64) -> float | None:
+        return period_of(Stalls(np.arange(60), moments * MS, np.full(60, MS)), engine)
+
+    assert period(begin) == pytest.approx(400 * MS, rel=0.01)
+    assert period(np.sort(rng.integers(0, 20_000, (2, 30))).ravel()) is None
+    assert period_of(Stalls(np.arange(4), begin[:4] * MS, np.full(4, MS)), engine[:4]) is None
+
+
+def test_stalls_by_a_timer_are_told_with_their_period(tmp_path: Path) -> None:
+    """What lies between them is short beside them, so that they come at a rhythm."""
+    halts = replace(TROUBLES["healthy"].service, stall=5_000 * MS, stall_every=30)
+    first = told(halts, tmp_path).findings.findings[0]
+    assert first.title.code == "finding.service.stall_timer"
+    assert 5_000 * MS < first.title.args["period"] < 8_000 * MS
 
 
 def test_steps_that_stand_still_for_the_inputs_of_a_request_say_so(tmp_path: Path) -> None:
