@@ -330,6 +330,7 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     """Which kernels of passes forward, at such places, run what is trained once more, and the line that asks for it.
 
     They are stretches of ``untrained`` ones whose products have types and shapes that are trained, nearly all of them.
+    Where a kernel before its first product is found nowhere else, such a stretch begins the pass that is trained.
     """
     table, (types, code) = facts.kernel_table, facts.kernel_types
     if not untrained.any() or not table.shapes.is_known or len(table) != len(facts.kernels):
@@ -349,6 +350,9 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     if place:
         below = [each for each in np.unique(stack[stack >= 0]).tolist() if place[0] in user_lines(stacks[each])]
         again &= np.isin(stack, below)
+    seen = np.cumsum(product)
+    begins = again & (seen == (seen - product)[np.searchsorted(stretch, stretch)]) & ~np.isin(kind, kind[~again])
+    again &= (np.bincount(stretch, begins) == 0)[stretch]
     return again, place
 
 

@@ -156,6 +156,13 @@ def experts(job: Training, number: int) -> None:
     passes(job, number)
 
 
+def begun(job: Training, number: int) -> None:
+    """A pass whose embedding and first layer have no link to the pass backward."""
+    job.run("GatherV2", 20, "4096,512;512", op="aten::embedding", stack="model.py(10): forward|train.py(2): step")
+    job.run("MatMulV3", 400, stack="model.py(10): forward|train.py(2): step")
+    passes(job, number)
+
+
 def unfused(job: Training, number: int) -> None:
     """An optimizer whose eight kernels read and write the parameters again and again."""
     passes(job, number)
@@ -245,7 +252,9 @@ def test_what_has_a_cheaper_form_is_told_with_its_gain(
 
 
 @pytest.mark.parametrize(
-    "work", [passes, attention, experts, each(lambda job, link: None)], ids=["passes", "attention", "experts", "none"]
+    "work",
+    [passes, attention, experts, begun, each(lambda job, link: None)],
+    ids=["passes", "attention", "experts", "begun", "none"],
 )
 def test_what_is_as_it_should_be_stays_untold(work: Callable[[Training, int], None], tmp_path: Path) -> None:
     job = Training()
