@@ -160,9 +160,11 @@ class Contents:
 
     def walk_bubbles(self, direction: int) -> str | None:
         """Go to the next (1) or previous (-1) row of the table of bubbles; None unless that is on show."""
-        rows = self._panel.rows
-        if not self._panel.is_open("lines") or self.lines.view != "bubbles" or not rows:
+        if not self._panel.is_open("lines") or self.lines.view != "bubbles":
             return None
+        self.fill()  # the key may follow at once on the one that asked for the table
+        if not (rows := self._panel.rows):
+            return None if self.computing is None else say("panel.computing")
         at = self._panel.table.cursor_row
         visited = self._visited is not None and self._visited[0] is rows[at]
         at = min(max(at + direction, 0), len(rows) - 1) if visited else at

@@ -106,7 +106,7 @@ async def _frames(app: NpuTui, columns: int, rows: int, groups: Sequence[Sequenc
                 for key in keys:
                     for name in (find_key(key) or key).split(" "):
                         await _press(app, name)
-                await _settle(app)
+                        await _settle(app)
                 found.append(screen_runs(app.screen, app.terminal))
     finally:
         read_in(None)  # the screen of a snapshot counts events

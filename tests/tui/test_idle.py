@@ -21,6 +21,19 @@ async def test_details_of_a_free_slice_tell_who_was_late_the_line_and_the_thread
         assert "task queue" in text
 
 
+async def test_a_walk_that_follows_at_once_on_its_table_goes_to_a_row_of_it(session):
+    """The table may still be computed: the key that comes too early goes to no other bubble."""
+    slices, free = session.profiles[0].trace.slices, session.profiles[0].free_slices
+    longest = free[(slices.start - slices.end)[free].argsort(kind="stable")][:2].tolist()
+    async with opened(session, (120, 40)) as driver:
+        await driver.press("I", "b")
+        await driver.settle()
+        assert driver.state.selection is None or driver.state.selection.item == longest[0]
+        await driver.press("b")
+        await driver.settle()
+        assert driver.state.selection.item in longest
+
+
 async def test_the_cursor_on_a_gap_and_a_typed_range_say_why_as_well(session):
     async with opened(session, (120, 40)) as driver:
         [found] = session.profiles[0].idles
