@@ -77,6 +77,7 @@ class MainScreen(PanelScreen[Timeline]):
         if session.film is not None:  # of several ranks: what one step gains adds up in the next ones
             self.explorer.show(*session.scene.whole)
         super().__init__(Timeline(self.explorer, session.painter, terminal), Panel())
+        self.drawing.beside = lambda: self._line.select(partial(self._selected, linked=False))
         self.head = Head() if session.picture is None else ComparedHead(session.picture)
         self.footers = (place_of_session(session), "table", "tables" if session.is_tables else "text")
         self._start, self._chosen, self._notes_file = start, chosen, notes
@@ -526,7 +527,6 @@ class MainScreen(PanelScreen[Timeline]):
             self._panel_timer = after(_PANEL_SECONDS, self, self.rest)
         else:
             self._panel_timer.reset()
-        self._line.select(partial(self._selected, linked=False))
         if self._offsets != self.session.scene.offsets:
             self._offsets = [*self.session.scene.offsets]
             self.finder.shifted()

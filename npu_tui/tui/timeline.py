@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Callable
 
 from textual import events
 from textual.geometry import Region, Size
@@ -104,6 +105,8 @@ class Timeline(Drawing):
         self._versions: list[int] = []
         self._version = 0
         self.pace = FramePace()
+        self.beside: Callable[[], None] = lambda: None
+        """Shows beside the lanes what goes with their next picture, so that both are written at once."""
         self._shown = Shown(0, self.pace.question)
         self._pending = False
         self._timer: Timer | None = None
@@ -162,6 +165,7 @@ class Timeline(Drawing):
             self._timer = after(seconds, self, self._paint_soon)
             return
         self._pending = False
+        self.beside()
         if rows := self._paint():
             width = self.size.width
             self.refresh(*(Region(0, y, width, 1) for y in rows))

@@ -46,6 +46,17 @@ async def test_a_selected_kernel_says_name_times_and_what_launched_it(session):
         assert "zoom" in status(driver)
 
 
+async def test_the_line_is_written_with_the_picture(session, monkeypatch):
+    trace, launch = session.scene.traces[0], session.profiles[0].starved[0]
+    async with opened(session, (160, 40)) as driver:
+        seen, paint = [], driver.timeline._paint
+        monkeypatch.setattr(driver.timeline, "_paint", lambda: [seen.append(status(driver)), paint()][1])
+        driver.explorer.select(Selected(0, launch.item))
+        driver.timeline.changed()
+        await driver.idle()
+        assert seen[-1].startswith(f"{trace.name_of(launch.item)} · ")
+
+
 async def test_the_line_fits_every_width_and_keeps_the_times(session):
     trace = session.scene.traces[0]
     async with opened(session, (80, 24)) as driver:
