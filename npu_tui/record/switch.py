@@ -244,12 +244,13 @@ class JobLog(Struct):
             with open_regular(self.path) as file:
                 size = file.seek(0, 2)
                 self.read = self.read if self.read <= size else 0
-                file.seek(max(self.read, size - _MOST_LOG))
-                text = file.read(_MOST_LOG)
+                begins = max(self.read, size - _MOST_LOG)
+                file.seek(begins)
+                text = file.read(size - begins)  # no more: what is written meanwhile comes the next time
         except OSError:  # it has been moved away meanwhile
             return
         whole = text.rfind(b"\n") + 1
-        self.read = size - len(text) + whole
+        self.read = begins + whole
         for line in text[:whole].decode("utf-8", "replace").splitlines():
             for event, pattern in _EVENTS:
                 if found := pattern.search(line):

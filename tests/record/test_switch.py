@@ -28,7 +28,7 @@ def settings(folder: Path) -> dict[str, object]:
 
 
 def wanted(folder: Path, **fields: object) -> RecordRequest:
-    return RecordRequest(folder / "out", **({"patience": 100.0, "analysis": 60.0} | fields))  # type: ignore[arg-type]
+    return RecordRequest(folder / "out", **({"patience": 1200.0, "analysis": 600.0} | fields))  # type: ignore[arg-type]
 
 
 def test_a_job_is_recorded_and_its_switch_is_off_again(tmp_path: Path) -> None:
