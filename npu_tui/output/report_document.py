@@ -156,11 +156,12 @@ def what_to_do(profile: Profile, finding: FoundByRule) -> str:
 def _findings_block(report: Report) -> Findings:
     table = findings_table(report)
     numbered = list(enumerate(report.findings, 1))
+    work = frozenset(number for number, finding in numbered if is_work(finding))
     return Findings(
-        table.title,
+        table.title if work else say("table.findings.none"),
         table,
         tuple(finding_block(number, finding) for number, finding in numbered),
-        frozenset(number for number, finding in numbered if is_work(finding)),
+        work,
         say("page.brief"),
     )
 
@@ -191,11 +192,16 @@ def _about_report(report: Report) -> Iterator[str]:
         span = report_time(trace.span_us)
         yield say("report.about.alone", kind=_source_kind(source), size=size, slices=slices, lanes=lanes, span=span)
     else:
-        yield say(
-            "report.about", kind=_source_kind(source), size=size, slices=slices, lanes=lanes,
-            rank=or_unknown(source.rank), device=or_unknown(source.device), level=or_unknown(source.profiler_level),
-            steps=source.step_count, links=count_text(trace.links), span=report_time(trace.span_us),
-        )  # fmt: skip
+        known = {
+            "kind": _source_kind(source),
+            "rank": or_unknown(source.rank),
+            "device": or_unknown(source.device),
+            "level": or_unknown(source.profiler_level),
+            "steps": source.step_count,
+        }
+        links, span = count_text(trace.links), report_time(trace.span_us)
+        read = say("report.about", **known, size=size, slices=slices, lanes=lanes, links=links, span=span)
+        yield read if source.bytes else say("report.about.no_trace", **known)
     if selection is not None:
         key = "report.selection" if selection.step is None else "report.selection.step"
         words = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from measured import profile_at
 
+from npu_tui.cli.main import main
 from npu_tui.load.errors import InputError
 from npu_tui.output.report import report
 from npu_tui.strings import words
@@ -36,6 +37,13 @@ def test_kernel_details_tell_the_time_of_the_device(tmp_path: Path) -> None:
     assert [(row.name, row.elapsed_us) for row in document.communication] == [("hcom_broadcast__1_0_1", 60.0)]
     assert document.verdict[0].startswith("The device is free for 42.0% of 500.0 µs, computes for 50.0%")
     assert "from the first start to the last end in kernel_details.csv" in document.verdict[0]
+
+
+def test_the_report_says_that_there_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(_tables(tmp_path).parent)]) == 0
+    about = capsys.readouterr().out.splitlines()[2]
+    assert "no trace, rank unknown" in about
+    assert "slices" not in about
 
 
 @pytest.mark.parametrize(("content", "said"), [("", "the file is empty"), ("no trace", "expected a JSON array")])
