@@ -35,8 +35,8 @@ _VOCABULARY = 32_768  # columns of weights from which a product is that of the w
 
 # A group serves experts if it follows their products at least this fraction as often as the one that does most.
 _FEWER = 4
-# Kinds of kernels that are told, those with most time, and calls from which a median tells a pace.
-_PACES, _PACED_CALLS = 8, 3
+# Kinds of kernels that are told, those with most time: where each step has shapes of its own, a few steps of a model.
+_PACES = 64
 
 KERNELS, ALL_TO_ALL, OTHER = range(3)
 """Kinds of exchanges, those that only experts use first."""
@@ -114,11 +114,22 @@ def layer_sums(passes: Iterable[ExpertPass]) -> list[LayerSum]:
     return sums
 
 
-class KernelPace(Struct, frozen=True):
-    """How long one kind of kernel that is no expert's takes on a rank, ns: the median."""
+class Pace(Struct, frozen=True):
+    """Kernels of one ``type`` and ``shapes``, or calls of one name, on a rank: ``count`` of them take ``time`` ns.
 
-    name: str
+    ``routed`` kernels stand between exchanges of tokens: what they do depends on the tokens that come.
+    """
+
+    type: str
+    shapes: str
+    count: int
     time: int
+    routed: bool = False
+
+    @property
+    def each(self) -> float:
+        """How long one of them takes, ns."""
+        return self.time / self.count
 
 
 def exchanging(kernels: KernelTable) -> dict[int, str]:
@@ -280,28 +291,24 @@ def _layers(pass_of: I64, backward: Bools) -> I64:
     return layer
 
 
-def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[KernelPace, ...]:
-    """How long the kinds of kernels take that compute most outside of the layers of ``passes``.
+def paces(kernels: KernelTable, passes: Sequence[ExpertPass]) -> tuple[Pace, ...]:
+    """The kinds of kernels that compute most; those in the layers of ``passes`` are routed.
 
-    On a slow device all of them take longer. What stands between products depends on tokens as they do.
+    On a slow device all of them take longer.
     """
     times = np.array([(row.sent_start, row.sent_end, row.back_start, row.back_end) for row in passes], np.int64)
-    other = ~_is_of_experts(kernels)
-    other[_between_products(kernels, times.reshape(-1, 4).T)[0]] = False
-    items = np.flatnonzero(other & (kernels.type.code >= 0))
+    routed = _is_of_experts(kernels)
+    routed[_between_products(kernels, times.reshape(-1, 4).T)[0]] = True
+    items = np.flatnonzero(kernels.type.code >= 0)
     if not len(items):
         return ()
-    groups = Groups(
-        kernels.type.code[items] * (len(kernels.shapes.values) + 1) + kernels.shapes.code[items] + 1,
-        kernels.duration[items],
-    )
-    median = groups.percentile(50.0)
-    found: list[KernelPace] = []
-    for group in np.argsort(-groups.total, kind="stable").tolist():
+    kind = kernels.type.code[items] * (len(kernels.shapes.values) + 1) + kernels.shapes.code[items] + 1
+    groups = Groups(kind * 2 + routed[items], kernels.duration[items])
+    found: list[Pace] = []
+    for group in np.argsort(-groups.total, kind="stable")[:_PACES].tolist():
         at = int(items[groups.items(group)[0]])
-        if groups.count[group] >= _PACED_CALLS and len(found) < _PACES:
-            name = f"{kernels.type.at(at)} {kernels.shapes.at(at) or ''}"
-            found.append(KernelPace(name, round(float(median[group]))))
+        of_kind = kernels.type.at(at) or "", kernels.shapes.at(at) or ""
+        found.append(Pace(*of_kind, int(groups.count[group]), int(groups.total[group]), bool(routed[at])))
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from npu_tui.rules.rule import priced_change
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import difference, inside, union
 from npu_tui.trace.message import Message, message
+from npu_tui.trace.model import CORE_CLOCK
 from npu_tui.trace.text import printable
 
 _NONE = np.zeros(0, np.int64)
@@ -51,7 +52,6 @@ _CAUSES_OF_LINES = ("DIFF.SYNC.ADDED", "DIFF.COMPILE", "DIFF.LOADER")
 _EXPLAINED = 1.25
 """A line that costs more than so many times what a cause does is not explained by that cause."""
 _COMPILE = "aclopCompileAndExecute"
-_FREQUENCY = "AI Core Freq"
 _FREQUENCY_SHARE = 0.02
 _MEMORY_SHARE, _MEMORY_LEAST = 0.02, 16 * 2**20
 """Share of the base, and bytes, from which a different peak of memory is a finding."""
@@ -349,7 +349,7 @@ def _mean_clock(side: MeasuredSide) -> float | None:
     counters = side.trace.counters
     values: list[float] = []
     for series in counters.series:
-        if series.name.startswith(_FREQUENCY):
+        if series.name.startswith(CORE_CLOCK):
             samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
             time = counters.time[samples]
             inside = (time >= side.windows[0].start) & (time <= side.windows[-1].end)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import SOME
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.model import RankProfile
@@ -20,6 +21,8 @@ from npu_tui.jobs.model import RankProfile
 _ROUNDED = 500
 # A device whose other kernels take this share longer than on the median rank is slow, and its experts too.
 _PACED = 0.03
+# Kinds of kernels that tell it, those that take most time.
+_PACES = 8
 
 
 class Balance(Struct, frozen=True, eq=False):
@@ -117,10 +120,10 @@ def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
 
 def _pace(ranks: Sequence[RankProfile]) -> F64:
     """How many times as long as on the median rank other kernels take on each, (ranks,); 1 where that is little."""
-    times: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    times: defaultdict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     for place, profile in enumerate(ranks):
-        for kind in profile.paces:
-            times[kind.name][place] = kind.time
+        for kind in [kind for kind in profile.paces if not kind.routed and kind.count >= SOME][:_PACES]:
+            times[kind.type, kind.shapes][place] = kind.each
     ratios: defaultdict[int, list[float]] = defaultdict(list)
     for of_kind in times.values():
         usual = float(np.median(list(of_kind.values())))

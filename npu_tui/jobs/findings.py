@@ -9,7 +9,7 @@ from statistics import median, median_low
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NOTABLE, PLACES
+from npu_tui.analysis.limits import HALF, LITTLE, MORE_THAN_ONE, NEARLY_ALL, NOTABLE, PLACES
 from npu_tui.jobs.columns import F64
 from npu_tui.jobs.expert_loads import LayerLoad, evened, explained_by_experts, hot_experts, layer_works, swaps_told
 from npu_tui.jobs.finding import LEAST, Held, noted, priced
@@ -18,6 +18,7 @@ from npu_tui.jobs.links import Link
 from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
+from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
@@ -141,9 +142,9 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
         hidden = "" if row.exposed is None else message("job.slow.exposed", exposed=held.each(row.exposed))
         args |= {"last": row.came_last, "count": row.collectives, "hidden": hidden}
         args |= {"steps": slow_steps.get(row.rank, 0), "all": len(job.steps)}
-        by = _cause_on(job, row.rank, gain)
-        args |= {"what": "" if by is None else _placed(by)}
-        title = "job.late.title" if kind == "outside" else "job.slow.title_by" if by else "job.slow.title"
+        why = _why(job, row.rank, gain)
+        args |= {"what": why or ""}
+        title = "job.late.title" if kind == "outside" else "job.slow.title_by" if why else "job.slow.title"
         codes = title, f"job.slow.{kind}"
         places = _evidence(job, row.rank)
         findings.append(priced("RANK.SLOW", codes, (row.rank,), gain, _step_time(job), places, **args))
@@ -191,6 +192,30 @@ def _slow_ranks(job: Job, without: frozenset[int]) -> list[Finding]:
                 priced("RANK.SLOW", codes, ranks, together, _step_time(job), _first_places(job, ranks), **args)
             )
     return findings
+
+
+def _why(job: Job, rank: int, gain: int) -> Message | None:
+    """What makes ``rank`` slow by ``gain`` ns, for its title: its card, its host, or what its own profile finds."""
+    place = next((place for place, each in enumerate(job.ranks) if each.rank == rank), None)
+    if place is None:
+        return None
+    beside = job.beside[place]
+    if beside.card is not None and beside.card >= SLOW_CARD and beside.slower >= HALF * gain:
+        words: dict[str, object] = {"times": beside.card, "clock": beside.clock, "usual": beside.usual}
+        throttled = beside.clock is not None and beside.clock <= (1 - LITTLE) * (beside.usual or 0)
+        return message(f"job.slow.by.{'clock' if throttled else 'card'}", **words)
+    if beside.host is not None and beside.host >= SLOW_HOST and _idles_longer(job, place) >= HALF * gain:
+        return message("job.slow.by.host", times=beside.host)
+    by = _cause_on(job, rank, gain)
+    return None if by is None else message("job.slow.by.own", what=_placed(by))
+
+
+def _idles_longer(job: Job, place: int) -> int:
+    """How much longer than on its median peer the device at ``place`` is idle, ns over all steps."""
+    key = job.peers_key(job.ranks[place].rank)
+    peers = [each for each in job.ranks if job.peers_key(each.rank) == key]
+    idle = [sum(step.free for step in each.steps) for each in peers]
+    return sum(step.free for step in job.ranks[place].steps) - median_low(idle)
 
 
 def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
@@ -344,32 +369,49 @@ def _wandering(job: Job, without: frozenset[int]) -> list[Finding]:
 
 
 def _uneven(job: Job) -> list[Finding]:
-    """Work of which nearly all ranks have different amounts in a step: evenly divided, each has the mean."""
+    """Ranks that have more work than their peers: evenly divided, each has the mean.
+
+    Kernels tell work from a slow card: what takes longer at equal shapes is none. Where they are not known, nearly all
+    ranks must differ, as no fault of some of them does.
+    """
     steps = [{told.step: told.computing for told in profile.steps} for profile in job.ranks]
-    if len({job.peers_key(profile.rank) for profile in job.ranks}) != 1 or not all(steps) or not job.length:
+    if not all(steps) or not job.length or not job.blamed:
         return []
     own, names = job.by_step.own, job.by_step.steps
-    computing = np.array([[each.get(name, 0) for name in names] for each in steps], np.float64)
-    mean, least = computing.mean(axis=0), computing.min(axis=0)
-    more = np.count_nonzero(computing - least > NOTABLE * mean, axis=0) >= len(job.ranks) - 1
-    if len(job.ranks) <= MORE_THAN_ONE or not np.count_nonzero(more) > HALF * len(names):
-        return []
+    card = np.array([each.card or 1.0 for each in job.beside])[:, None]
+    work = np.array([[each.get(name, 0) for name in names] for each in steps], np.float64) / card
+    mean, least = work.copy(), work.copy()
+    keys = [job.peers_key(profile.rank) for profile in job.ranks]
+    for key in set(keys):
+        same = [place for place, each in enumerate(keys) if each == key]
+        mean[same], least[same] = work[same].mean(axis=0), work[same].min(axis=0)
+    more = ((work - mean) * card).clip(0)
+    other = [each.other for each in job.beside if each.other is not None]
+    known = len(other) == len(work)
+    if known:
+        more[more.sum(axis=1) > other] = 0  # the same kernels now and then longer
+    else:
+        differ = np.count_nonzero(work - least > NOTABLE * mean, axis=0) >= len(job.ranks) - 1
+        if len(set(keys)) > 1 or len(keys) <= MORE_THAN_ONE or not np.count_nonzero(differ) > HALF * len(names):
+            return []
     blame = job.blamed
     column = {step: number for number, step in enumerate(names)}
     step = np.array([column.get(name, -1) for name in blame.step_names], np.int64)[blame.steps[blame.row]]
     inside = ~blame.outside & (step >= 0)
     part = np.zeros(len(inside))
-    goes = ((computing - mean) / np.maximum(own, 1)).clip(0, 1)
-    part[inside] = goes[blame.rank[inside], step[inside]]
+    part[inside] = (more / np.maximum(own, 1)).clip(0, 1)[blame.rank[inside], step[inside]]
     gain, held = job.savings.saved([job.savings.reduced_to_median(part > 0, part)])[0], _step_time(job)
     if gain < _ALARM * job.length:
         return []
-    most, fewest = int(computing.mean(axis=1).argmax()), int(computing.mean(axis=1).argmin())
-    args: dict[str, object] = {"rank": job.ranks[most].rank, "time": float(computing[most].mean())}
-    args |= {"mean": float(mean.mean()), "other": job.ranks[fewest].rank, "less": float(computing[fewest].mean())}
-    turns = len(np.unique(computing.argmax(axis=0))) > 1
-    above = np.flatnonzero((computing > (1 + LITTLE) * mean).any(axis=1)).tolist()
-    codes = f"job.uneven.title{'_turns' * turns}", f"job.uneven.detail{'_turns' * turns}"
+    most, fewest = int(more.sum(axis=1).argmax()), int(work.mean(axis=1).argmin())
+    args: dict[str, object] = {"rank": job.ranks[most].rank, "time": float(work[most].mean())}
+    args |= {"mean": float(mean[most].mean()), "other": job.ranks[fewest].rank, "less": float(work[fewest].mean())}
+    longer = job.beside[most].more
+    args |= {"kinds": [message("job.uneven.kind", type=kind, time=held.each(time)) for kind, time in longer]}
+    turns = int(np.count_nonzero(more.argmax(axis=0) == most)) < NEARLY_ALL * len(names)
+    above = np.flatnonzero((more > LITTLE * mean).any(axis=1)).tolist()
+    how = "_turns" if turns else "_known" if known else ""
+    codes = f"job.uneven.title{'_turns' * turns}", f"job.uneven.detail{how}"
     ranks, places = tuple(job.ranks[place].rank for place in above), _evidence(job, job.ranks[most].rank)
     return [priced("RANK.WANDER" if turns else "RANK.SLOW", codes, ranks, gain, held, places, **args)]
 

@@ -35,6 +35,7 @@ from npu_tui.jobs.model import (
 )
 from npu_tui.jobs.peers import placed
 from npu_tui.jobs.pipeline import Pipelines, Staged, messaged, pipelines_of
+from npu_tui.jobs.reasons import Beside, beside_peers, reasons
 from npu_tui.jobs.role_steps import without_peers
 from npu_tui.jobs.roles import Roles, roles_of
 from npu_tui.jobs.slowness import (
@@ -47,7 +48,6 @@ from npu_tui.jobs.slowness import (
     by_step,
     longest_works,
     rank_sums,
-    reasons,
     shapes_of,
     slow_cells,
     slow_stage,
@@ -474,11 +474,17 @@ class Job:
         return shapes_of(self.by_step, self.slow_cells, ranks, hosts, self.slow_stage)
 
     @once
+    def beside(self) -> list[Beside]:
+        """Every rank beside its median peer: how fast it is, and what it computes more."""
+        return beside_peers(self.ranks, [self._peers[profile.rank] for profile in self.ranks])
+
+    @once
     def reasons(self) -> dict[int, list[Message]]:
         """Why each rank takes longer than those with the same work."""
         worth = {row.rank for row in self.sums if row.gain or row.gain is None}
         slow = [profile.rank in worth for profile in self.ranks]
-        reasons_of = reasons(self.ranks, [self._peers[profile.rank] for profile in self.ranks], self.blamed, slow)
+        peers = [self._peers[profile.rank] for profile in self.ranks]
+        reasons_of = reasons(self.ranks, peers, self.blamed, slow, self.beside)
         return {profile.rank: texts for profile, texts in zip(self.ranks, reasons_of, strict=True)}
 
     @once

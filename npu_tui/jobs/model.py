@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 from msgspec.structs import replace as with_fields
 
-from npu_tui.analysis.experts import ExpertPass, KernelPace
+from npu_tui.analysis.experts import ExpertPass, Pace
 from npu_tui.jobs.columns import I64, U64, Bools, Names, RowColumns
 from npu_tui.rules.model import FindingClass
 from npu_tui.strings import texts_of
@@ -439,7 +439,8 @@ class RankProfile(Struct, frozen=True):
     process that recorded it, which roles that share a card share; ``stints`` say when it worked, on the ``device`` of
     its host. ``folders`` are the profiles (step, path) of a rank that recorded each step for itself.
 
-    ``experts`` are what a trace shows of MoE layers, ns since 1970, ``paces`` how long its other kernels take.
+    ``experts`` are what a trace shows of MoE layers, ns since 1970. ``paces`` tell how long its kernels take,
+    ``host_paces`` the calls of CANN, ``clock`` the mean of the AI cores while they compute, MHz.
     """
 
     rank: int
@@ -473,7 +474,9 @@ class RankProfile(Struct, frozen=True):
     device: int | None = None
     passes: RankPasses | None = None
     experts: tuple[ExpertPass, ...] = ()
-    paces: tuple[KernelPace, ...] = ()
+    paces: tuple[Pace, ...] = ()
+    host_paces: tuple[Pace, ...] = ()
+    clock: float | None = None
 
     def path_at(self, step: str) -> Path:
         """Where the profile of ``step`` lies; the first one where they are not told apart."""

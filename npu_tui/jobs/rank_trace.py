@@ -26,7 +26,8 @@ from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.communication import ON_CHIP, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
-from npu_tui.analysis.experts import ExpertPass, exchanging, paces
+from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces
+from npu_tui.analysis.kernels import KernelTable
 from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.operators import collective_type
@@ -64,7 +65,7 @@ from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import Trace
+from npu_tui.trace.model import CORE_CLOCK, Trace
 from npu_tui.trace.outlying import bulk_of
 from npu_tui.trace.text import printable
 from npu_tui.trace.transfers import NO_RANK, NOTIFY_WAIT, communication_args, exchange_kernels, plane_task
@@ -77,6 +78,8 @@ _NO_NOTIFY = (1 << 64) - 1
 """What msprof writes for a task without a notify."""
 
 _MOST_NOTIFIES = 8_192  # notifies that are kept of a rank; more of them bound its clock no better
+
+_HOST_PACES = 16  # calls of CANN that are kept of a rank: the launch of a kernel takes some ten
 
 _OF_EXPERTS = {"ep", "exp", "expert"}  # words in the names of groups whose ranks share the experts
 
@@ -103,7 +106,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         recorded=measured.trace.start_ns,
         problems=(*profile.problems, *_losses_in(measured, profile.rank), *_far_away(measured, profile.rank)),
     )
-    of_rank = _with_experts(of_rank, measured)
+    of_rank = _with_paces(of_rank, measured)
     recorded = [*calls_of(measured), *_exchanges_of(measured, of_rank.groups)]
     if not recorded:
         return of_rank
@@ -143,7 +146,7 @@ def with_passes(profile: RankProfile, source: Source) -> RankProfile:
         profile = replace(profile, passes=passes_of(measured, profile.calls))
     if exchanges := list(_exchanges_of(measured, profile.groups)):
         profile = replace(profile, calls=RankCalls.of([*profile.calls, *exchanges]))
-    return _with_experts(profile, measured)
+    return _with_paces(profile, measured)
 
 
 def _steps_of(profile: Profile) -> Iterator[StepTime]:
@@ -198,12 +201,33 @@ def _device_span(profile: Profile, step: Step) -> tuple[int, int]:
 _MOST_PASSES = 1 << 15  # MoE layers of passes that are kept of a rank: those of 500 tokens of a model with 61 layers
 
 
-def _with_experts(profile: RankProfile, measured: Profile) -> RankProfile:
-    """``profile`` with its MoE layers, and what other kernels take where it has some."""
-    layers = expert_layers_of(measured)
-    if not layers:
-        return profile
-    return replace(profile, experts=tuple(_since_1970(measured)), paces=paces(measured.all_kernels, layers))
+def _with_paces(profile: RankProfile, measured: Profile) -> RankProfile:
+    """``profile`` with its MoE layers, and how fast its device and its host are."""
+    kernels = measured.all_kernels
+    return replace(
+        profile,
+        experts=tuple(_since_1970(measured)),
+        paces=paces(kernels, expert_layers_of(measured)),
+        host_paces=_host_paces(measured),
+        clock=_clock(measured.trace, kernels),
+    )
+
+
+def _host_paces(profile: Profile) -> tuple[Pace, ...]:
+    """The calls of CANN that are made most often: of each the usual length, which no single wait changes."""
+    slices, calls = profile.trace.slices, sorted(profile.apis, key=lambda row: -row.count)[:_HOST_PACES]
+    usual = [float(np.median(slices.end[row.items] - slices.start[row.items])) for row in calls]
+    return tuple(
+        Pace(row.name, row.level, row.count, round(time * row.count)) for row, time in zip(calls, usual, strict=True)
+    )
+
+
+def _clock(trace: Trace, kernels: KernelTable) -> float | None:
+    """The clock of the AI cores by the samples of all devices, MHz, each kernel by its length; None without samples."""
+    clocks = [clock for _, clock in trace.counters.at(CORE_CLOCK, kernels.start + kernels.duration)]
+    if not clocks or not kernels.duration.any():
+        return None
+    return float(np.average(np.min(clocks, axis=0), weights=kernels.duration))
 
 
 def _since_1970(profile: Profile) -> Iterator[ExpertPass]:

@@ -19,16 +19,13 @@ from npu_tui.analysis.limits import (
     FEWEST_EQUALS,
     HALF,
     HARDLY_ANY,
-    NAMED,
     NEARLY_ALL,
-    NOTABLE,
     SOME,
     UNSEEN,
 )
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.model import RankProfile, WaitedLine
-from npu_tui.trace.message import Message, message
+from npu_tui.jobs.model import RankProfile
 
 _REPLAYED = 16
 """At most this many ranks are replayed, those that most exceed the work of their peers."""
@@ -399,114 +396,3 @@ def longest_works(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> It
         gain = float(min(work[slow] - others.max(), waited.min() - waits[slow]))
         if gain > np.ptp(others):
             yield Longest(group[slow].rank, float(work[slow] - np.median(others)), gain)
-
-
-_TIMES = ("computing", "free")
-"""Fields of a step that are about equal on ranks with the same work."""
-
-
-_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more kernels, or bigger ones
-_MOST_FINDINGS = 2  # of the report of a slow rank are quoted
-
-
-def reasons(
-    ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool]
-) -> list[list[Message]]:
-    """Why each of ``ranks`` differs from those with the same ``peers``; of ``slow`` ones traces are compared too.
-
-    With traces, the work before each collective that the rank was late for by its own work is compared: kernels, their
-    time, and launches that came late with their code lines. Without traces, the times of whole steps are.
-    """
-    typical = _typical_times(ranks, peers)
-    same: dict[Hashable, list[int]] = defaultdict(list)
-    for place, key in enumerate(peers):
-        same[key].append(place)
-    reasons_of = []
-    for place, profile in enumerate(ranks):
-        texts = _reasons_from_segments(place, ranks, same[peers[place]], blame) if slow[place] else []
-        texts = texts or _reasons_from_steps(profile, typical.get(peers[place], {}))
-        told = profile.findings[:_MOST_FINDINGS] if slow[place] else ()
-        each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
-        texts += [message("job.why.told", found=each)] if each else []
-        reasons_of.append(texts)
-    return reasons_of
-
-
-def _typical_times(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
-    """The lower median of the computing and the free time of a step, ns, over the ranks with the same ``peers``."""
-    times: dict[Hashable, list[tuple[float, ...]]] = defaultdict(list)
-    for profile, key in zip(ranks, peers, strict=True):
-        if profile.steps:
-            times[key].append(tuple(_mean(profile, name) for name in _TIMES))
-    return {
-        key: {name: median_low(of_peers) for name, of_peers in zip(_TIMES, zip(*rows, strict=True), strict=True)}
-        for key, rows in times.items()
-        if len(rows) > 1
-    }
-
-
-def _mean(profile: RankProfile, name: str) -> float:
-    return float(sum([getattr(step, name) for step in profile.steps]) / len(profile.steps))
-
-
-def _reasons_from_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
-    if not usual or not profile.steps:
-        return []
-    least = HARDLY_ANY * _mean(profile, "total")
-    more = {name: _mean(profile, name) - time for name, time in usual.items()}
-    return [message(f"job.why.{name}", more=time) for name, time in more.items() if time > least]
-
-
-def _reasons_from_segments(place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame) -> list[Message]:
-    """The work of the steps in which the rank was late by its own work, compared with its median peer."""
-    work = ranks[place].work
-    others = [other for other in same if other != place and ranks[other].work is not None]
-    if work is None or not others:
-        return []
-    first, own_row = blame.met.table.first, blame.rank == place
-    late = np.flatnonzero(own_row & (blame.own > 0) & (blame.call >= 0))
-    excess = int(blame.own[late].sum())
-    if not excess:
-        return []
-    # What peers did while they waited for this rank is work of the same step, not of the same segment.
-    slow_steps = np.isin(blame.steps[blame.row], blame.steps[blame.row[late]])
-    chosen = np.flatnonzero(own_row & (blame.call >= 0) & slow_steps)
-    calls, rows = blame.call[chosen] - first[place], blame.row[chosen]
-
-    def excess_over_peers(name: str) -> int:
-        mine = getattr(work, name)[calls]
-        peers = []
-        for other in others:
-            call_in = np.full(len(blame), -1)
-            theirs = np.flatnonzero((blame.rank == other) & (blame.call >= 0))
-            call_in[blame.row[theirs]] = blame.call[theirs] - first[other]
-            at = call_in[rows]
-            peers.append(np.where(at >= 0, getattr(ranks[other].work, name)[at], mine))
-        return int((mine - np.median(np.stack(peers), axis=0)).sum())
-
-    kernels, computing, lost = excess_over_peers("kernels"), excess_over_peers("computing"), excess_over_peers("lost")
-    texts = []
-    if lost > NOTABLE * excess:
-        texts.append(message("job.why.lost", more=lost))
-        texts += _slow_lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
-    if computing > NOTABLE * excess:
-        usual = int(work.computing[calls].sum()) - computing
-        usual_kernels = (int(work.kernels[calls].sum()) - kernels) or 1
-        slower = (int(work.computing[calls].sum()) / max(int(work.kernels[calls].sum()), 1)) / max(
-            usual / usual_kernels, 1e-9
-        )
-        code = "slower" if slower >= _SLOWER and kernels <= 0 else "more" if kernels > 0 else "computing"
-        texts.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
-    return texts
-
-
-def _slow_lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
-    """The lines of code for which the device waits longer than on the median peer, longest first."""
-    tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
-    rows = []
-    for line in mine:
-        more = line.lost - median_low([table.get((line.file, line.line), 0) for table in tables])
-        if more > NOTABLE * excess:
-            rows.append((more, line))
-    rows.sort(key=lambda row: -row[0])
-    return [message("job.why.line", file=line.file, line=line.line, more=more) for more, line in rows[:NAMED]]

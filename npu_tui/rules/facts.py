@@ -30,7 +30,7 @@ from npu_tui.trace.arrays import F64, I64, Bools, distinct, most_first
 from npu_tui.trace.intervals import clipped, covered_before, covered_within, union
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, is_of_gpu, launched_before
 from npu_tui.trace.message import Message, message
-from npu_tui.trace.model import LayerKind
+from npu_tui.trace.model import CORE_CLOCK, LayerKind
 from npu_tui.trace.once import ValueCache, of_trace, once
 
 PEAK_TFLOPS = Threshold("peak_tflops", 0.0)
@@ -595,7 +595,7 @@ _HAS: dict[Input, Callable[[Facts], bool]] = {
     "python": lambda facts: facts.has_layer("python"),
     "planes": lambda facts: bool(len(facts.inputs.planes().item)),
     "steps": lambda facts: bool(facts.steps),
-    "frequency": lambda facts: any(series.name == "AI Core Freq" for series in facts.trace.counters.series),
+    "frequency": lambda facts: any(series.name == CORE_CLOCK for series in facts.trace.counters.series),
     "kernel_details": lambda facts: bool(facts.kernel_table.details),
     "pmu": lambda facts: bool(np.isfinite(facts.kernel_table.ratios["mte2"]).any()),
     "metadata": lambda facts: facts.inputs.setup.environment is not None,

@@ -42,6 +42,7 @@ from npu_tui.rules.rule import (
 from npu_tui.trace.arrays import F64, I64, BySlice, distinct
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import message
+from npu_tui.trace.model import CORE_CLOCK
 
 # How far an outlier lies above the ninth decile of the others: sizes that differ do not leave such a gap. It takes so
 # many times as much longer as the kernels beside it as well.
@@ -173,15 +174,11 @@ FREQUENCY_DROP = Threshold("frequency_drop", 0.05)
 
 def frequency(facts: Facts) -> Draft | None:
     """The AI cores run below their full clock while they compute; full is the highest clock that is recorded."""
-    counters, kernels = facts.trace.counters, facts.kernels
+    kernels = facts.kernels
     length, ends = facts.length(kernels), facts.trace.slices.end[kernels]
     keep = np.ones(len(kernels))
-    for series in counters.series:
-        samples = slice(int(counters.offset[series.index]), int(counters.offset[series.index + 1]))
-        time, value = counters.time[samples], counters.value[samples]
-        if series.name == "AI Core Freq" and value.max(initial=0) > 0:
-            at = np.searchsorted(time, ends, "right") - 1
-            keep = np.minimum(keep, np.where(at >= 0, value[at] / value.max(), 1.0))
+    for full, clock in facts.trace.counters.at(CORE_CLOCK, ends):
+        keep = np.minimum(keep, clock / full)
     lost = (1 - keep) * length
     drop = float(lost.sum() / max(length.sum(), 1))
     if drop < facts.limits[FREQUENCY_DROP]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -161,6 +162,10 @@ class CounterSeries(Struct, frozen=True):
     instance: str
 
 
+CORE_CLOCK = "AI Core Freq"
+"""The series of the clock of the AI cores, MHz."""
+
+
 class Counters(Struct):
     """Samples sorted by (series, time): those of series k are ``[offset[k], offset[k + 1])``."""
 
@@ -171,6 +176,18 @@ class Counters(Struct):
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def at(self, name: str, time: I64) -> Iterator[tuple[float, F64]]:
+        """Of every series ``name`` that is ever above 0 its highest value, and what it is at each ``time``; (n,).
+
+        Before its first sample it is at its highest.
+        """
+        for series in self.series:
+            samples = slice(int(self.offset[series.index]), int(self.offset[series.index + 1]))
+            value = self.value[samples]
+            if series.name == name and value.max(initial=0) > 0:
+                place = np.searchsorted(self.time[samples], time, "right") - 1
+                yield float(value.max()), np.where(place >= 0, value[place], value.max())
 
 
 class Chunks(Struct, frozen=True):

@@ -1,0 +1,237 @@
+"""Why a rank takes longer than its peers, which do the same work: its card, its host, or more work than theirs.
+
+Kernels of equal type and shapes tell how fast a card is, calls of CANN how fast a host is. What is left is work: other
+kernels, or more of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from statistics import median_high, median_low
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_tui.analysis.experts import Pace
+from npu_tui.analysis.limits import A_PART, HARDLY_ANY, LITTLE, NAMED, NOTABLE
+from npu_tui.jobs.blame import Blame
+from npu_tui.jobs.model import RankProfile, WaitedLine
+from npu_tui.trace.message import Message, message
+
+SLOW_CARD = 1.03
+"""How many times as long equal kernels take on a slow card at least: those of even cards differ by less."""
+SLOW_HOST = 1.3
+"""How many times as long calls of CANN take on a slow host at least: 1.6 and more where its CPUs are bound wrongly."""
+
+
+class Beside(Struct, frozen=True):
+    """A rank beside its median peer. ``card``: how many times as long equal kernels take, ``slower``: ns in all.
+
+    ``other`` is the time of kernels of which its peers have other numbers or shapes, ns; ``more`` the types of kernels
+    that it computes longer, most first, and by how much, ns. ``host`` is how many times as long a
+    call of CANN takes. ``clock`` is that of its AI cores, ``usual`` that of the peers, MHz. None: nothing tells.
+    """
+
+    card: float | None = None
+    slower: int = 0
+    other: int | None = None
+    more: tuple[tuple[str, int], ...] = ()
+    host: float | None = None
+    clock: float | None = None
+    usual: float | None = None
+
+
+def beside_peers(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> list[Beside]:
+    """Each of ``ranks`` beside those with the same ``peers``; nothing of one that has none with kernels."""
+    same: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(peers):
+        if ranks[place].paces:
+            same[key].append(place)
+    found = [Beside()] * len(ranks)
+    for places in same.values():
+        if len(places) > 1:
+            every = [ranks[place] for place in places]
+            cards, hosts = ([getattr(profile, name) for profile in every] for name in ("paces", "host_paces"))
+            usual, of_host, by_type = _usual(cards), _usual(hosts), [_by_type(paces) for paces in cards]
+            of_type = {kind: median_low([times[kind] for times in by_type]) for times in by_type for kind in [*times]}
+            clocks = [profile.clock for profile in every if profile.clock is not None]
+            clock = median_high(clocks) if clocks else None
+            for place, profile, times in zip(places, every, by_type, strict=True):
+                longer = sorted(((kind, time - of_type[kind]) for kind, time in times.items()), key=lambda row: -row[1])
+                more = tuple(row for row in longer[:NAMED] if row[1] > 0)
+                found[place] = replace(_beside(profile, usual, of_host), more=more, clock=profile.clock, usual=clock)
+    return found
+
+
+def _by_type(paces: Sequence[Pace]) -> Counter[str]:
+    """How long all kernels of each type take, ns."""
+    times: Counter[str] = Counter()
+    for pace in paces:
+        times[pace.type] += pace.time
+    return times
+
+
+_Kind = tuple[str, str]
+
+
+def _usual(ranks: Sequence[Sequence[Pace]]) -> dict[_Kind, tuple[int, float]]:
+    """How many calls of each kind the median rank makes, and how long one takes, ns: of kinds that most ranks know."""
+    known: dict[_Kind, list[Pace]] = defaultdict(list)
+    for paces in ranks:
+        for pace in paces:
+            known[pace.type, pace.shapes].append(pace)
+    return {
+        kind: (median_low([pace.count for pace in of_kind]), median_low([pace.each for pace in of_kind]))
+        for kind, of_kind in known.items()
+        if 2 * len(of_kind) > len(ranks)
+    }
+
+
+def _beside(
+    profile: RankProfile, usual: dict[_Kind, tuple[int, float]], of_host: dict[_Kind, tuple[int, float]]
+) -> Beside:
+    """How fast the card and the host of ``profile`` are, beside the usual kinds of kernels and of calls."""
+    equal, slower, other = 0, 0.0, 0
+    shaped = [pace for pace in profile.paces if pace.shapes]
+    for pace in shaped:
+        count, each = usual.get((pace.type, pace.shapes), (0, 0.0))
+        if count:
+            equal, slower = equal + pace.time, slower + pace.time - pace.count * each
+        if abs(pace.count - count) > LITTLE * count:
+            other += pace.time
+    ratios = [
+        (pace.each / of_host[kind][1], pace.count)
+        for pace in profile.host_paces
+        if (kind := (pace.type, pace.shapes)) in of_host and of_host[kind][1] > 0
+    ]
+    known = equal > max(slower, A_PART * sum(pace.time for pace in profile.paces))
+    card = equal / (equal - slower) if known else None
+    return Beside(card, round(slower), other if shaped else None, host=_middle(sorted(ratios)))
+
+
+def _middle(weighted: Sequence[tuple[float, int]]) -> float | None:
+    """The median of the values, each as often as its weight says; None without any."""
+    half = sum(weight for _, weight in weighted) / 2
+    for value, weight in weighted:
+        half -= weight
+        if half <= 0:
+            return value
+    return None
+
+
+_TIMES = ("computing", "free")
+"""Fields of a step that are about equal on ranks with the same work."""
+
+
+_SLOWER = 1.05  # kernels that take 5 % longer are called slower; else there are more kernels, or bigger ones
+_MOST_FINDINGS = 2  # of the report of a slow rank are quoted
+
+
+def reasons(
+    ranks: Sequence[RankProfile], peers: Sequence[Hashable], blame: Blame, slow: Sequence[bool],
+    beside: Sequence[Beside],
+) -> list[list[Message]]:  # fmt: skip
+    """Why each of ``ranks`` differs from those with the same ``peers``; of ``slow`` ones traces are compared too.
+
+    With traces, the work before each collective that the rank was late for by its own work is compared: kernels, their
+    time, and launches that came late with their code lines. Without traces, the times of whole steps are.
+    """
+    typical = _typical_times(ranks, peers)
+    same: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(peers):
+        same[key].append(place)
+    reasons_of = []
+    for place, profile in enumerate(ranks):
+        texts = (
+            _reasons_from_segments(place, ranks, same[peers[place]], blame, beside[place].card) if slow[place] else []
+        )
+        texts = texts or _reasons_from_steps(profile, typical.get(peers[place], {}))
+        told = profile.findings[:_MOST_FINDINGS] if slow[place] else ()
+        each = [message("job.why.finding", id=finding.id, gain=finding.gain) for finding in told]
+        texts += [message("job.why.told", found=each)] if each else []
+        reasons_of.append(texts)
+    return reasons_of
+
+
+def _typical_times(ranks: Sequence[RankProfile], peers: Sequence[Hashable]) -> dict[Hashable, dict[str, float]]:
+    """The lower median of the computing and the free time of a step, ns, over the ranks with the same ``peers``."""
+    times: dict[Hashable, list[tuple[float, ...]]] = defaultdict(list)
+    for profile, key in zip(ranks, peers, strict=True):
+        if profile.steps:
+            times[key].append(tuple(_mean(profile, name) for name in _TIMES))
+    return {
+        key: {name: median_low(of_peers) for name, of_peers in zip(_TIMES, zip(*rows, strict=True), strict=True)}
+        for key, rows in times.items()
+        if len(rows) > 1
+    }
+
+
+def _mean(profile: RankProfile, name: str) -> float:
+    return float(sum([getattr(step, name) for step in profile.steps]) / len(profile.steps))
+
+
+def _reasons_from_steps(profile: RankProfile, usual: dict[str, float]) -> list[Message]:
+    if not usual or not profile.steps:
+        return []
+    least = HARDLY_ANY * _mean(profile, "total")
+    more = {name: _mean(profile, name) - time for name, time in usual.items()}
+    return [message(f"job.why.{name}", more=time) for name, time in more.items() if time > least]
+
+
+def _reasons_from_segments(
+    place: int, ranks: Sequence[RankProfile], same: list[int], blame: Blame, card: float | None
+) -> list[Message]:
+    """The work of the steps in which the rank was late by its own work, compared with its median peer."""
+    work = ranks[place].work
+    others = [other for other in same if other != place and ranks[other].work is not None]
+    if work is None or not others:
+        return []
+    first, own_row = blame.met.table.first, blame.rank == place
+    late = np.flatnonzero(own_row & (blame.own > 0) & (blame.call >= 0))
+    excess = int(blame.own[late].sum())
+    if not excess:
+        return []
+    # What peers did while they waited for this rank is work of the same step, not of the same segment.
+    slow_steps = np.isin(blame.steps[blame.row], blame.steps[blame.row[late]])
+    chosen = np.flatnonzero(own_row & (blame.call >= 0) & slow_steps)
+    calls, rows = blame.call[chosen] - first[place], blame.row[chosen]
+
+    def excess_over_peers(name: str) -> int:
+        mine = getattr(work, name)[calls]
+        peers = []
+        for other in others:
+            call_in = np.full(len(blame), -1)
+            theirs = np.flatnonzero((blame.rank == other) & (blame.call >= 0))
+            call_in[blame.row[theirs]] = blame.call[theirs] - first[other]
+            at = call_in[rows]
+            peers.append(np.where(at >= 0, getattr(ranks[other].work, name)[at], mine))
+        return int((mine - np.median(np.stack(peers), axis=0)).sum())
+
+    kernels, computing, lost = excess_over_peers("kernels"), excess_over_peers("computing"), excess_over_peers("lost")
+    texts = []
+    if lost > NOTABLE * excess:
+        texts.append(message("job.why.lost", more=lost))
+        texts += _slow_lines(ranks[place].lines, [ranks[other].lines for other in others], excess)
+    if computing > NOTABLE * excess:
+        took, of_peers = int(work.computing[calls].sum()), int(work.computing[calls].sum()) - computing
+        slower = took * (int(work.kernels[calls].sum()) - kernels) / max(of_peers * int(work.kernels[calls].sum()), 1)
+        if card is not None:
+            code, slower = "slower" if card >= SLOW_CARD else "more" if kernels > 0 else "bigger", card
+        else:
+            code = "slower" if slower >= _SLOWER and kernels <= 0 else "more" if kernels > 0 else "computing"
+        texts.append(message(f"job.why.{code}", more=computing, kernels=kernels, times=slower))
+    return texts
+
+
+def _slow_lines(mine: Sequence[WaitedLine], others: Sequence[Sequence[WaitedLine]], excess: int) -> list[Message]:
+    """The lines of code for which the device waits longer than on the median peer, longest first."""
+    tables = [{(line.file, line.line): line.lost for line in lines} for lines in others]
+    rows = []
+    for line in mine:
+        more = line.lost - median_low([table.get((line.file, line.line), 0) for table in tables])
+        if more > NOTABLE * excess:
+            rows.append((more, line))
+    rows.sort(key=lambda row: -row[0])
+    return [message("job.why.line", file=line.file, line=line.line, more=more) for more, line in rows[:NAMED]]

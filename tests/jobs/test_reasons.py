@@ -1,0 +1,108 @@
+"""Why a rank is slow: by equal kernels its card, by calls of CANN its host, by other kernels its work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_jobs import simulated
+from msgspec.structs import replace
+
+from npu_tui.analysis.experts import Pace
+from npu_tui.jobs.findings import job_findings
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import RankProfile, StepTime
+from npu_tui.rules.model import Finding
+from npu_tui.strings import words
+
+MS = 1_000_000
+STEPS = 8
+USUAL = (Pace("MatMulV3", "8,64;64,64", 40, 40 * MS), Pace("Add", "8,64", 20, 8 * MS))
+CALLS = (Pace("launch", "node", 400, 400 * 5_000), Pace("aclrtMemcpyAsync", "acl", 8, 8 * 9_000))
+
+
+def job_of(more: dict[int, int], world: int = 4, **others: dict[int, object]) -> Job:
+    """A job whose rank r works ``more[r]`` ns longer in every step; ``others`` are fields of some ranks."""
+    job = simulated(world, lambda rank, step, call: 2 * MS + (more.get(rank, 0) if not call else 0), steps=STEPS)
+    ranks: list[RankProfile] = []
+    for profile in job.ranks:
+        mine = {name: of_rank[profile.rank] for name, of_rank in others.items() if profile.rank in of_rank}
+        ranks.append(replace(profile, **({"paces": USUAL, "host_paces": CALLS} | mine)))
+    return Job(Path("job"), ranks)
+
+
+def steps_of(computing: int, free: int = 0, total: int = 30 * MS) -> tuple[StepTime, ...]:
+    return tuple(StepTime(str(step), computing, total - computing - free, free, total) for step in range(STEPS))
+
+
+def longer(times: float, paces: tuple[Pace, ...] = USUAL) -> tuple[Pace, ...]:
+    return tuple(replace(pace, time=round(pace.time * times)) for pace in paces)
+
+
+def first(job: Job) -> Finding:
+    return job_findings(job)[0]
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_equal_kernels_that_take_longer_are_a_slow_card(world):
+    found = first(job_of({1: 6 * MS}, world, paces={1: longer(2.0)}))
+    assert (found.id, found.ranks) == ("RANK.SLOW", (1,))
+    assert "kernels of equal shapes take 2.00 times as long as on its peers: the card is slow" in words(found.title)
+
+
+def test_a_low_clock_is_named():
+    clocks = dict.fromkeys(range(4), 1800.0) | {1: 1100.0}
+    found = first(job_of({1: 6 * MS}, paces={1: longer(1.6)}, clock=clocks))
+    assert words(found.title).endswith("its AI cores run at 1100 MHz, theirs at 1800 MHz")
+
+
+def test_calls_that_take_longer_are_a_slow_host_where_the_device_is_idle():
+    steps = {rank: steps_of(10 * MS, 7 * MS if rank == 1 else 0) for rank in range(4)}
+    job = job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=steps)
+    assert words(first(job).title).endswith(
+        "its host is slow: the same calls of CANN take 1.80 times as long as on its peers"
+    )
+    busy = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
+    told = words(first(job_of({1: 6 * MS}, host_paces={1: longer(1.8, CALLS)}, steps=busy)).title)
+    assert "host" not in told
+
+
+def test_a_rank_with_other_kernels_has_more_work_and_shares_it():
+    more = (*USUAL, Pace("FlashAttentionScore", "4,64", 32, STEPS * 6 * MS))
+    steps = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
+    found = first(job_of({1: 6 * MS}, paces={1: more}, steps=steps))
+    assert (found.id, found.ranks) == ("RANK.SLOW", (1,))
+    # Its 6 ms are then 1.5 ms on each of four ranks; nothing tells of the first call.
+    assert found.gain_ns == pytest.approx((STEPS - 1) * 4.5 * MS, rel=0.02)
+    assert "rank 1 computes 16.00 ms a step, the mean is 11.50 ms" in words(found.title)
+    assert "FlashAttentionScore 6.000 ms a step more" in words(found.detail)
+
+
+def test_larger_shapes_of_another_rank_in_each_step_are_uneven_work():
+    own = {rank: (*USUAL, Pace("MatMulV3", f"{rank},64;64,64", 8, 16 * MS)) for rank in range(4)}
+
+    def work(rank: int, step: int, call: int) -> int:
+        return 2 * MS + (8 * MS if rank == step % 4 and not call else 0)
+
+    job = simulated(4, work, steps=STEPS)
+    ranks = [
+        replace(
+            profile,
+            paces=own[profile.rank],
+            steps=tuple(
+                StepTime(str(step), 18 * MS if profile.rank == step % 4 else 10 * MS, 4 * MS, 0, 22 * MS)
+                for step in range(STEPS)
+            ),
+        )
+        for profile in job.ranks
+    ]
+    found = first(Job(Path("job"), ranks))
+    assert found.id == "RANK.WANDER"
+    assert found.gain_ns == pytest.approx((STEPS - 1) * 6 * MS, rel=0.02)
+    assert "uneven" in words(found.title)
+
+
+def test_the_same_kernels_now_and_then_longer_are_no_work():
+    steps = {rank: steps_of(16 * MS if rank == 1 else 10 * MS) for rank in range(4)}
+    found = first(job_of({1: 6 * MS}, steps=steps))
+    assert words(found.title).startswith("rank 1 is slow")
