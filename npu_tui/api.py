@@ -124,15 +124,15 @@ class _Said:
         return written
 
     def text(self) -> str:
-        """All of it as text."""
+        """The whole statement as text."""
         return str(self._statement.written("text"))
 
     def markdown(self) -> str:
-        """All of it as Markdown."""
+        """The whole statement as Markdown."""
         return str(self._statement.written("markdown"))
 
     def html(self) -> str:
-        """All of it as one HTML page that loads nothing."""
+        """The whole statement as one HTML page that loads nothing."""
         with errors_of_api():
             return str(self._statement.written("html"))
 

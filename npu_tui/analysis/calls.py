@@ -94,20 +94,20 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
     items = items[window.holds(slices.start[items])]
     if not len(items):
         return []
-    name, code = distinct(slices.name[items])
+    names, code = distinct(slices.name[items])
     # Group by name: the calls of each name become one run, and ``reduceat`` sums the runs.
     # Codes of 8 or 16 bits are sorted by radix: a trace has millions of calls of some hundred names.
-    items = items[np.argsort(code.astype(np.min_scalar_type(len(name))), kind="stable")]
+    items = items[np.argsort(code.astype(np.min_scalar_type(len(names))), kind="stable")]
     count = np.bincount(code)
     first = np.cumsum(count) - count
     length = slices.end[items] - slices.start[items]
     total = np.add.reduceat(length, first)
-    deviation = (length - np.repeat(total / count, count)) / 1000
-    spread = np.add.reduceat(deviation * deviation, first) / count
+    deviation = (length - np.repeat(total / count, count)) / 1000  # us
+    variance = np.add.reduceat(deviation * deviation, first) / count
     shortest, longest = np.minimum.reduceat(length, first), np.maximum.reduceat(length, first)
     rows = []
-    for k, code in enumerate(name.tolist()):
-        prefix, _, call = trace.names[code].rpartition("@")
+    for k, name in enumerate(names.tolist()):
+        prefix, _, call = trace.names[name].rpartition("@")
         category = "" if lanes else trace.categories[slices.category[items[first[k]]]]
         rows.append(
             ApiSum(
@@ -117,7 +117,7 @@ def apis(trace: Trace, window: Window) -> list[ApiSum]:
                 int(total[k]),
                 int(shortest[k]),
                 int(longest[k]),
-                float(spread[k]),
+                float(variance[k]),
                 items[first[k] : first[k] + count[k]],
             )
         )

@@ -108,7 +108,7 @@ def course(values: F64) -> Course:
     if drift is not None:
         return Course((), drift.slope, None, 0, (drift.first, drift.last))
     told = Course(_sure_changes(values, places), None, None, 0)
-    ahead = _ahead(values[told.begin :])
+    ahead = _deviating_runs(values[told.begin :])
     level = usual_of(values[told.begin : len(values) - ahead])
     visible = (
         _SHOWN * _spread_of_level(level) * math.sqrt(1 / FEWEST + 1 / len(level)) if len(level) >= FEWEST else None
@@ -328,8 +328,8 @@ def _interval(values: F64, place: int) -> tuple[int, int, int]:
     return FEWEST + int(kept.min()), FEWEST + int(order[0]), FEWEST + int(kept.max())
 
 
-def _ahead(level: F64) -> int:
-    """How many of the last runs of ``level``, four at most, are off the runs before them, all on one side."""
+def _deviating_runs(level: F64) -> int:
+    """How many of the last runs, ``FEWEST`` at most, deviate to the same side from the runs of ``level`` before."""
     for ahead in range(FEWEST, 0, -1):
         usual = expected(level[:-ahead])
         if usual is None:

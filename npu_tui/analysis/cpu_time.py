@@ -169,7 +169,7 @@ def _add_known_waits(
 
 
 def thread_timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I64, I64, I64]:
-    """What a thread did up to ``end``: from when on, ns, which of ``PARTS``, who had its CPU, which CPU."""
+    """What a thread did until ``end``, ns: begin, which of ``PARTS``, who had its CPU, which CPU; (stretches,) each."""
     rows: _Rows = []
     none, states = np.zeros(1, np.int64), scheduling.states_of(task)
     _add_known_waits(rows, scheduling, task, frozenset(), none, none, none + end)
@@ -192,7 +192,7 @@ def thread_timeline(scheduling: Scheduling, task: int, end: int) -> tuple[I64, I
 
 
 def running_share(trace: Trace, thread: int, states: OwnedSpans) -> tuple[float, int]:
-    """Of the slices of a host thread that begin while its state is known, the share that begin while it runs.
+    """The share of a host thread's slices that begin while it runs, among those that begin while its state is known.
 
     With the right clock and the right thread that is all of them. The second number is how many were asked.
     """

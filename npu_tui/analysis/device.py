@@ -285,7 +285,7 @@ def core_lanes(trace: Trace) -> tuple[I64, bool]:
 
 @of_trace
 def lane_times(trace: Trace) -> LaneTimes:
-    """The times of all lanes with slices; the chain is that of pipes or cores, and is not looked for elsewhere."""
+    """The times of all lanes with slices; only pipes and cores (``core_lanes``) have a chain."""
     slices, lanes = trace.slices, [lane for lane in trace.lanes if lane.last > lane.first]
     waits = np.array([_WAIT.fullmatch(name) is not None for name in trace.names] + [False])[slices.name]
     begin: dict[int, int] = {}
@@ -309,7 +309,7 @@ def lane_times(trace: Trace) -> LaneTimes:
 
 
 def _chain(trace: Trace, works: Bools, chained: I64) -> int:
-    """Add the time of the longest chain of slices that ``work`` to their lanes; what lies between them, ns.
+    """Add the time in the longest chain of slices that are ``works`` to ``chained``; what lies between them, ns.
 
     It ends with what ends last. Before a slice comes what ended last of the slice before it in its lane and of those
     that links lead from: to the slice itself, or to a wait in its lane since the slice before.

@@ -104,15 +104,15 @@ class Drains(Struct, frozen=True, eq=False):
         return self.peak_backlog >= SOME
 
     def taken(self, chosen: Bools | I64) -> Drains:
-        """Those of them that are ``chosen``."""
+        """The drains that are ``chosen``."""
         return Drains(*(getattr(self, column)[chosen] for column in self.__struct_fields__))
 
     def of(self, cause: Cause) -> Drains:
-        """Those of one cause."""
+        """The drains of one cause."""
         return self.taken(self.cause == CAUSES.index(cause))
 
     def rows(self) -> Iterator[tuple[int, int, Cause, int, int]]:
-        """Of each drain start and end in whole ns, the cause, ``before`` and ``after``."""
+        """Start and end of each drain in whole ns, its cause, ``before`` and ``after``."""
         start, end = (column.astype(np.int64).tolist() for column in (self.start, self.end))
         words = [CAUSES[code] for code in self.cause.tolist()]
         return zip(start, end, words, self.before.tolist(), self.after.tolist(), strict=True)

@@ -69,7 +69,7 @@ class EngineStep(Struct, frozen=True):
 
     @property
     def is_replayed(self) -> bool | Literal["mixed"] | None:
-        """As JSON says it: whether graphs replay the step."""
+        """Whether graphs replay the step, as JSON says it."""
         return None if self.captured is None else "mixed" if self.captured == "mixed" else self.captured == "graph"
 
 

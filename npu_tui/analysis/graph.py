@@ -136,7 +136,7 @@ class Plan(Struct, frozen=True, eq=False):
 
     @property
     def letters(self) -> list[str]:
-        """The passes of each stage in their order, F or B."""
+        """The passes of each stage in their order as letters: F forward, B backward."""
         return ["".join("FB"[kind] for kind in self.kind[self.stage == stage].tolist()) for stage in range(self.stages)]
 
     def means(self, values: Numbers) -> F64:

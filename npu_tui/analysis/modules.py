@@ -158,7 +158,7 @@ def _module_calls(trace: Trace) -> Around:
 
 @of_trace
 def _paths(trace: Trace) -> tuple[I64, list[int], list[int]]:
-    """``tree_paths`` of the calls of modules."""
+    """``tree_paths`` of the calls of modules: the node of each call, and parent and name of each node."""
     around = _module_calls(trace)
     return tree_paths(trace, around.items, around.parents())
 
@@ -254,7 +254,7 @@ def _convolutions(
     outer = shaped_operations.find(slices.lane[operation], slices.start[operation], slices.end[operation])
     known = np.flatnonzero(outer >= 0)
     flops = {
-        int(launched.call[k]): _convolution(shapes, kernels.outputs.at(int(row[k])), _format(kernels, int(row[k])))
+        int(launched.call[k]): _flops_of(shapes, kernels.outputs.at(int(row[k])), _format(kernels, int(row[k])))
         for k, shapes in zip(np.array(once)[known].tolist(), shapes_of(outer[known]), strict=True)
     }
     return lambda call: flops.get(call, math.nan)
@@ -265,12 +265,15 @@ def _format(kernels: KernelTable, row: int) -> str:
     return ((column.at(row) if column is not None else None) or "").replace('"', "").split(";")[0].strip()
 
 
-def _convolution(dims: object, output: str | None, form: str) -> float:
-    """2 · N · Ho · Wo · (Cout · Cin / groups · Kh · Kw) by the shapes of input and weight and that of the output."""
+def _flops_of(dims: object, output: str | None, layout: str) -> float:
+    """2 · N · Ho · Wo · (Cout · Cin / groups · Kh · Kw) of a convolution, ``dims`` the shapes of input and weight.
+
+    Not-a-number where a shape is not told, or is none of a convolution over images.
+    """
     try:
         shapes = dims if isinstance(dims, list) else [shape.split(",") for shape in str(dims).split(";")]
         entered, weight = shapes[:2]
-        height, width = [int(side) for side in (output or "").split(";")[0].split(",")][_SIDES[form]]
+        height, width = [int(side) for side in (output or "").split(";")[0].split(",")][_SIDES[layout]]
         if len(entered) != 4 or len(weight) != 4:
             return math.nan
         return 2.0 * int(entered[0]) * height * width * math.prod(int(side) for side in weight)

@@ -255,7 +255,7 @@ class Replay:
 
     @once
     def _of_edges(self) -> dict[str, BySlice]:
-        """Of edges the place in ``Edges.work``, the task and the meeting."""
+        """The place in ``Edges.work``, the task and the meeting of edges."""
         edges = self.model.edges
         return {
             "work": BySlice(edges.work.edge, np.arange(len(edges.work.edge))),

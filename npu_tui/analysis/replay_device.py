@@ -242,7 +242,7 @@ def _cann_slices(trace: Trace, chosen: Callable[[slice], Bools]) -> I64:
 
 
 def _pair_events(trace: Trace, tasks: DeviceTasks) -> None:
-    """Finds the record that each event wait waits for: on another stream, launched before it, fired when it ended.
+    """Pair each event wait with the record it waits for: on another stream, launched before, fired when it ended.
 
     The file does not identify events. A wait that took time ended when its event fired; a wait that took none is
     paired with the last record that was launched before it.

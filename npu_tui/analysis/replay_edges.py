@@ -82,7 +82,7 @@ class Builder:
         meeting: I64 | None = None,
         call: I64 | None = None,
     ) -> None:
-        """Adds a block of edges, see ``Edges``. ``work`` is (low, high, thread); in other columns -1 means none."""
+        """Add a block of edges, see ``Edges``. ``work`` is (low, high, thread); in other columns -1 means none."""
         self._ends.append((source, target))
         self._fixed.append(fixed)
         if work is not None:
@@ -123,7 +123,7 @@ class Builder:
 
 
 def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> None:
-    """Adds the program order of the host, and what else releases a point; ``end`` are the ends of all slices, ns."""
+    """Add the program order of the host, and what else releases a point; ``end`` are the ends of all slices, ns."""
     follows = np.flatnonzero(points.before >= 0)
     before = points.before[follows]
     low, high = points.time[before], np.maximum(points.until[follows], points.time[before])
@@ -156,7 +156,7 @@ def host_edges(builder: Builder, points: HostPoints, node: I32, end: I64) -> Non
 def wait_edges(
     builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32, floor: int
 ) -> None:
-    """Adds what host waits wait for: the last task that was launched before the end of the wait and done by then."""
+    """Add what host waits wait for: the last task that was launched before the end of the wait and done by then."""
     wait_ends = np.flatnonzero(points.kind == WAIT_END)
     launched = np.where(tasks.launched >= 0, tasks.launched, tasks.start - floor)
     if not len(wait_ends) or not len(tasks):
@@ -201,7 +201,7 @@ def wait_edges(
     # If the device was busy, the call itself took only the time after the device was done. Other calls keep their
     # length.
     points.until[wait_ends[waited]] = begun[waited]
-    before = points.before[wait_ends[waited]]  # such as the end of a step, which may be that of the wait
+    before = points.before[wait_ends[waited]]  # such as the end of a step, which may be within the wait
     length = until[waited] - np.maximum(begun[waited], np.where(before >= 0, points.time[before], 0))
     points.rest[wait_ends[waited]] = np.minimum(length, np.maximum(after[waited], _CALL_NS))
     of_wait = wait_ends[waited], last_task[waited], begun[waited]
@@ -212,7 +212,7 @@ def _steps_within(
     builder: Builder, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32, done: I64,
     ends: I64, task: I64, begun: I64,
 ) -> None:  # fmt: skip
-    """Adds the steps that end or begin in a wait, ns before its end by rounding: they wait for its ``task`` as well."""
+    """Add the steps that end or begin in a wait, ns before its end by rounding: they wait for its ``task`` as well."""
     marks = points.before[ends]
     while len(marks):
         inner = (marks >= 0) & (points.kind[marks] == MARK)
@@ -241,7 +241,7 @@ def device_edges(
     depends_on: I64,
     called: bool,
 ) -> None:
-    """Adds launches, the order of streams, events, and the tasks that tasks depend on without a record of it.
+    """Add launches, the order of streams, events, and the tasks that tasks depend on without a record of it.
 
     ``called`` is whether the calls of CANN are recorded.
     """
@@ -344,7 +344,7 @@ def _recorded_events(tasks: DeviceTasks, chosen: I64) -> I64:
 def _add_unlaunched(
     builder: Builder, tasks: DeviceTasks, far: I64, launched: Bools, start_node: I32, floor: int
 ) -> None:
-    """Adds tasks of unknown launch: each keeps its distance to the last launched task before it on any stream."""
+    """Add tasks of unknown launch: each keeps its distance to the last launched task before it on any stream."""
     if not len(far):
         return
     known = np.flatnonzero(launched)
@@ -360,7 +360,7 @@ def _add_unlaunched(
 
 
 def meeting_edges(builder: Builder, met: TaskMeetings, tasks: DeviceTasks, start_node: I32, end_node: I32) -> None:
-    """Adds collectives: the transfer ends after the start on this rank, and after the last peer has arrived.
+    """Add collectives: the transfer ends after the start on this rank, and after the last peer has arrived.
 
     Ranks leave the previous collective of a group together, so the arrival of a peer counts from its end. A peer that
     follows this rank counts from this rank's start instead.

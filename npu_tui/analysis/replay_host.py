@@ -247,7 +247,7 @@ def host_points(
 
 
 def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Silence) -> None:
-    """Sets ``before`` of every point: the one before on its thread, or a point of the thread that it waited for.
+    """Set ``before`` of every point: the one before on its thread, or a point of the thread that it waited for.
 
     A thread that is silent while another one passes points is assumed to wait for it, as the main thread does during
     ``loss.backward()``.
@@ -283,7 +283,7 @@ def _order_of_program(points: HostPoints, begin: I64, queued: Bools, silent: Sil
 
 
 def _queue_entries(trace: Trace, points: HostPoints) -> None:
-    """Sets what Dequeue starts need: the end of the previous entry, and their Enqueue."""
+    """Set what Dequeue starts need: the end of the previous entry, and their Enqueue."""
     slices = trace.slices
     entries = np.flatnonzero(points.kind == DEQUEUE)
     if not len(entries):
@@ -315,7 +315,7 @@ def _queue_entries(trace: Trace, points: HostPoints) -> None:
 
 
 def _set_waits(trace: Trace, points: HostPoints, silent: Silence) -> None:
-    """Sets what waits need: they begin once the queue is empty, and end when the call is over."""
+    """Set what waits need: they begin once the queue is empty, and end when the call is over."""
     slices = trace.slices
     begins, ends = np.flatnonzero(points.kind == WAIT_BEGIN), np.flatnonzero(points.kind == WAIT_END)
     if not len(begins):

@@ -88,7 +88,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
 def unrecorded_edges(
     builder: Builder, waits: Unrecorded, points: HostPoints, tasks: DeviceTasks, host_node: I32, end_node: I32
 ) -> None:
-    """Adds edges from tasks to the ends of ``waits``, which are among ``points``."""
+    """Add edges from tasks to the ends of ``waits``, which are among ``points``."""
     point = _points_at(points, waits)
     # The step may end with the wait: then its mark is passed at the same time, before the thread goes on.
     before = points.before[point]

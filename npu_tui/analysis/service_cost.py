@@ -161,7 +161,7 @@ def _away(work: F64, time: I64) -> float:
 class Jump(Struct, frozen=True):
     """Steps of more than ``size`` requests take ``factor`` times what their work costs in smaller ones.
 
-    Those with prompts take ``mixed`` times as long. Times are ``away`` from that by so much on average, relative to
+    Those with prompts take ``mixed`` times as long. ``away`` is the mean deviation of times from that, as a share of
     them.
     """
 
@@ -213,8 +213,9 @@ def _of_mixed(found: ServiceTimeline, jump: Jump) -> float:
 
 
 def _jump_at(cut: int, size: I64, work: F64, time: I64) -> Jump:
-    """A cost that rises above the size ``cut``; infinitely far from ``time`` where too few steps tell."""
+    """The rise of costs above ``cut`` requests; ``away`` is infinite where a side has fewer steps than ``FEWEST``."""
     below = size <= cut
+    # The factor is that of the sizes just above the cut: half as large again, or as far as enough steps reach.
     reach = np.sort(size[~below])[min(FEWEST, int((~below).sum())) - 1]
     following = ~below & (size <= max((1 + HALF) * cut + 1, float(reach)))
     if min(below.sum(), following.sum()) < FEWEST:

@@ -27,7 +27,7 @@ def is_prompt(service: Service) -> Bools:
 
 
 def _is_silent(service: Service) -> Bools:
-    """Of which members neither the phase nor the tokens are written."""
+    """Which members have neither a phase nor tokens in the file; (members,)."""
     members = service.members
     silent: Bools = (members.phase == UNKNOWN) & (members.tokens == UNKNOWN) & (members.rid >= 0)
     return silent

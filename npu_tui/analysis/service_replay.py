@@ -282,7 +282,7 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
-        swaps=_swaps(found, number), stalls=lost[0], stuck=lost[1],
+        swaps=_swaps_out(found, number), stalls=lost[0], stuck=lost[1],
         lost=found.room.lost[number] if found.room.lost else (), part=_part(found, chunks, budget),
         patience=_patience(found, mine, since),
     )  # fmt: skip
@@ -313,9 +313,9 @@ def _part(found: ServiceTimeline, chunks: Bools, budget: int) -> int:
     return most if cut >= SOME and most < budget else MANY
 
 
-def _swaps(found: ServiceTimeline, number: int) -> bool:
-    """Whether most requests that are taken out of batches come back without being computed again."""
-    here = found.steps.engine[found.pair_step] == number
+def _swaps_out(found: ServiceTimeline, engine: int) -> bool:
+    """Whether ``engine`` swaps: most requests that it takes out of batches come back without being computed again."""
+    here = found.steps.engine[found.pair_step] == engine
     again = found.pair_admitted & here
     again[found.entries] = False
     return int(np.count_nonzero(found.pair_swapped & here)) > int(np.count_nonzero(again))

@@ -332,7 +332,7 @@ def _late_in_forward(service: Service, steps: Steps, engine: int, engines: int) 
 
 
 def _latest(engine: int, workers: list[int], lasting: F64) -> list[LateWorker]:
-    """Of ``workers`` the one whose passes, (workers, steps), are the shortest; none if most steps lack one of them."""
+    """The one of ``workers`` whose passes, (workers, steps), are the shortest; none if most steps lack one of them."""
     whole = ~np.isnan(lasting).any(axis=0)
     if whole.mean() < HALF:
         return []
@@ -354,7 +354,7 @@ def _schedules(service: Service, keys: U64, engine: I64, row: I64) -> I64:
 
 
 def _last_before(key: U64, order: I64, count: int) -> I64:
-    """Of each row behind the first ``count``: the last of these with its ``key`` before it in ``order``, -1 without."""
+    """For each row behind the first ``count`` the last of these with its ``key`` before it in ``order``, -1 without."""
     _, group = np.unique(key, return_inverse=True)
     rank = np.empty(len(key), np.int64)
     rank[order] = np.arange(len(key))

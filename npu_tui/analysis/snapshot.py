@@ -128,7 +128,7 @@ def pools_of(device: DeviceMemory) -> I64:
 
 
 def sums_at(device: DeviceMemory, event: int, keys: I64) -> list[tuple[int, int, int]]:
-    """Of each of the ``keys`` (blocks,) with blocks after ``event`` itself, requested bytes and blocks, by key."""
+    """Requested bytes and blocks of each of the ``keys`` (blocks,) that are allocated after ``event``; by key."""
     alive = device.lives.alive(event)
     known, where, counts = np.unique(keys[alive], return_inverse=True, return_counts=True)
     sums = summed(where, device.lives.size[alive], len(known))

@@ -53,7 +53,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def log_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui log``."""
     parser.add_argument("what", nargs="?", choices=("show", "add"), default="show", help=say("log.what"))
     parser.add_argument("path", nargs="?", metavar="PATH", help=say("log.path"))
     parser.add_argument("--label", metavar="COMMIT", help=say("log.label"))
@@ -301,7 +301,7 @@ _TAKES = {"size": "SIZE", "share": "SHARE", "time": "LIMIT", "step": "TIME", "la
 
 
 def check_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui check``."""
     add_profile(parser)
     for name, unit in (limit for limits in SUBJECTS.values() for limit in limits.items()):
         repeated = {"action": "append"} if unit in ("step", "latency") else {}

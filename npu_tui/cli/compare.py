@@ -180,7 +180,7 @@ def _compare_jobs(parser: Parser, options: argparse.Namespace, form: str, failin
 
 
 def compare_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui compare``."""
     parser.add_argument("base", metavar="BASE", nargs="?", help=say("compare.base")).required = True
     parser.add_argument("new", metavar="NEW", nargs="?", help=say("compare.new")).required = True
     add_format(parser, say("compare.format"))

@@ -23,7 +23,7 @@ _LISTS = frozenset(("IDS", "WHAT"))
 
 
 def completion_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui completion``."""
     parser.add_argument("shell", choices=_SHELLS, help=say("cli.shell", names=", ".join(_SHELLS)))
 
 

@@ -63,7 +63,7 @@ class Doctor(Root, frozen=True):
 
 
 def doctor_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui doctor``."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help=say("doctor.dir"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("doctor.format"))
     add_schema(parser)

@@ -44,7 +44,7 @@ _PICTURE_SECONDS = 0.5
 
 
 def explore_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui PATH``."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help=say("cli.paths"))
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help=say("argparse.version"))
     add_opening(parser)
@@ -255,7 +255,7 @@ def _has_keys() -> bool:
 
 
 def demo_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui demo``."""
     from npu_tui.demo import DEFAULT, demos
 
     help_text = say("cli.demo_name", names=", ".join(demos()))
@@ -275,7 +275,7 @@ def run_demo(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def screenshot_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui screenshot``."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help=say("cli.traces"))
     parser.add_argument("-o", "--output", required=True, metavar="OUT.svg", help=say("cli.output"))
     parser.add_argument("--size", default="120x40", help=say("cli.size"))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def index_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui index``."""
     parser.add_argument("path", nargs="+", metavar="PATH", help=say("cli.index_path"))
 
 
@@ -79,7 +79,7 @@ def _indexed(path: Path) -> str:
 
 
 def cache_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui cache``."""
     parser.add_argument("what", nargs="?", choices=("list", "clear"), default="list", help=say("cache.what"))
 
 
@@ -113,7 +113,7 @@ def _megabytes(size: int) -> str:
 
 
 def crop_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui crop``."""
     add_profile(parser)
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help=say("crop.output"))
     parser.add_argument("--lanes", action="append", default=[], metavar="NAME", help=say("crop.lanes"))
@@ -145,7 +145,7 @@ FOLDER = "npu-tui-summaries"
 
 
 def summarize_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui summarize``."""
     parser.add_argument("path", nargs="+", metavar="PATH", help=say("summarize.path"))
     parser.add_argument("-o", "--output", default=FOLDER, metavar="DIR", help=say("summarize.output", name=FOLDER))
     parser.add_argument("--traces", action="store_true", help=say("summarize.traces"))

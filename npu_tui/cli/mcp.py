@@ -16,7 +16,7 @@ _THREADS = 4
 
 
 def mcp_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui mcp``."""
     parser.add_argument("--root", action="append", default=[], metavar="DIR", help=say("mcp.root"))
     parser.add_argument("--allow-record", action="store_true", help=say("mcp.allow_record"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))

@@ -140,7 +140,7 @@ def _examples() -> str:
 
 
 def query_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui query``."""
     from npu_tui.query.bounds import MOST_SECONDS
 
     parser.add_argument("path", nargs="?", default=".", metavar="PATH", help=say("query.path"))

@@ -31,7 +31,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def record_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui record``."""
     parser.add_argument("dir", nargs="?", metavar="DIR", help=say("record.dir"))
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--url", metavar="URL", help=say("record.url"))
@@ -309,7 +309,7 @@ def _write_setup() -> None:
 
 
 def analyse_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui analyse``."""
     parser.add_argument("path", metavar="PATH", help=say("record.raw_path"))
     parser.add_argument("--ranks", default="", metavar="0,8", help=say("record.raw_ranks"))
     parser.add_argument("--jobs", metavar="N", help=say("record.jobs"))

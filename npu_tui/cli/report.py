@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def report_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui report``."""
     add_profile(parser)
     add_format(parser, say("cli.format"))
     add_eager(parser)
@@ -107,7 +107,7 @@ _LISTED = 16
 
 
 def ranks_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui ranks``."""
     parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("job.path"))
     add_format(parser, say("job.format"))
     parser.add_argument("--traces", action="store_true", default=None, help=say("job.traces"))
@@ -149,7 +149,7 @@ def opened_job(path: Path, traces: bool | None = None, survey: Survey | None = N
 
 
 def whatif_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui whatif``."""
     parser.add_argument("path", metavar="PATH", help=say("cli.path"))
     parser.add_argument("changes", nargs="*", metavar="CHANGE", help=say("whatif.changes"))
     parser.add_argument("--format", choices=("text", "json"), default="text", help=say("whatif.format"))

@@ -114,7 +114,7 @@ def _is_done(source: Source) -> bool:
 
 
 def watch_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui watch``."""
     parser.add_argument("path", nargs="?", default=".", metavar="DIR", help=say("watch.path"))
     parser.add_argument("--settle", default="3", metavar="SECONDS", help=say("watch.settle"))
     parser.add_argument("--count", metavar="N", help=say("watch.count"))

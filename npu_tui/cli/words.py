@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def explain_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui explain``."""
     parser.add_argument("id", nargs="*", metavar="ID", help=say("cli.explain_id"))
     add_format(parser, say("cli.format"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
@@ -99,7 +99,7 @@ def run_keys(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def settings_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui settings``."""
     parser.add_argument("--check", action="store_true", help=say("cli.settings.check"))
     parser.add_argument("--config", metavar="FILE", help=say("cli.config"))
 
@@ -132,7 +132,7 @@ _SETTINGS = "settings"
 
 
 def schema_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui schema``."""
     from npu_tui.output.schemas import REPORTS
 
     names = (*REPORTS, _SETTINGS)
@@ -171,7 +171,7 @@ _KEYS: tuple[tuple[str, Where], ...] = (("{keys}", "lanes"), ("{job_keys}", "job
 
 
 def help_options(parser: Parser) -> None:
-    """Its arguments and options."""
+    """Add the arguments and options of ``npu-tui help``."""
     parser.add_argument(
         "topic", nargs="?", default="", metavar="TOPIC", help=say("cli.topic", topics=", ".join(TOPICS))
     )

@@ -195,7 +195,7 @@ class ProfileComparison:
 
     @once
     def stream_overlap(self) -> float:
-        """What the groups' differences exceed that of computing time: kernels that ran side by side, ns per step."""
+        """By how much differences of groups exceed that of computing time, ns per step: kernels ran side by side."""
         computing = next((row.delta for row in self.parts if row.part == "computing"), 0.0)
         return sum(row.delta for row in self.groups) - computing
 

@@ -136,7 +136,7 @@ class GroupChange(Struct, frozen=True):
 
     @property
     def formerly(self) -> str | None:
-        """The types that the base has in its place, where they are others."""
+        """The types of the group in the base, joined by plus signs; None where they are those of the new profile."""
         return " + ".join(self.parts) or (self.was.type if self.was else None)
 
 

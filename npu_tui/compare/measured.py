@@ -210,11 +210,11 @@ class MeasuredSide:
         return steps if self._shared is None else alike(steps, self._shared)
 
     def with_outliers(self) -> MeasuredSide:
-        """The same with the steps that are far longer than the others."""
+        """This side with the steps that are far longer than the others."""
         return self if self._chosen is not None else MeasuredSide(self.profile, outliers=True)
 
     def with_shared(self, shared: Works) -> MeasuredSide:
-        """The same with as many steps of each kind as ``shared`` says."""
+        """This side with as many steps of each kind as ``shared`` says."""
         return self if self._chosen is not None else MeasuredSide(self.profile, outliers=self._outliers, shared=shared)
 
     @property

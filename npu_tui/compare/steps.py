@@ -114,7 +114,7 @@ class StepWindow(Struct, frozen=True):
 
     @property
     def wall(self) -> int:
-        """Its length, ns."""
+        """The length of the window, ns."""
         return self.end - self.start
 
 

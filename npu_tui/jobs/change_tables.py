@@ -244,7 +244,7 @@ def _job_change(
 
 
 def _network(compared: JobComparison) -> Iterator[Finding]:
-    """Transfers that take longer or shorter; without them exposed communication that no rank's work explains."""
+    """The finding about slower or faster transfers; where none are timed, about exposed time that no rank explains."""
     told = [message("against.speed", transport=name, base=base, new=new) for name, base, new in compared.bandwidths]
     links = [message("against.speeds", speeds=told)] if told else []
     transfers = compared.transfers

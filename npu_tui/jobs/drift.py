@@ -46,11 +46,11 @@ class SharedEvents(Struct, frozen=True, eq=False):
     group: I64
 
     def of(self, kept: Bools) -> SharedEvents:
-        """Those that are ``kept``."""
+        """The events that are ``kept``."""
         return SharedEvents(self.row[kept], self.rank[kept], self.time[kept], self.group[kept])
 
     def straightened(self, drift: F64) -> SharedEvents:
-        """As clocks without ``drift`` (ranks,) would show them."""
+        """The events as clocks without ``drift`` (ranks,) would show them."""
         return SharedEvents(self.row, self.rank, self.time - drift[self.rank] * self.time, self.group)
 
 

@@ -59,11 +59,11 @@ class Held(Struct, frozen=True):
 
     @classmethod
     def of_steps(cls, length: float, steps: Sequence[str]) -> Held:
-        """Of a job with such ``steps``; one without a name is the run."""
+        """The unit of a job with these ``steps``; without steps, or with one that has no name, it is the run."""
         return cls(length, len(steps), "step") if steps and list(steps) != [""] else cls(length)
 
     def each(self, time: float) -> float:
-        """What of ``time`` ns, a sum over all, one of them has."""
+        """The share of one unit in ``time``, a sum over all of them; ns."""
         return time / self.count
 
     @property

@@ -408,6 +408,7 @@ class Job:
     @once
     def savings(self) -> SavingsModel:
         """What the job would save if some ranks worked less."""
+        # Ranks whose clocks have the same reference are an island: only their times can be compared.
         references: dict[int, int] = {}
         island = [references.setdefault(clock.reference, len(references)) for clock in self.clocks]
         exposed = [

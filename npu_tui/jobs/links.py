@@ -79,11 +79,12 @@ def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
     for use in uses:
         if _LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
             kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
-    links = [link for same in kinds.values() for link in _of_kind(same)]
+    links = [link for same in kinds.values() for link in _judged_links(same)]
     return sorted(links, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))
 
 
-def _of_kind(uses: list[LinkUse]) -> list[Link]:
+def _judged_links(uses: list[LinkUse]) -> list[Link]:
+    """The links of one transport and kind, by source and target, each compared with what its two ports let expect."""
     ends = np.array([(use.source, use.target) for use in uses], np.int64)
     ranks, places = np.unique(ends, return_inverse=True)
     places = places.reshape(ends.shape)

@@ -196,7 +196,7 @@ class Notifies(RowColumns[Notify]):
         return Notify(bool(self.waits[place]), int(self.peer[place]), self.name[place], *numbers)
 
     def of_peers(self, kept: Bools, peer: I64, place: I64) -> Notifies:
-        """Those that are ``kept`` (n,), of other peers and places."""
+        """The notifies that are ``kept`` (n,), with these peers and places; (kept,) each."""
         name = replace(self.name, code=self.name.code[kept])
         times = self.start[kept], self.end[kept]
         return Notifies(name, self.waits[kept], peer[kept], self.key[kept], *times, place[kept])
@@ -247,7 +247,7 @@ class Sightings(RowColumns[Seen]):
         return Seen(self.name[place], peer, after, bool(self.at_most[place]), own_place)
 
     def of_peers(self, kept: Bools, peer: I64, place: I64) -> Sightings:
-        """Those that are ``kept`` (n,), of other peers and places."""
+        """The sightings that are ``kept`` (n,), with these peers and places; (kept,) each."""
         name = replace(self.name, code=self.name.code[kept])
         return Sightings(name, peer[kept], self.after[kept], self.at_most[kept], place[kept])
 

@@ -337,7 +337,7 @@ def micro_batches(micro: int) -> Change:
 
 
 def smaller_batches(micro: int) -> Change:
-    """The same work in another number of micro batches, whose passes are as much shorter as there are more of them."""
+    """The change that does the same work in ``micro`` batches: the more there are, the shorter their passes."""
 
     def change(case: PipelineCases) -> PipelineCases:
         size = case.plan.micro / micro

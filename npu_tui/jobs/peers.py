@@ -115,7 +115,7 @@ def placed(ranks: Sequence[RankProfile]) -> list[RankProfile]:
 
 
 def _ranks_naming_places(ranks: Sequence[RankProfile], groups: dict[str, int]) -> list[_PlacedPeers]:
-    """Those of ``ranks`` that name peers by places; ``groups`` gets a code for every group."""
+    """The ``ranks`` that name peers by places; ``groups`` gets a code for every group."""
     found, codes = [], TextCodes()
     for profile in ranks:
         if not ((profile.notifies.place >= 0).any() or (profile.seen.place >= 0).any()):

@@ -179,27 +179,26 @@ class Staged(Struct, frozen=True):
 
 def pipelines_of(job: Staged) -> Pipelines:
     """The pipelines of ``job``: ranks that send each other what their passes made."""
-    told = [place for place, profile in enumerate(job.ranks) if profile.passes is not None]
-    if not told:
+    if all(profile.passes is None for profile in job.ranks):
         return Pipelines([], _unseen_passes(job))
     wires = _Wires(job)
     runs: list[PipelineRun] = []
-    untold = _unseen_passes(job)
+    reasons = _unseen_passes(job)  # why a pipeline is not among them
     for chain in _stage_chains(job, wires):
         named = [job.ranks[place].rank for place in chain]
         if job.layout is not None and 1 < job.layout.pipeline != len(chain):
-            untold.append(message("job.pipeline.lacks", ranks=named, stages=job.layout.pipeline))
+            reasons.append(message("job.pipeline.lacks", ranks=named, stages=job.layout.pipeline))
             continue
         if job.layout is None and (lost := _outside_ranks(job, chain)):
-            untold.append(message("job.pipeline.lost", ranks=named, lost=sorted(lost)[:8]))
+            reasons.append(message("job.pipeline.lost", ranks=named, lost=sorted(lost)[:8]))
             continue
         rows, reason = _pipeline_runs(job, chain, wires)
         runs += rows
         if reason is not None:
-            untold.append(reason)
+            reasons.append(reason)
     order = {step: number for number, step in enumerate(job.steps)}
     runs.sort(key=lambda run: (order.get(run.step, -1), int(run.start.min()), run.ranks))
-    return Pipelines(runs, untold)
+    return Pipelines(runs, reasons)
 
 
 def _unseen_passes(job: Staged) -> list[Message]:

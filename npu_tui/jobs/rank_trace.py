@@ -399,7 +399,7 @@ def _asked_at(trace: Trace, items: I64) -> I64:
 
 
 def _step_windows(profile: Profile) -> list[tuple[str, int, int]]:
-    """Of every numbered step its window on the device, and then where its slice on the host lies."""
+    """The windows of numbered steps on the device, then those of their slices on the host: name, start, end."""
     numbered = [(str(step.number), step) for step in profile.steps if step.number is not None]
     windows = [(name, step.window.start, step.window.end) for name, step in numbered if step.window is not None]
     return windows + [(name, *_device_span(profile, step)) for name, step in numbered]

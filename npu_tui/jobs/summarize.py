@@ -153,5 +153,5 @@ def summarize_by_dask(sources: Sequence[Source], folder: Path, traces: bool, add
 
 
 def _unfinished(source: Source) -> RankOutcome:
-    """Of a rank whose workers have ended."""
+    """The outcome of a rank whose worker processes died."""
     return RankOutcome(str(source.opened), "broken", why=message("job.no_worker", path=str(source.opened)))

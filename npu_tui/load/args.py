@@ -159,7 +159,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
         return [column.objects for column in self.columns(ordinals, keys)]
 
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """The same as columns; a chunk that holds several of the events is read once, several chunks at a time."""
+        """``many`` as columns; a chunk that holds several of the events is read once, several chunks at a time."""
         order = np.argsort(ordinals, kind="stable")
         chunk = np.searchsorted(self.chunks.first_event, ordinals[order], "right") - 1
         position = ordinals[order] - self.chunks.first_event[chunk]
@@ -360,7 +360,7 @@ def _decoder(keys: tuple[str, ...]) -> Callable[[bytes], list[Any]]:
 
 
 def _tolerated(text: bytes, keys: tuple[str, ...]) -> tuple[Any, ...]:
-    """The same of one event that is not quite the profiler's."""
+    """The args ``keys`` of one event that is not written quite as the profiler does."""
     try:
         event = loose_value(text)
     except ValueError:

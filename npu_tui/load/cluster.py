@@ -202,7 +202,7 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _read_tables(cluster: Cluster, tables: DatabaseTables) -> bool:
-    """Whether any rank is in the tables of ``cluster_analysis.db``, by their newer names or their older ones."""
+    """Fill ``cluster`` from ``cluster_analysis.db``, by newer or older names of tables; whether it then has ranks."""
     rows = plain_rows(tables, "ClusterStepTraceTime")
     _read_step_times(cluster, [tuple(cells.get(name) for name in _CELLS) for cells in rows])
     for cells in _either(tables, "ClusterCommunicationTime", "ClusterCommAnalyzerTime"):

@@ -104,7 +104,10 @@ class CsvBlocks:
             yield self._last_rows(last)
 
     def _last_rows(self, data: bytes) -> bytes:
-        """What is left at the end of the file, which has no line end of its own."""
+        """The rows of the bytes after the last line end of the file.
+
+        The file may have been cut within the last cell, so that is left empty; a row that lacks cells is left out.
+        """
         self.cut_off = True
         if data.count(b'"') % 2:
             return b""

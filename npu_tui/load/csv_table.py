@@ -321,7 +321,7 @@ class _Typed:
         return values
 
     def reading(self, name: str, cut_off: bool, short: int) -> Reading:
-        """All of it."""
+        """The whole table as it was read."""
         import polars as pl
 
         if not self._frames:

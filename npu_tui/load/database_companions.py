@@ -306,7 +306,7 @@ _SPANS = ("elapsetime", "transittime", "waittime", "synchronizationtime", "idlet
 
 
 def companions_in(source: Source) -> DatabaseCompanions:
-    """Those of the database ``source``."""
+    """The companion tables in the database ``source``."""
     return DatabaseCompanions(source.path.parent, source.survey, source.path)
 
 

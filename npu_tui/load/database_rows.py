@@ -79,7 +79,7 @@ class DatabaseRows(Struct):
         return np.where((values > 0) & (values < _LATEST), values, INVALID)
 
     def where(self, kept: npt.NDArray[Any]) -> DatabaseRows:
-        """Those of the rows that ``kept`` picks, as numpy does."""
+        """The rows that ``kept`` picks, as it would pick from an array."""
         columns = {name: values[kept] for name, values in self.columns.items()}
         return DatabaseRows(self.table, self.number[kept], columns)
 

@@ -189,7 +189,7 @@ class _Held(Struct, frozen=True):
         return self.whole is not None and not self.whole.format.is_profile
 
     def sources(self) -> list[Source]:
-        """The same as what is to be opened."""
+        """The profiles in the folder, as they are to be opened."""
         if self.whole is not None:
             return [self.whole]
         return [

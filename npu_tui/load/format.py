@@ -76,7 +76,7 @@ class Survey:
         return [folder / name for name in matching(entries, pattern) if entries[name]]
 
     def glob(self, folder: Path, pattern: str) -> list[Path]:
-        """As ``folder.glob`` without ``**``, by path; nothing of a folder that cannot be read."""
+        """Like ``folder.glob`` without ``**``, by path; nothing of a folder that cannot be read."""
         above, _, last = pattern.rpartition("/")
         places = [folder]
         for part in filter(None, above.split("/")):

@@ -184,7 +184,7 @@ class CounterEvents:
         self._value.append(np.fromiter(chain.from_iterable(map(_values, samples)), np.float64))
 
     def _add_tolerated(self, event: Event) -> None:
-        """Take in one event without what is no finite number, which is counted."""
+        """Take in one event; values that are no finite numbers are left out and counted."""
         args = decode_args(bytes(event.args))
         telling = {key: value for key, value in args.items() if key in _INSTANCE_KEYS} if len(args) > 1 else {}
         numbers = {

@@ -71,7 +71,7 @@ def replica_of(role: str) -> tuple[str, int | None]:
 
 
 def role_names(names: Iterable[str]) -> set[str]:
-    """Those of the ``names`` of folders beside each other that are roles."""
+    """Which ``names`` of folders beside each other are roles."""
     names = [name for name in names if not name.startswith(".") and not _PROFILE.fullmatch(name)]
     sure = {name for name in names if _ROLE.fullmatch(name)}
     likely = {name for name in names if _ALSO.fullmatch(name)}
@@ -103,10 +103,11 @@ class RolePlaces:
         self._roles: dict[Path, set[str]] = {}
 
     def of(self, folder: Path) -> RolePlace:
-        """Those of the profile whose files lie in ``folder``."""
+        """Role, step and process of the profile whose files lie in ``folder``, empty where no name tells them."""
         role = step = process = ""
         looked = 0
         for place in (folder, *folder.parents):
+            # Within a profile names of folders tell role and process; above it a role is a folder among others.
             if place.name in _PARTS or _PROFILE.fullmatch(place.name):
                 flat, named = _FLAT.fullmatch(place.name), _PROCESS.fullmatch(place.name)
                 role = role if flat is None else flat["role"]
@@ -123,7 +124,7 @@ class RolePlaces:
         return RolePlace(role, step, process)
 
     def told(self, folder: Path) -> RolePlace:
-        """As ``of``, with what the metadata of the profile say."""
+        """Like ``of``, with what the metadata of the profile say."""
         place, above = self.of(folder), folder.parent if folder.name in _PARTS else folder
         return RolePlace(role_of(place, _role_in(above / "profiler_metadata.json")), place.step, place.process)
 

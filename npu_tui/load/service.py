@@ -351,7 +351,7 @@ def _batch_kind(type_: str) -> Kind:
 
 
 def _column_numbers(values: pl.Series) -> npt.NDArray[Any]:
-    """The numbers of a column, unknown where they are null; one value for all, not to be written to, if all are."""
+    """The numbers of a column, unknown where they are null; where all are, one value that must not be written to."""
     if values.null_count() == len(values):
         return np.broadcast_to(np.nan if values.dtype.is_float() else np.int64(UNKNOWN), len(values))
     if values.dtype.is_float():

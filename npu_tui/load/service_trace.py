@@ -67,7 +67,7 @@ def read_service_trace(source: Source, watcher: Watcher, pace: ReadingPace) -> T
             add_instants(text.whole, files[0])
         except InputError as error:
             service.odd.append(error.message)
-    for name in DATABASES if not text.whole.slice_count else ():
+    for name in DATABASES:
         if name in service.files and not text.whole.slice_count:
             args, odd = add_slices(text.whole, source.path / name)
             service.odd += odd
@@ -276,7 +276,7 @@ class _ServiceLanes:
 
 
 def _lanes_with_last(values: I64) -> tuple[list[int], I64]:
-    """As ``distinct``; those beyond the most lanes count as the last."""
+    """Like ``distinct``; values beyond the most lanes count as the last."""
     values, place = distinct(values)
     return values[:_MOST_LANES].tolist(), np.minimum(place, _MOST_LANES - 1)
 

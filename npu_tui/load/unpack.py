@@ -43,7 +43,7 @@ class OpenFile:
         return stream_at(self.descriptor, self)
 
     def kept(self) -> OpenFile | None:
-        """Itself, to be kept for as long as a trace; None where many are."""
+        """This file, to be kept open for as long as a trace; None where many are open."""
         return self if len(_open) <= _MOST_KEPT else None
 
 

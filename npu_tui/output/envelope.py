@@ -280,7 +280,7 @@ def _type_of(root: type[Root], name: str) -> Any:
 
 
 def json_bytes(data: Root, verdict: Sequence[str] | None = None, schema: str | None = None) -> bytes:
-    """``document`` as UTF-8 text with a line end, in the schema that is asked for. Raises ``InputError``."""
+    """The ``document`` of ``data`` as UTF-8 with a line end, by the asked ``schema``. Raises ``InputError``."""
     asked = asked_schema(schema)
     laid_out = document(data, verdict, asked)
     return msgspec.json.encode(laid_out) + b"\n" if asked == 1 and data.ON_ONE_LINE else indented(laid_out)

@@ -55,7 +55,7 @@ class Statement:
     rows: int | None = None
 
     def written(self, form: str, schema: str | None = None) -> str | bytes:
-        """All of it as ``text``, ``markdown``, ``html`` or ``json``, in the ``schema`` that an option asks for."""
+        """The statement as ``text``, ``markdown``, ``html`` or ``json``, in the ``schema`` that an option asks for."""
         if form == "json":
             return json_bytes(self.data, self.verdict, schema)
         return written_document(self.document(form), form, self.rows)

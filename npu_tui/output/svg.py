@@ -136,7 +136,7 @@ def written_shapes(shapes: Iterable[Shape], palette: Palette | None) -> Iterator
 
 
 def _look(shape: Shape) -> tuple[object, ...]:
-    """What shapes of one element have in common."""
+    """What shapes that can be one element have in common: their kind, and of a line all but its two ends."""
     if isinstance(shape, Box | Dots):
         return type(shape), shape.paint, shape.faint
     if isinstance(shape, Tip):

@@ -252,7 +252,7 @@ def network(profile: Profile) -> TableSheet:
 
 
 def port_samples(profile: Profile) -> Iterator[tuple[str, int | None, int | None, I64, I64]]:
-    """Of each port its card, device and number, when it was sampled, ns since the trace's start, and bytes/s then."""
+    """Card, device and number of each port, when it was sampled, ns since the trace's start, and bytes/s then."""
     for name, frame in _sample_frames(profile):
         for (device, port), samples in frame.drop_nulls(["bandwidth"]).group_by(
             ["device", "function"], maintain_order=True

@@ -160,7 +160,7 @@ def memory_peaks(profile: Profile) -> TableSheet:
 
 
 def module_peaks(profile: Profile) -> TableSheet:
-    """The same of the modules of CANN alone, the largest first."""
+    """The peaks of the modules of CANN alone, the largest first."""
     modules = profile.memory.modules
     return _peaks(sorted((module for module in modules if module.peak[1]), key=lambda module: -module.peak[1]))
 

@@ -72,7 +72,7 @@ class Parted(ABC):
 
     @abstractmethod
     def _again(self) -> Parted:
-        """The same, with nothing measured yet."""
+        """The same part, with nothing measured yet."""
 
     @property
     def whole(self: P) -> P:

@@ -245,7 +245,7 @@ class Profile(Parted):
 
     @shared
     def merged_layers(self) -> list[str]:
-        """The layers of Overlap Analysis that hold several processes or devices as one: their time is computed."""
+        """The layers of Overlap Analysis that mix several processes or devices: slices tell their overlap instead."""
         return merged_layers(self.trace)
 
     @shared
@@ -479,7 +479,7 @@ class Profile(Parted):
 
     @once
     def judged(self) -> SubjectVerdict | None:
-        """What the rules of a subject say that has no devices; None where those of devices are asked."""
+        """The verdict on a trace whose subject has rules of its own; None where the rules of devices apply."""
         from npu_tui.rules import judge
 
         return judge(self.trace, self.thresholds) if self is self.whole else self.whole.judged

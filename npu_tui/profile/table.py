@@ -392,7 +392,7 @@ class Numbers(Struct, frozen=True):
     missing: int | None = None
 
     def values(self, first: int, last: int) -> list[Any]:
-        """Those of the rows ``[first, last)``, None for null."""
+        """The values of the rows ``[first, last)``, None for null."""
         array = np.asarray(self.part(first, last))
         values: list[Any] = array.tolist()
         if array.dtype.kind != "f" and self.missing is None:
@@ -409,7 +409,7 @@ class CodedLabels(Struct, frozen=True):
     part: Part
 
     def values(self, first: int, last: int) -> list[Any]:
-        """Those of the rows ``[first, last)``, None for null."""
+        """The values of the rows ``[first, last)``, None for null."""
         texts = self.texts()
         return [texts[code] if code >= 0 else None for code in self.part(first, last).tolist()]
 
@@ -420,7 +420,7 @@ class NestedRows(Struct, frozen=True):
     rows: Callable[[], Sequence[Any]]
 
     def values(self, first: int, last: int) -> Sequence[Any]:
-        """Those of the rows ``[first, last)``."""
+        """The values of the rows ``[first, last)``."""
         return self.rows()[first:last]
 
 

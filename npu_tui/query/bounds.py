@@ -123,5 +123,5 @@ _MOST_CELLS = 100_000_000
 
 
 def most_rows(columns: int) -> int:
-    """Rows up to which an answer of so many ``columns`` is given without being asked for all."""
+    """How many rows an answer of ``columns`` columns may have where nobody asked for all of them."""
     return _MOST_CELLS // max(columns, 1)

@@ -73,7 +73,7 @@ class Scan:
         return {name: words.texts for name, words in self._words.items()}
 
     def lazy(self) -> pl.LazyFrame:
-        """All of it, nothing made yet."""
+        """The whole table, nothing made yet."""
         from npu_tui.query.engine import lazy_frame, schema_of
 
         return lazy_frame(self.name, schema_of(self.kinds, self.texts), self.frames)

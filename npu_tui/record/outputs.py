@@ -79,7 +79,7 @@ class Output:
 
     @property
     def rank(self) -> int | None:
-        """Its rank, None as long as nothing tells."""
+        """The rank that writes it, None as long as nothing tells."""
         found = None if self.info is None else _INFO.fullmatch(self.info.name)
         return None if found is None or found[1] is None else int(found[1])
 

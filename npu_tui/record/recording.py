@@ -176,14 +176,14 @@ ANALYSERS = ("msprof", "msserviceprofiler")
 
 
 class Shell(Struct, frozen=True):
-    """What of it a shell has: ``variables`` that are set, by name, and where ``programs`` lie, None if absent."""
+    """What a shell has of it: ``variables`` that are set, by name, and where ``programs`` lie, None if absent."""
 
     variables: dict[str, str]
     programs: dict[str, str | None]
 
 
 def shell_of(environment: Mapping[str, str] | None = None) -> Shell:
-    """What ``environment``, that of this process if None, has."""
+    """The variables and programs for recordings in ``environment``, by default that of this process."""
     environment = os.environ if environment is None else environment
     names = [*(job.variable for job in JOBS if job.variable), "MSMONITOR_USE_DAEMON"]
     programs = {name: shutil.which(name, path=environment.get("PATH")) for name in ANALYSERS}

@@ -285,7 +285,7 @@ class ServiceSwitch:
             self.write(0)
 
     def write(self, enable: int, **fields: object) -> None:
-        """``enable`` or disable; with ``fields`` changed, all others as they are found."""
+        """Write ``enable`` (1 or 0) and ``fields``, all others as the file has them. Raises ``RecordError``."""
         try:
             write_file(self.file, orjson.dumps(self._read() | fields | {"enable": enable}, option=orjson.OPT_INDENT_2))
         except OSError as error:

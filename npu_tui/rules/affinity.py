@@ -101,7 +101,7 @@ def api_savings(facts: Facts) -> dict[str, Saving]:
         positions = np.flatnonzero(slices.lane[items] == lane)
         code = slices.name[items[positions]].astype(np.int64)
         matched = matches(short, code, runs, BETWEEN_ATEN)
-        _add(slices, savings, matched, items[positions], device[positions], short, code)
+        _add_savings(slices, savings, matched, items[positions], device[positions], short, code)
     return savings
 
 
@@ -156,7 +156,7 @@ def kernel_savings(facts: Facts) -> dict[str, Saving]:
         items = facts.kernels[positions]
         matched = _replaceable(facts, matches(types, code[positions], runs, BETWEEN_KERNELS), positions)
         breaks = _breaks(facts, items, code[positions], matched)
-        _add(slices, savings, matched, items, facts.length(items), types, code[positions], breaks)
+        _add_savings(slices, savings, matched, items, facts.length(items), types, code[positions], breaks)
     _all_reduces(facts, savings)
     _dots(facts, savings)
     return savings
@@ -275,7 +275,7 @@ def _is_single(shapes: str) -> bool:
     return _SINGLE.search(shapes) is not None
 
 
-def _add(
+def _add_savings(
     slices: Slices,
     savings: dict[str, Saving],
     matched: SequenceMatches,
@@ -285,10 +285,11 @@ def _add(
     code: I64,
     breaks: Bools | None = None,
 ) -> None:
-    """Disjoint runs of ``items``, which take ``time`` ns on the device each; ``code`` are their ``names``.
+    """Add to ``savings`` what one operator in place of each run of ``matched`` would save.
 
-    One operator takes about as long as the longest of a run, or as its products; of a whole run, which something cheap
-    replaces, nothing stays. A chain is one as far as it has no ``breaks``.
+    Runs are disjoint stretches of ``items``, which take ``time`` ns on the device each; ``code`` (items,) is the place
+    of their names in ``names``. One operator takes about as long as the longest of a run, or as its products; of a
+    whole run, which something cheap replaces, nothing stays. A chain ends at an item with ``breaks``.
     """
     if not len(matched.run):
         return

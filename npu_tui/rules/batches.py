@@ -117,7 +117,10 @@ def _filled_steps(facts: Facts) -> tuple[list[EngineStep], I64, I64]:
 
 
 class _Growth(Struct, frozen=True):
-    """Attention of ``steps`` with equal batches takes from ``low`` to ``high`` ns; ``keep`` is what is not growth."""
+    """Attention of ``steps`` with equal batches takes from ``low`` to ``high`` ns.
+
+    ``keep`` (steps,) is the share of its time that it would take with the fewest keys.
+    """
 
     steps: list[EngineStep]
     keep: F64

@@ -212,7 +212,7 @@ def _waited_for_text(facts: Facts, lateness: LatePeers, waited: int) -> Message:
 def _unexplained(facts: Facts, known: bool, share: float, transfers: int) -> tuple[Message, tuple[Message, ...]]:
     """The verdict on exposed communication that nothing explains, and the advice that leads to its cause.
 
-    It is no riddle where most of it is ``transfers`` (ns): then nothing is computed that could hide them.
+    No cause is missing where most of it is ``transfers`` (ns): then nothing is computed that could hide them.
     """
     if known and 2 * transfers >= facts.sums.not_overlapped:
         return message("finding.exposed.verdict_transfers", share=share, each=facts.per_unit(transfers)), ()

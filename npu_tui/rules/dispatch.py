@@ -202,21 +202,21 @@ def free(facts: Facts) -> Draft | None:
     elsewhere = _judged_elsewhere(facts)
     if facts.share(length_of(without(idle, elsewhere))) <= limits[FREE_SHARE]:
         severity = "info"
-    known, free = facts.part.split is not None, length_of(idle)
+    known, free_ns = facts.part.split is not None, length_of(idle)
     late, side = length_of(facts.host_late), length_of(facts.device_side)
     copied = length_of(common(idle, _copied(facts)))
     parts = {"host": late, "device": side, "launches": facts.sums.free - copied - late - side}
     where = max(parts, key=parts.__getitem__) if known else "launches"
     inner, inside = graph_gaps(facts)
-    where = "graph" if 2 * length_of(inner) > free else where
+    where = "graph" if 2 * length_of(inner) > free_ns else where
     gaps = task_gaps(facts, side) if where == "device" else {}
     if not known:
         cause = message("finding.free.unknown_gpu" if facts.on_gpu else "finding.free.unknown")
     else:
-        shares = {"late": late / max(free, 1), "side": side / max(free, 1)}
+        shares = {"late": late / max(free_ns, 1), "side": side / max(free_ns, 1)}
         cause = (
-            message("finding.free.split_copied", copied=copied / max(free, 1), **shares)
-            if copied >= HARDLY_ANY * free
+            message("finding.free.split_copied", copied=copied / max(free_ns, 1), **shares)
+            if copied >= HARDLY_ANY * free_ns
             else message("finding.free.split", **shares)
         )
     told_ns = length_of(common(idle, elsewhere))
@@ -255,7 +255,7 @@ def free(facts: Facts) -> Draft | None:
             message("finding.free.meanwhile", waits=waits) if waits is not None else "",
             message("finding.free.told", time=told_ns) if severity == "info" else "",
         ),
-        tuple(_free_place(facts, start, end) for start, end in largest(idle) if (end - start) * len(idle[0]) >= free),
+        tuple(_free_place(facts, *span) for span in largest(idle) if (span[1] - span[0]) * len(idle[0]) >= free_ns),
         _free_advice(facts, where),
         facts.device_side if gaps else facts.host_late if known else None,
         confidence="medium" if gaps else "high" if known else "low",
@@ -347,7 +347,7 @@ def stage(facts: Facts) -> Draft | Skipped | None:
 
 
 def _severity(facts: Facts, lost: Span) -> Severity:
-    """That of the time ``lost`` to late launches, which a device that is busy else can do without."""
+    """The severity of the time ``lost`` to late launches; info where the device is busy otherwise."""
     share = facts.share(length_of(lost))
     fed = share < facts.limits[SEVERITY_HIGH] and facts.share(facts.sums.free) <= facts.limits[FREE_SHARE]
     return "info" if fed else severity_of(facts.limits, share)

@@ -106,7 +106,7 @@ class LatePeers(Struct, frozen=True):
 
     @property
     def visible(self) -> tuple[int, ...]:
-        """Those of the ``named`` that tasks name."""
+        """The late ranks whose numbers are known."""
         return tuple(peer for peer in self.named if peer != UNKNOWN)
 
 

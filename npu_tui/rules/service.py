@@ -249,7 +249,7 @@ def _prefix_none(facts: ServiceFacts, rates: F64) -> Cause | None:
 
 
 def _if_shared(facts: ServiceFacts, floor: int) -> tuple[Remedy | None, Message]:
-    """What it would be if all prompts had their first ``floor`` tokens in common."""
+    """The remedy that all prompts have their first ``floor`` tokens in common, and what it would change."""
     lat, rids = facts.latencies, facts.ttft.rids
     remedy = partial(_cached, floor, int((lat.start + lat.ttft)[rids].min()))
     then = facts.after(remedy) if floor > 0 else None

@@ -164,7 +164,7 @@ class ServiceFacts:
     def filled(self) -> Filled | None:
         """The cost of batches that are filled up to a large size; None where nothing tells that they are.
 
-        Some graphs of a few requests there may be: the rise above them is to that size.
+        Graphs for up to ``_FEW`` requests may exist: times rise above them to those of the large size.
         """
         if self._rise is not None and self._rise.size > _FEW:
             return None
@@ -269,7 +269,7 @@ class ServiceFacts:
 
     @property
     def model(self) -> ServiceModel | None:
-        """That of the replay."""
+        """The model that the replay runs; None without a replay."""
         return None if self.replay is None else self.replay[0]
 
     def after(self, *remedies: Remedy) -> dict[str, float] | None:

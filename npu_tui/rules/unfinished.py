@@ -66,13 +66,13 @@ def with_launches(found: Findings, trace: Trace, kind: str, source: Source | Non
         said = message("finding.verdict.no_kernels", count=count) if count else message("finding.verdict.host_alone")
         return replace(found, verdict=(said,))
     if kind == "chrome_trace":
-        lines = [*_core_lanes(trace)] or [message("finding.verdict.other_tool")]
+        lines = [*_core_verdicts(trace)] or [message("finding.verdict.other_tool")]
         return replace(found, verdict=tuple(lines))
     return found
 
 
-def _core_lanes(trace: Trace) -> Iterator[Message]:
-    """What the pipes of one kernel's cores did, or the cores that ran tasks; nothing of any other trace."""
+def _core_verdicts(trace: Trace) -> Iterator[Message]:
+    """How busy the pipes of one kernel's cores were, or the cores that ran tasks; nothing for any other trace."""
     lanes, are_cores = core_lanes(trace)
     if not len(lanes):
         return

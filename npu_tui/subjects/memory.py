@@ -32,7 +32,7 @@ def _about(trace: Trace) -> str:
 
 
 def _summary(profile: Profile) -> list[Fact]:
-    """Its devices and its file."""
+    """Devices and file of a snapshot."""
     snapshot = _snapshot(profile.trace)
     devices = [
         Fact(

@@ -27,7 +27,7 @@ def _about(trace: Trace) -> str | None:
 
 
 def _summary(profile: Profile) -> list[Fact]:
-    """Its batches by engine and by what they compute, and its files."""
+    """Batches of a service by engine and by what they compute, and its files."""
     sheet, service = BATCH_KINDS.make(profile), profile.trace.service
     columns = map(sheet.values, ("dp_rank", "pass", "kind", "total", "calls", "p50", "p99"))
     facts = []

@@ -194,12 +194,12 @@ class RowArgs(Struct, frozen=True, eq=False):
         raise NotImplementedError
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
-        """The args ``keys`` of many rows."""
+        """The args ``keys`` of many rows: a list for each key."""
         rows = [self.one(ordinal) for ordinal in ordinals.tolist()]
         return [[row.get(key) for row in rows] for key in keys]
 
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """The same as columns."""
+        """``many`` as columns."""
         return [column_of(values) for values in self.many(ordinals, keys)]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:

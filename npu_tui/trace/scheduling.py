@@ -39,7 +39,7 @@ class OwnedSpans(Struct, frozen=True):
 
     @classmethod
     def sorted(cls, owner: I64, start: I64, end: I64, kind: I64, other: I64) -> OwnedSpans:
-        """Those of ``end > start``, put in order."""
+        """The spans with ``end > start``, put in order."""
         rows = np.flatnonzero(end > start)
         rows = rows[np.lexsort((start[rows], owner[rows]))]
         return cls(owner[rows], start[rows], end[rows], kind[rows], other[rows])
@@ -53,7 +53,7 @@ class OwnedSpans(Struct, frozen=True):
         return OwnedSpans(*(column[rows] for column in self.columns()))
 
     def of(self, owner: int) -> OwnedSpans:
-        """Those of one owner."""
+        """The spans of one owner."""
         return self.taken(slice(*np.searchsorted(self.owner, [owner, owner + 1]).tolist()))
 
     def within(self, low: I64, high: I64) -> tuple[I64, I64, I64, I64]:
@@ -89,7 +89,7 @@ class Scheduling(Struct, frozen=True):
     is_absolute: bool = False
 
     def shifted(self, offset: int) -> Scheduling:
-        """The same with ``offset`` ns added to all times."""
+        """The scheduling with ``offset`` ns added to all times."""
         moved = {
             name: replace(spans, start=spans.start + offset, end=spans.end + offset)
             for name in ("states", "runs", "interrupts", "lost")

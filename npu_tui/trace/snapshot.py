@@ -173,7 +173,7 @@ class Lives(Struct, eq=False):
         return len(self.start)
 
     def part(self, chosen: Bools) -> Lives:
-        """Those of the blocks that are ``chosen`` (n,)."""
+        """The lives of the blocks that are ``chosen`` (n,)."""
         return Lives(*(getattr(self, name)[chosen] for name in self.__struct_fields__))
 
     def alive(self, event: int) -> I64:
@@ -229,7 +229,7 @@ class DeviceMemory(Struct, dict=True, eq=False):
 
     @once
     def active(self) -> I64:
-        """The same with blocks that are given back and that another stream may still use; (events,)."""
+        """Bytes allocated after each event, with blocks given back that another stream may still use; (events,)."""
         return _held_after_events(self.lives, self.lives.gone, len(self.events))
 
     @once

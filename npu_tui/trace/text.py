@@ -240,17 +240,17 @@ class _Axis:
 
 
 def read_fine(fine: bool) -> None:
-    """Read times from now on as picoseconds, as those of a trace that ``is_fine``, or as nanoseconds."""
+    """Take numbers of times from now on for picoseconds, as in a trace that ``is_fine``, or for nanoseconds."""
     _Axis.fine = fine
 
 
 def ticks_per_us() -> int:
-    """How many of the times that are read now make a microsecond."""
+    """How many units of time make a microsecond: picoseconds or nanoseconds, by ``read_fine``."""
     return 1_000_000 if _Axis.fine else 1_000
 
 
 def unit_text(power: int) -> str:
-    """The unit of 10^``power`` (0, 3, 6, 9) of the times that are read now."""
+    """The name of 10^``power`` (0, 3, 6, 9) units of time: picoseconds or nanoseconds, by ``read_fine``."""
     return _UNIT_NAMES[power // 3 + (0 if _Axis.fine else 1)]
 
 

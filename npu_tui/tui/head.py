@@ -79,7 +79,7 @@ class HeadRow(Static):
 
     @property
     def said(self) -> list[str]:
-        """Its lines as text."""
+        """The lines of the row as text."""
         return [] if self._text is None or not self.rows else self._text.plain.split("\n")
 
     @property

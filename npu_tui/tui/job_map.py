@@ -94,14 +94,14 @@ def _map_row(view: Overview, row: HeatRow) -> DrawnRow:
 
 
 def _seen_figures(view: Overview, rank: int) -> tuple[str, ...]:
-    """What the others tell of a rank without files."""
+    """The cells of a rank without files, by what other ranks waited for it."""
     own, steps = next(sums for sums in view.job.sums if sums.rank == rank), _step_count(view)
     gain = "" if own.gain is None else _time_text(own.gain / steps)
     return "", f"{own.came_last}/{own.collectives}", _time_text(own.cost / steps), gain
 
 
 def _step_count(view: Overview) -> int:
-    """Of how many steps sums are told, each of one of them."""
+    """How many steps the sums of a rank cover, for figures per step; 1 without steps."""
     return max(len(view.job.steps), 1)
 
 

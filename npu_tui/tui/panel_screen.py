@@ -75,7 +75,7 @@ class Program(PlainApp[InputError | None], inherit_bindings=False):
 
     @abstractmethod
     def record(self, folder: str = "") -> None:
-        """Record the job that watches ``folder``, else that of the last time."""
+        """Record the job that watches ``folder``; without one the job that was recorded last."""
 
     @abstractmethod
     def stop_work(self) -> None:
@@ -83,7 +83,7 @@ class Program(PlainApp[InputError | None], inherit_bindings=False):
 
     @abstractmethod
     def compare_with(self, path: str) -> None:
-        """Hold what is on screen against what lies at ``path``."""
+        """Compare what is on screen with the profile at ``path``."""
 
     @abstractmethod
     def enter(self, openings: list[Opening], make: Make) -> None:

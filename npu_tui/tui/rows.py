@@ -50,7 +50,7 @@ class Rows(PlainTable):
         """Cells that the last column has where a text in it wraps, else 0."""
 
     def on_mount(self) -> None:
-        """Of 16 colours none is read on the cursor's: its row has one colour for all."""
+        """With 16 colours give the cursor's row one colour: no other is readable on its background."""
         if self.app.console.color_system == "standard":
             self.cursor_foreground_priority = "css"
 

@@ -305,7 +305,7 @@ class HelpSheet(Modal[None]):
         self._show()
 
     def on_resize(self) -> None:
-        """As many columns as fit."""
+        """Lay the keys out in as many columns as fit."""
         if self.query("#keys"):
             self._show()
 

@@ -202,7 +202,7 @@ class Timeline(Drawing):
         return rows
 
     def look_as(self, terminal: Terminal) -> None:
-        """As in ``Drawing``; no row that is on screen is like one that comes."""
+        """Like ``Drawing``; every row is sent anew, as none on screen looks like the next."""
         self.frame = None
         super().look_as(terminal)
 

@@ -347,7 +347,7 @@ class TraceWalk:
         return None if self._explorer.fit(ends) else say("fit.none")
 
     def step(self, direction: int) -> str:
-        """Show a step."""
+        """Show the next step in ``direction`` (1 or -1); returns what to tell the user."""
         steps = self._scene.steps()
         if not steps:
             return say("step.none")

@@ -58,8 +58,8 @@ class RowList:
     def _leaf(self, trace: int, lanes: tuple[int, ...]) -> Rows:
         return lanes_row(self._scene.traces[trace], lanes)
 
-    def _unmade(self, trace: int, lanes: tuple[int, ...]) -> Rows:
-        """In place of ``_leaf`` where rows are only counted: a leaf row takes time to make."""
+    def _uncut_rows(self, trace: int, lanes: tuple[int, ...]) -> Rows:
+        """In place of ``_leaf`` where rows are only counted: all rows of the trace, as those of ``lanes`` take time."""
         del lanes
         return self._scene.traces[trace].rows
 
@@ -112,7 +112,7 @@ class RowList:
         keep = self.focused
         if self._own_folds:
             self.folds = default_folds(self._scene)
-            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._unmade)
+            fold_to_fit(self._scene, self.folds, self._height, self.heads, self._uncut_rows)
         self._rebuild(keep)
 
     def toggle_fold(self) -> bool:

@@ -406,7 +406,7 @@ def to_tmux(text: str) -> bool:
 
 
 def cut(lines: list[str]) -> tuple[str, int]:
-    """As many whole lines as terminals take, and how many those are."""
+    """The first lines, as many as terminals take in whole, and how many those are."""
     size = kept = 0
     for line in lines:
         size += len(line.encode()) + 1
