@@ -178,9 +178,9 @@ def _started(
     compare: Callable[[Sequence[Profile]], ProfileComparison] | None,
     terminal: Callable[[], Terminal],
 ) -> Loader:
-    """What loads ``openings`` from now on and draws the first picture, awaited where it is there sooner than Textual.
+    """Begin to load ``openings`` and to draw the first picture, which is awaited where it comes sooner than Textual.
 
-    Importing Textual meanwhile would hold it up.
+    Importing Textual at the same time would delay the picture.
     """
     from npu_tui.tui.loading import FirstPicture, Loader
     from npu_tui.tui.terminal.terminal import Guard

@@ -92,7 +92,7 @@ class Given(NamedTuple):
 
 
 def given(words: list[str]) -> Given:
-    """Look through ``words`` once; a command counts before the first word that is for one itself."""
+    """Split ``words`` into command, language, settings and the rest; a command stands before any word meant for it."""
     command, lang, config, rest = "", None, None, []
     leads, at = True, 0
     while at < len(words):

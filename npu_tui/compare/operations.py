@@ -178,7 +178,7 @@ def _matched_by(base: Operations, new: Operations, shapes: list[I64] | None) -> 
 
 
 def _finer(symbol: list[I64], shape: list[I64]) -> tuple[I64, I64]:
-    """Positions that are equal in symbol and shape, then between these those that are equal in symbol; ascending."""
+    """Match two sequences by symbol and shape, then what lies between by symbol alone; positions in both, ascending."""
     most = 1 + max((int(symbols.max()) for symbols in shape if len(symbols)), default=0)
     left, right = matched(*(symbols * most + at for symbols, at in zip(symbol, shape, strict=True)))
     rest, gaps = [], []

@@ -93,7 +93,7 @@ class RankChange(RoleChange, frozen=True, kw_only=True):
 
 
 class JobComparison:
-    """``new`` held against ``base``; each part is computed once, when it is first asked for.
+    """``new`` compared with ``base``; each part is computed once, when it is first asked for.
 
     The ``tolerance`` of computing holds for all of a rank's own work. A rank may lack the share ``allowed`` of its
     collectives.

@@ -45,7 +45,7 @@ LEAST = 0.01
 
 
 def noted(id: str, codes: tuple[str, str], ranks: tuple[int, ...], severity: Severity, /, **args: object) -> Finding:
-    """What has no price; ``codes`` are those of its title and its detail."""
+    """A finding without a gain; ``codes`` are those of its title and its detail."""
     title, detail = (message(code, **args) for code in codes)
     return Finding(id, _CLASSES[id], severity, title, detail, unit="run", ranks=ranks)
 
@@ -76,7 +76,7 @@ def priced(
     id: str, codes: tuple[str, str], ranks: tuple[int, ...], gain: int, held: Held,
     evidence: tuple[Evidence, ...] = (), role: str | None = None, /, **args: object,
 ) -> Finding:  # fmt: skip
-    """What would save ``gain`` ns, told of what it is ``held`` against; ``codes`` as for ``noted``."""
+    """A finding that would save ``gain`` ns, told per unit of ``held``; ``codes`` as for ``noted``."""
     share = gain / max(held.length, 1)
     known = {"gain": held.each(gain), "share": share, **held.words}
     title, detail = (message(code, **known | args) for code in codes)

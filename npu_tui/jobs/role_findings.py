@@ -28,7 +28,7 @@ _SLOWER = 1.5  # times as long as another role takes for the same tokens
 
 
 def role_findings(roles: Roles | None) -> list[Finding]:
-    """All of them, those of tails first; none where nothing tells of roles."""
+    """The findings about roles, those about tails first; none where nothing tells of roles."""
     tails: dict[str, list[Tail]] = defaultdict(list)
     if roles is None:
         return []

@@ -23,7 +23,7 @@ FAMILIES = (
 
 
 def judge(trace: Trace, limits: Thresholds) -> SubjectVerdict | None:
-    """What the rules of its subject say of all of ``trace``; None where those of devices are asked."""
+    """The verdict of the rules that the subject of ``trace`` has; None where the rules of devices apply."""
     if not trace.nature.rules:
         return None
     judged: SubjectVerdict = import_module(f"npu_tui.rules.{trace.nature.rules}").judged(trace, limits)

@@ -179,8 +179,8 @@ def _attention_growth(facts: Facts, steps: list[EngineStep], attends: Bools) -> 
 def drafts(facts: Facts) -> Draft | None:
     """Tokens that are drafted and verified, but not accepted.
 
-    From one step to the next the keys that attention reads grow by the accepted tokens. How many fewer drafts would be
-    accepted follows from one probability for each; then the fewest ns per token count.
+    From one step to the next the keys that attention reads grow by the accepted tokens. One probability
+    for each draft tells how many of fewer drafts are accepted; the number with the fewest ns a token counts.
     """
     steps = [step for step in steps_of(facts) if _drafted(step)]
     requests, tokens, read = (

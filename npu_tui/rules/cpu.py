@@ -29,7 +29,7 @@ from npu_tui.trace.text import brief
 
 
 def _culprit_name(culprit: Culprit) -> Said:
-    """What it is called, with its thread where it is one."""
+    """The name of ``culprit``, with its number where it is a thread."""
     if not culprit.name:
         return message(f"cpu.by.{culprit.by}")
     name = brief(culprit.name, 40)
@@ -37,7 +37,7 @@ def _culprit_name(culprit: Culprit) -> Said:
 
 
 def _words(culprit: Culprit) -> str:
-    """The end of the keys of its texts."""
+    """The last part of the keys of texts about ``culprit``."""
     return culprit.by if culprit.by in ("idle", "waking") else culprit.part
 
 

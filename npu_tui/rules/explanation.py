@@ -98,12 +98,12 @@ class Word(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called in the language of the user."""
+        """The word itself in the language of the user."""
         return say(f"word.{self.id}")
 
     @property
     def meaning(self) -> str:
-        """What it is."""
+        """What the word means, a sentence."""
         return say(f"word.{self.id}.means")
 
 

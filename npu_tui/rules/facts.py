@@ -173,7 +173,7 @@ class Facts(TraceSlices):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is a GPU, or what else but an NPU PyTorch's own profiler records."""
+        """Whether the device is no NPU: a GPU, or another one that PyTorch's own profiler records."""
         return is_of_gpu(self.trace)
 
     @property
@@ -432,13 +432,13 @@ class Facts(TraceSlices):
 
     @once
     def asked(self) -> Dispatch | None:
-        """``launches`` that lose only what nobody waited for a request in."""
+        """``launches`` whose lost time leaves out what the host waited for requests."""
         launches = self.launches
         return None if launches is None else replace(launches, lost=launches.lost - self.lost_unasked)
 
     @once
     def lost_unasked(self) -> F64:
-        """For how much of the lost time of each launch the host waited for a request, ns; (launches,)."""
+        """How much of the lost time of each launch the host waited for a request, ns; (launches,)."""
         launches = self.launches
         if launches is None or not len(self.unasked[0]):
             return np.zeros(0 if launches is None else len(launches.lost))
@@ -493,19 +493,19 @@ class Facts(TraceSlices):
         return self.replay.gain(change, Change(in_time=self.replay.late) | after)
 
     def without_calls(self, items: I64, keep: float = 0.0) -> Change:
-        """The host's slices ``items`` take ``keep`` of their time; everything on their threads meanwhile does."""
+        """The change by which slices ``items`` of the host, and all within them, take ``keep`` of their time."""
         tid = np.array([lane.tid for lane in self.trace.lanes])[self.trace.slices.lane[items]]
         threads = np.unique(tid).tolist()
         return Change(host=tuple(HostCut(thread, self.span_of(items[tid == thread]), keep) for thread in threads))
 
     def without_operations(self, items: I64, keep: float = 0.0) -> Change:
-        """The operations ``items`` of the host, and what the task queue does for them, take ``keep`` of their time."""
+        """The change by which operations ``items``, and their work in the task queue, take ``keep`` of their time."""
         slices, lane = self.trace.slices, self.trace.slices.lane[items]
         threads = thread_numbers(self.trace)[1][lane]
         return host_without(self.trace, threads, slices.start[items], slices.end[items], keep)
 
     def without_work(self, span: Span) -> Change:
-        """The host does nothing in ``span`` of the device's time: what makes launches late there is gone."""
+        """The change without work of the host in ``span`` of the device's time: what makes launches late is gone."""
         if not len(span[0]):
             return NO_CHANGE
         return Change(host=(HostCut(ANY_THREAD, (span[0] - self.floor, span[1] - self.floor)),))

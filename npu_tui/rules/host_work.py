@@ -428,7 +428,7 @@ def _late_behind(facts: Facts, span: Span) -> int:
 
 
 def reach_of(facts: Facts) -> Reach | None:
-    """Where the kernel tells who had the CPU instead, that is nearer to the cause."""
+    """``place`` where a finding about the CPU is nearer to the cause: ftrace tells who had it; else the rule's own."""
     return "place" if thief(facts) is not None else None
 
 

@@ -49,12 +49,12 @@ class FiredRule(Struct, frozen=True, eq=False):
 
     @property
     def reach(self) -> Reach:
-        """How near it comes to what must be changed."""
+        """How near the finding comes to what must be changed."""
         return self.draft.reach or self.rule.reach
 
     @property
     def span(self) -> Span:
-        """What it removes."""
+        """The time of the device that the finding removes."""
         return self.draft.removes if self.draft.removes is not None else NOTHING
 
 
@@ -361,7 +361,7 @@ def _nearer(
     scale: Scale,
     launching: int | None,
 ) -> FiredRule:
-    """Of the candidates that explain most of ``best`` and are nearer to what must be changed the one with most gain.
+    """The candidate with most gain of those that explain most of ``best`` and are nearer to what must be changed.
 
     Late launches are explained by a cause that gains more than any launching (``launching`` ns) of the critical path.
     """

@@ -162,7 +162,7 @@ def small(facts: Facts) -> Draft | None:
 def _looped(facts: Facts, short: I64) -> tuple[CodeLine | None, Change]:
     """The line that launches most of the ``short`` kernels, and the run without launching them one by one.
 
-    Then the host does not launch there, and each of them takes no longer than it would without what any kernel takes.
+    In that run the host does not launch there, and the kernels save their gaps and the time that every kernel takes.
     """
     trace, told = facts.trace, path_owners(facts)
     code, lines = lines_of_stacks(trace, stack_of(trace, operation_of(trace, short)))

@@ -55,7 +55,7 @@ def left_out(facts: Facts) -> list[Message]:
 
 
 def _flushed(facts: Facts, time: int) -> Message:
-    """What the profiler did while the device waited, with the steps that hold it."""
+    """What the profiler did while the device waited, and in which steps."""
     slices, items = facts.trace.slices, profiler_work(facts.trace)
     names = Counter(facts.trace.name_of(item) for item in items.tolist())
     starts = slices.start[items]

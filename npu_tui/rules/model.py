@@ -153,7 +153,7 @@ class Finding(Struct, frozen=True):
 
 
 class Base(Struct, frozen=True):
-    """What a time that is saved or lost is told of: one ``unit`` (``step``, ``token``, …) of ``count``."""
+    """What saved or lost time is divided by: it is told of one ``unit`` (``step``, ``token``, …) of ``count``."""
 
     unit: str
     count: int = 1
@@ -164,7 +164,7 @@ class Base(Struct, frozen=True):
         return "" if self.unit in ("run", "range") else say(f"finding.unit.{self.unit}")
 
     def of_one(self, time: float) -> str:
-        """``time`` of all (ns) as that of one, in words."""
+        """``time``, a sum over all units in ns, as that of one, in words."""
         return say(f"finding.each.{self.unit}", time=time / self.count)
 
 

@@ -99,7 +99,7 @@ class ServiceFacts:
 
     @property
     def knows_blocks(self) -> bool:
-        """Whether it is known how many blocks were free after a schedule: else a wait has no reason."""
+        """Whether it is known how many blocks were free after a schedule: else nothing tells why requests wait."""
         free = self.found.steps.free
         return bool(len(free)) and float((free != UNKNOWN).mean()) > 1 / 2
 
@@ -198,7 +198,7 @@ class ServiceFacts:
     def better(self, now: dict[str, float], then: dict[str, float] | None) -> float:
         """How much better ``then`` is than ``now``: the best share of a recorded figure, less the worst one.
 
-        What a request is done sooner in all counts, whatever becomes of one latency or the other.
+        A shorter total time of requests counts, whatever becomes of single latencies.
         """
         if then is None:
             return 0.0
@@ -217,14 +217,14 @@ class ServiceFacts:
         return self.most(self.figures, self.after(remedy)) >= (self.limits[SHARE] if least is None else least)
 
     def gives(self, remedy: Remedy) -> float:
-        """The share of a mean that ``remedy`` gives in the replay, be that as recorded or not: kinds differ by it."""
+        """The share of TTFT or TPOT (means, the larger share) that ``remedy`` saves in the replay, trusted or not."""
         if self.model is None:
             return 0.0
         now, then = (replayed(model).figures() for model in (self.model, remedy(self.model)))
         return max((1 - then[name] / now[name] for name in ("ttft_mean", "tpot_mean") if now[name] > 0), default=0.0)
 
     def changes(self, then: dict[str, float]) -> list[Message]:
-        """The latency that gains most: the figure of it that does, the other ones; and what else is another one."""
+        """The figure that gains most, others of its latency, then other figures that change; each before and after."""
         now, best = self.figures, most_saved(self.figures, then)
         names = known(now, then, of=TOLD)
         own = [name for name in names if name.startswith(best[:4]) and name != best]
@@ -288,12 +288,12 @@ class ServiceFacts:
 
 
 def known(*figures: dict[str, float], of: tuple[str, ...] = FIGURES) -> list[str]:
-    """The figures ``of`` which all of ``figures`` tell."""
+    """Which figures of ``of`` all of ``figures`` know."""
     return [name for name in of if all(one[name] > 0 for one in figures)]
 
 
 def most_saved(now: dict[str, float], then: dict[str, float]) -> str:
-    """The percentile that is best in ``then`` beside ``now``; a mean only where it gains twice as much as that."""
+    """The percentile with the largest relative gain from ``now`` to ``then``; a mean where it gains twice as much."""
     gains = {name: 1 - then[name] / now[name] for name in known(now, then)}
     best = max((name for name in gains if "mean" not in name), key=lambda name: gains[name], default="ttft_p50")
     mean = max((name for name in gains if "mean" in name), key=lambda name: gains[name], default=best)

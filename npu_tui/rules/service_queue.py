@@ -75,7 +75,7 @@ def queue(facts: ServiceFacts) -> Cause | None:
 
 
 def _if_spread(facts: ServiceFacts) -> Said:
-    """What it would be if the same requests came evenly; empty where that would hardly help the slowest ones."""
+    """How latencies would be if the same requests came evenly; empty where that would hardly help the slowest ones."""
     now, then = facts.figures, facts.after(_spread)
     if then is None or facts.most(now, then) < facts.limits[TAIL_SHARE]:
         return ""
@@ -137,7 +137,7 @@ def _dense(start: I64, gap: float, expected: int) -> tuple[float, int, int, Bool
 
 
 def _elsewhen(heaped: I64, model: ServiceModel) -> ServiceModel:
-    """``model`` with the requests ``heaped`` one as long after the other over the whole time, and the others as is."""
+    """``model`` with the requests ``heaped`` spread evenly over the whole time, the others as they are."""
     moved = np.flatnonzero(np.isin(model.rids, heaped))
     start = model.start.copy()
     start[moved] = np.linspace(start.min(), start.max(), len(moved)).astype(np.int64)
@@ -188,7 +188,7 @@ def _earlier(metric: Metric, now: dict[str, float], then: dict[str, float] | Non
 
 
 def _short_side(facts: ServiceFacts) -> tuple[str, Remedy]:
-    """The side on which requests queue longest ("" if there is one), and the remedy that doubles it."""
+    """The side on which requests queue longest ("" if there is only one), and the remedy that doubles it."""
     found, waits = facts.found, facts.found.waited[:, TTFT.queue_full]
     if found.serves.all():
         return "", twice

@@ -124,7 +124,7 @@ def _missing(facts: ServiceFacts) -> list[tuple[str, Message]]:
 
 
 def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> list[_Weighed]:
-    """The causes in the order of what they would gain; what the first one would take away is part of it."""
+    """The causes in the order of their gains; those that hardly gain more once the first is mended are part of it."""
     now = facts.figures
     if any(not cause.hint for _, cause in causes):  # bursts are told where nothing else is to be mended
         causes = [(rule, cause) for rule, cause in causes if not cause.hint or rule.id != "SERVICE.QUEUE"]
@@ -166,7 +166,7 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
 
 
 def _on_top(facts: ServiceFacts, weight: float, one: Cause, others: list[Cause]) -> float:
-    """``weight`` of more places, what is left of it once another cause is mended: a batch is full because of that."""
+    """The ``weight`` left to larger batches (``one``) once another cause is mended, which may be why they are full."""
     for other in others:
         if other is not one and one.remedy is not None and other.remedy is not None and other.after is not None:
             both = facts.after(other.remedy, one.remedy)
@@ -238,7 +238,7 @@ def _verdict(
 ) -> list[Message]:
     """The gravest cause, else that there is none and what may be; the figures, and how long no request was there.
 
-    That there is none is not said where what may be ``is_told`` before.
+    It says that there is none only where no hint ``is_told`` before.
     """
     figures, found = facts.figures, facts.found
     told: list[Message] = []

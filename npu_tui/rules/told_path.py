@@ -136,7 +136,7 @@ def _bare_question(text: str) -> str:
 
 
 def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Finding | None]:
-    """The first of ``findings`` that does without all that each owner is; None without one."""
+    """For each owner the first of ``findings`` whose change removes all of its work; None without one."""
     covers = [(finding, _Cover(finding.remedy.change)) for finding in findings if finding.remedy is not None]
     return [
         None if own is None or own.is_empty else next((each for each, cover in covers if cover.contains(own)), None)
@@ -145,7 +145,7 @@ def explained(owners: Iterable[Owner], findings: Iterable[Finding]) -> list[Find
 
 
 class _Cover:
-    """What a change does without."""
+    """What a change removes from the run."""
 
     def __init__(self, change: Change) -> None:
         self._change = change

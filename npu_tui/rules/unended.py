@@ -35,7 +35,7 @@ def _stuck(trace: Trace) -> list[int]:
 
 
 def unended(facts: Facts) -> Draft | None:
-    """What never ended; what the device did before says nothing of it, so it gains nothing."""
+    """The finding about what never ended, without a gain: nothing recorded tells how long it would have taken."""
     trace, slices = facts.trace, facts.trace.slices
     items = _stuck(trace)
     if not items:

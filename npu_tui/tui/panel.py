@@ -385,7 +385,7 @@ class Panel(Vertical):
         )
 
     def _sort(self, step: int, column: int | None) -> None:
-        """Sort as the table was told to."""
+        """Sort the table by ``column``, or without one by the column ``step`` places from the present one."""
         if isinstance(self._content, TabTable):
             order = self.order
             self.sort(order.beside(self._content, step) if column is None else order.by(self._content, column))
