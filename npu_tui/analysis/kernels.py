@@ -471,7 +471,7 @@ def attention_flops(kind: str, inputs: str | None, outputs: str | None) -> float
     match = _FLASH.fullmatch(kind)
     if match is None:
         return math.nan
-    entered, left = (_sides_of_shapes(text) for text in (inputs, outputs))
+    entered, left = (sides_of_shapes(text) for text in (inputs, outputs))
     backward = match["grad"] is not None
     statistics = next((shape for shape in (entered if backward else left) if _is_statistics(shape)), None)
     given = entered[3:4] if backward else [shape for shape in reversed(left) if shape and not _is_statistics(shape)]
@@ -501,7 +501,7 @@ def _is_statistics(shape: list[int]) -> bool:
     return len(shape) == 4 and shape[3] == _LANES
 
 
-def _sides_of_shapes(text: str | None) -> list[list[int]]:
+def sides_of_shapes(text: str | None) -> list[list[int]]:
     """The sides of every shape of ``4096,1,2048;;2048,2048``; empty ones are inputs that are not there."""
     shapes = [[side.strip() for side in shape.split(",") if side.strip()] for shape in (text or "").split(";")]
     return [[int(side) for side in shape] if all(map(str.isdecimal, shape)) else [] for shape in shapes]

@@ -20,7 +20,7 @@ from npu_tui.analysis.lateness import (
     unknown_waits,
 )
 from npu_tui.analysis.launches import launched_at
-from npu_tui.analysis.limits import HALF
+from npu_tui.analysis.limits import EVEN, HALF, NEARLY_ALL
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.intervals import covered, difference, union
@@ -359,17 +359,17 @@ def _held_up_alike(tasks: DeviceTasks, collective: I64, longest: Arrivals) -> bo
 def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int]:
     """The ``late`` ranks that are equally late at every collective, whatever this rank did ``before`` it (ns).
 
-    So are those that are hardly late: they run the same code.
+    So are those that are hardly late, at all or most often for the work in between: they run the same code.
     """
     ranks = set()
     for rank in late - {UNKNOWN}:
         arrivals_of_rank = arrivals.taken(arrivals.rank == rank)
-        after = arrivals_of_rank.after
-        if int(after.max(initial=0)) <= TOGETHER_NS:
+        after, work = arrivals_of_rank.after, before[arrivals_of_rank.owner]
+        if (after <= TOGETHER_NS).all() or (after <= EVEN * work).mean() >= NEARLY_ALL:
             ranks.add(rank)
             continue
         if len(after) < SIBLINGS or after.min() < AS_LATE * float(np.median(after)):
             continue
-        if float(np.std(after)) < _STEADY * float(np.std(before[arrivals_of_rank.owner])):
+        if float(np.std(after)) < _STEADY * float(np.std(work)):
             ranks.add(rank)
     return ranks

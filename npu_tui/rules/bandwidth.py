@@ -6,13 +6,14 @@ checklist).
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 
 import numpy as np
 
 from npu_tui.analysis.code_lines import lines_of_stacks, stack_of
-from npu_tui.analysis.kernels import KernelTable, is_half
+from npu_tui.analysis.kernels import KernelTable, is_half, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
 from npu_tui.analysis.limits import ENOUGH, HALF
 from npu_tui.analysis.ranges import PHASES, phases
@@ -77,15 +78,22 @@ _MOVES = re.compile(r"concat|pack|slice|split|tensormove|memset|zeroslike", re.I
 _BEST_PERCENTILE = 90.0  # percentile of the speeds of large vector kernels that the device is known to reach
 
 
-def formats(facts: Facts) -> Draft | None:
-    """Conversions of formats, layouts and types, and copies of functions that do nothing else.
+def formats(facts: Facts) -> tuple[Draft, ...]:
+    """Conversions of formats, layouts and types, and copies of functions that do nothing else; a loss in 32 bits."""
+    converting = facts.kernel_table.type.where(lambda kind: any(word in kind.lower() for word in _CONVERSIONS))
+    losses, moved = _loss_in_32_bits(facts, converting)
+    return tuple(
+        draft
+        for draft in (_converted(facts, converting & ~moved, moved), _wide_loss(facts, losses, moved))
+        if draft is not None
+    )
 
-    By what they convert and the operators on both sides.
-    """
+
+def _converted(facts: Facts, converting: Bools, others: Bools) -> Draft | None:
+    """What is ``converting`` and is none of the ``others``, by what it converts and the operators on both sides."""
     table = facts.kernel_table
-    converting = table.type.where(lambda kind: any(word in kind.lower() for word in _CONVERSIONS))
-    casts = _casts_of_operands(facts)
-    moves = _only_moved(facts, converting | casts) & ~converting & ~casts
+    casts = _casts_of_operands(facts) & ~others
+    moves = _only_moved(facts, converting | casts) & ~converting & ~casts & ~others
     kinds = {"formats_cast": casts, "formats_copy": moves, "formats": converting, "formats_group": converting}
     converting = converting | casts | moves
     into = table.details.get("output_formats")
@@ -120,6 +128,49 @@ def formats(facts: Facts) -> Draft | None:
     return cheaper_kernels(
         facts, rows, np.zeros(len(rows)), "formats.{}", place, advise(*keys), "medium", groups=groups, part=time / total
     )
+
+
+def _loss_in_32_bits(facts: Facts, converting: Bools) -> tuple[Bools, Bools]:
+    """The kernels of a loss that read as 32-bit numbers what a product made in 16, and what converts or copies that.
+
+    The product's result may have other sides before the last one; (n,) each.
+    """
+    table = facts.kernel_table
+    half = table.type.where(lambda kind: CUBE.search(kind) is not None) & table.dtypes.where(is_half)
+    wide = table.dtypes.where(_is_float)
+    losses = wide & table.type.where(lambda kind: _LOSS.search(kind) is not None)
+    made, read = (
+        {_row_and_size(column.values[code]) for code in np.unique(column.code[rows & (column.code >= 0)]).tolist()}
+        for column, rows in ((table.outputs, half), (table.shapes, losses))
+    )
+    read &= made - {None}
+    logits = table.shapes.where(lambda text: _row_and_size(text) in read)
+    copies = converting | table.type.where(lambda kind: _MOVES.search(kind) is not None)
+    return losses & logits, logits & (table.type.where("Cast".__eq__) | (copies & wide))
+
+
+_LOSS = re.compile(r"crossentropy|logsoftmax|nllloss", re.IGNORECASE)
+
+
+def _is_float(kinds: str) -> bool:
+    return kinds.split(";")[0].strip().upper().removeprefix("DT_") in ("FLOAT", "FLOAT32")
+
+
+def _row_and_size(shapes: str) -> tuple[int, int] | None:
+    """The last side of the first of ``shapes`` and how many elements that has; None where it has no two sides."""
+    sides = sides_of_shapes(shapes)[0]
+    return (sides[-1], math.prod(sides)) if len(sides) > 1 else None
+
+
+def _wide_loss(facts: Facts, losses: Bools, moved: Bools) -> Draft | None:
+    """The draft about ``losses`` in 32 bits and what is ``moved`` for them: on 16 bits they read and write half."""
+    table, rows = facts.kernel_table, np.flatnonzero(losses | moved)
+    if not moved.any():
+        return None
+    expected = np.where(losses[rows], table.duration[rows] / 2, 0.0)
+    shape = (table.shapes.at(int(np.flatnonzero(losses)[0])) or "").split(";")[0]
+    note, advice = message("finding.dtype.place"), advise("fused_loss")
+    return cheaper_kernels(facts, rows, expected, "wide_loss.{}", lambda row: note, advice, "medium", shape=shape)
 
 
 def _casts_of_operands(facts: Facts) -> Bools:
@@ -225,7 +276,7 @@ RULES: tuple[Rule, ...] = (
         inputs=("kernel_details",),
         check=formats,
         thresholds=GRADES,
-        advice=("formats", "formats_group", "formats_cast", "formats_copy"),
+        advice=("formats", "formats_group", "formats_cast", "formats_copy", "fused_loss"),
         pages=(pages.AFFINITY_CASE, pages.ADVISOR),
         change="""\
 -out = f(x.permute(0, 2, 1)) + g(x.permute(0, 2, 1))  # each one copies it

@@ -303,7 +303,7 @@ def exposed_of(facts: Facts, item: int) -> int:
     return length_of(common(facts.exposed, facts.span_of(np.array([item]))))
 
 
-def _data_sizes(facts: Facts) -> I64:
+def data_sizes(facts: Facts) -> I64:
     """Bytes of the data of each collective; of many ranks each sends those of a sum twice; (n,)."""
     every = facts.collectives
     times = np.where(is_for(facts, "shards"), 1, 2)
@@ -327,7 +327,7 @@ def _start_costs(facts: Facts) -> F64:
 def many_small(facts: Facts) -> Draft | None:
     """Reductions of gradients in so many buckets that starting them takes long: in usual ones they start less often."""
     trace, slices = facts.trace, facts.trace.slices
-    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), _data_sizes(facts)
+    every, items, start, size = facts.collectives, facts.collectives.item, _start_costs(facts), data_sizes(facts)
     rows = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
     if not len(rows):
         return None

@@ -38,6 +38,7 @@ from npu_tui.rules.rule import (
     severity_of,
     timed,
 )
+from npu_tui.rules.sequences import CHAIN_FROM, ELEMENTWISE
 from npu_tui.trace.arrays import F64, I64, Bools, BySlice, summed
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import FORWARD_BACKWARD
@@ -298,7 +299,7 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
     """What a pass forward computes of nothing that is trained: masks, positions, statistics; or all of it once more.
 
     Nothing in the pass backward comes from it. Products among it are a part of the model that is not trained, unless
-    they are those of the pass that is.
+    they are those of the pass that is. Nor does it come from what is updated after the optimizer.
     """
     trace, slices = facts.trace, facts.trace.slices
     links = trace.bound_links_of(FORWARD_BACKWARD)
@@ -315,15 +316,44 @@ def without_gradient(facts: Facts) -> tuple[Draft, ...]:
         low, high = (np.searchsorted(begins, edge[operations]) for edge in (slices.start, slices.end))
         chosen &= (slices.lane[operations] != lane) | (low == high)
     again, place = _again(facts, at, chosen)
-    line = lines_of_stacks(trace, stack_of(trace, operations))[0]
+    lines = lines_of_stacks(trace, stack_of(trace, operation_of(trace, facts.kernels)))[0]
+    line, updates = lines[at], _updates(facts, phase, lines)[at]
     # A line that trains something is a part of the model.
     apart = chosen & ~again & (phase[at] == PHASES.index("forward")) & ((line < 0) | ~np.isin(line, line[~chosen]))
     types, code = facts.kernel_types
     if any(CUBE.search(types[kind]) for kind in np.unique(code[at[apart]]).tolist()):
         apart[:] = False
-    parts = (("nograd", apart, ()), ("again", again, place))
-    drafts = [_untrained(facts, at[part], operations[part], subject, lines) for subject, part, lines in parts]
+    parts = (("nograd", apart, ()), ("again", again, place), ("updates", updates, ()))
+    drafts = [_untrained(facts, at[part], operations[part], subject, named) for subject, part, named in parts]
     return tuple(draft for draft in drafts if draft is not None)
+
+
+def _updates(facts: Facts, phase: I64, line: I64) -> Bools:
+    """Which kernels, of such phases and lines, update tensors after the optimizer: averages of weights, projections.
+
+    Nothing else is launched at their line, which does so to many tensors, or to such as the optimizer has; (kernels,).
+    """
+    shapes, (types, code) = facts.kernel_table.shapes.code, facts.kernel_types
+    launch = facts.trace.slices.start[operation_of(facts.trace, facts.kernels)]
+    known = np.flatnonzero(phase != PHASES.index("neither"))
+    known = known[np.argsort(launch[known], kind="stable")]
+    stepping = phase == PHASES.index("optimizer")
+    behind = np.append(stepping[known], True)[np.searchsorted(launch[known], launch) - 1]
+    plain, listed = (
+        np.array([rule(name) for name in types] + [False], np.bool_)[code]
+        for rule in (lambda name: _ELEMENTWISE.fullmatch(name) is not None, lambda name: name.startswith("Foreach"))
+    )
+    updates: Bools = (phase == PHASES.index("neither")) & behind & plain & (line >= 0)
+    alike = np.isin(shapes, shapes[stepping & (shapes >= 0)]) if len(shapes) == len(line) else np.zeros_like(updates)
+    for each in np.unique(line[updates]).tolist():
+        there = line == each
+        many = np.count_nonzero(there) >= CHAIN_FROM * facts.count or (there & (listed | alike)).any()
+        if not many or not updates[there].all() or {types[kind] for kind in np.unique(code[there])} == {"Cast"}:
+            updates &= ~there
+    return updates
+
+
+_ELEMENTWISE = re.compile(rf"(?:Foreach)?(?:{'|'.join(ELEMENTWISE)}|Axpy)(?:Scalar)?(?:List|Tensor)?(?:V\d)?")
 
 
 def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLine, ...]]:
@@ -356,6 +386,10 @@ def _again(facts: Facts, at: I64, untrained: Bools) -> tuple[Bools, tuple[CodeLi
     return again, place
 
 
+_UNTRAINED = {"nograd": ("nograd_once", "nograd_debug"), "again": ("again",), "updates": ("updates",)}
+"""What to do about them."""
+
+
 def _untrained(facts: Facts, at: I64, operations: I64, subject: str, place: tuple[CodeLine, ...]) -> Draft | None:
     """The draft about the kernels at ``at`` and the ``operations`` that launched them; its ``place`` if known."""
     items, (types, code) = facts.kernels[at], facts.kernel_types
@@ -376,7 +410,7 @@ def _untrained(facts: Facts, at: I64, operations: I64, subject: str, place: tupl
         message(f"finding.{subject}.title", **words),
         sentences(message(f"finding.{subject}.detail", **words), named),
         facts.longest(items, lambda item: message("finding.nograd.place"), 5),
-        advise(*(("again",) if subject == "again" else ("nograd_once", "nograd_debug"))),
+        advise(*_UNTRAINED[subject]),
         removes=facts.span_of(items),
         confidence="medium",
         code_lines=lines,
@@ -418,8 +452,8 @@ RULES: tuple[Rule, ...] = (
         inputs=("device", "overlap", "python"),
         check=without_gradient,
         thresholds=GRADES,
-        advice=("nograd_once", "nograd_debug", "again"),
-        gpu=("nograd_once", "nograd_debug", "again"),
+        advice=("nograd_once", "nograd_debug", "again", "updates"),
+        gpu=("nograd_once", "nograd_debug", "again", "updates"),
         pages=(pages.TUNING,),
         change="""\
 -    mask = torch.triu(torch.ones(n, n, device=x.device), 1).bool()

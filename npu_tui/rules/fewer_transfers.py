@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 
-from npu_tui.analysis.kernels import is_half
+from npu_tui.analysis.collectives import ranks_of_group
+from npu_tui.analysis.kernels import SIZES, is_half, sides_of_shapes
 from npu_tui.analysis.launches import operation_of
-from npu_tui.analysis.limits import HALF, NAMED
+from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED
 from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.rules import pages
-from npu_tui.rules.communication import exposed_of, shortened_collectives
+from npu_tui.rules.communication import data_sizes, exposed_of, shortened_collectives
 from npu_tui.rules.compute import CUBE, lines_by
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.host_work import cost_of
 from npu_tui.rules.inputs import common
-from npu_tui.rules.parallelism import gathered_again, reduced_again
+from npu_tui.rules.parallelism import gathered_again, is_for, reduced_again
 from npu_tui.rules.rule import GRADES, SEVERITY_MEDIUM, Draft, Rule, about, advise, ranked, severity_of
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import message
@@ -29,7 +31,7 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     """Collectives that could be left out, or move half as much.
 
     Sums of gradients that a later pass makes again, broadcasts in every step, weights that are gathered twice; 32-bit
-    numbers where products compute in 16 bits.
+    numbers where products compute in 16 bits, rows of an embedding without a gradient.
     """
     every, starts = facts.collectives, facts.trace.slices.start
     sent = np.array(["broadcast" in name.lower() for name in every.types] + [False], np.bool_)[every.type]
@@ -38,8 +40,11 @@ def needless(facts: Facts) -> tuple[Draft, ...]:
     found["gathered"] = gathered_again(facts)
     drafts = [_spared(facts, subject, items, _without_collectives(facts, items)) for subject, items in found.items()]
     wide, spared = _wide(facts), np.zeros(len(every), np.int64)
-    spared[wide] = (facts.length(every.item) - np.maximum(every.waited, 0))[wide] // 2
+    spared[wide] = _moving(facts)[wide] // 2
     drafts.append(_spared(facts, "wide", every.item[wide], Change(tasks=shortened_collectives(facts, spared))))
+    untouched = _untouched_rows(facts)
+    change = Change(tasks=shortened_collectives(facts, untouched))
+    drafts.append(_spared(facts, "rows", every.item[untouched > 0], change))
     return tuple(draft for draft in drafts if draft is not None)
 
 
@@ -54,6 +59,41 @@ def _wide(facts: Facts) -> Bools:
     return np.array(
         [str(npu or gpu).upper() in _WIDE for npu, gpu in zip(*(kind.objects for kind in kinds), strict=True)]
     )
+
+
+def _moving(facts: Facts) -> I64:
+    """How long each collective takes once all ranks have come, ns; (n,)."""
+    every = facts.collectives
+    return facts.length(every.item) - np.maximum(every.waited, 0)
+
+
+def _untouched_rows(facts: Facts) -> I64:
+    """How much of its transfer each sum of gradients takes for rows of an embedding that no rank's tokens touch, ns.
+
+    It is the one that follows the kernel of the gradient, whose indices are the tokens, and has hardly more. Gathering
+    rows instead moves those of each rank to all others. A table that the head multiplies by as well has a gradient in
+    all rows; (n,).
+    """
+    table, every, starts = facts.kernel_table, facts.collectives, facts.trace.slices.start
+    saved, size, moving = np.zeros(len(every), np.int64), data_sizes(facts), _moving(facts)
+    sums = np.flatnonzero((is_for(facts, "gradients") | is_for(facts, "shards")) & (size > 0))
+    sums = sums[np.argsort(starts[every.item[sums]], kind="stable")]
+    adds = table.type.where(lambda kind: kind.lower().removeprefix("inplace").startswith("add"))
+    added = {table.outputs.at(row) for row in np.flatnonzero(adds).tolist()}
+    for row in np.flatnonzero(table.type.where(lambda kind: kind.startswith("EmbeddingDenseGrad"))).tolist():
+        read, made = (sides_of_shapes(column.at(row)) for column in (table.shapes, table.outputs))
+        at = int(np.searchsorted(starts[every.item[sums]], table.start[row] + table.duration[row]))
+        if len(read) < 2 or len(made[0]) != 2 or at >= len(sums) or table.outputs.at(row) in added:
+            continue
+        one, groups = int(sums[at]), facts.inputs.setup.groups
+        ranks = len(ranks_of_group(facts.trace.lanes[int(facts.trace.slices.lane[every.item[one]])].name, groups))
+        # A ring moves all rows twice, and where they are gathered those of each rank once.
+        less = 1 - ranks * math.prod(read[1]) / (2 * made[0][0])
+        width = SIZES.get((table.dtypes.at(row) or "").split(";")[0].strip().removeprefix("DT_"), 0)
+        part = math.prod(made[0]) * width / int(size[one])
+        if ranks > 1 and less > 0 and ALMOST_ALL <= part <= 1 / ALMOST_ALL:
+            saved[one] = int(moving[one] * min(part, 1.0) * less)
+    return saved
 
 
 def _without_collectives(facts: Facts, items: I64) -> Change:
@@ -84,7 +124,7 @@ def _spared(facts: Facts, subject: str, items: I64, change: Change) -> Draft | N
         facts.longest(items, lambda item: message("finding.exposed.place", time=exposed_of(facts, item))),
         advise(_ADVICE[subject]),
         removes=removes,
-        confidence="medium" if subject == "wide" else "high",
+        confidence="medium" if subject in ("wide", "rows") else "high",
         verdict=message(
             "finding.verdict.line",
             what=message("finding.class.communication"),
@@ -95,7 +135,13 @@ def _spared(facts: Facts, subject: str, items: I64, change: Change) -> Draft | N
     )
 
 
-_ADVICE = {"again": "no_sync", "sent": "broadcast_buffers", "gathered": "gather_once", "wide": "reduce_half"}
+_ADVICE = {
+    "again": "no_sync",
+    "sent": "broadcast_buffers",
+    "gathered": "gather_once",
+    "wide": "reduce_half",
+    "rows": "sparse_embedding",
+}
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -25,6 +25,7 @@ class Training:
         self.trace, self.rows = ByHand(), list[dict[str, object]]()
         self.at, self.free, self.links, self.begun = 0.0, 0.0, 0, 0.0
         self.settings: dict[str, str] = {}
+        self.ranks = [0]
 
     def run(
         self, kind: str, length: float, shapes: str = "512,512;512,512", out: str = "512,512", dtype: str = "FLOAT16",
@@ -77,7 +78,8 @@ class Training:
             writer = csv.DictWriter(file, list(self.rows[0]))
             writer.writeheader()
             writer.writerows(self.rows)
-        (profile / "profiler_metadata.json").write_text(json.dumps({"ENV_VARIABLES": self.settings}))
+        metadata = {"ENV_VARIABLES": self.settings, "parallel_group_info": {"7": {"global_ranks": self.ranks}}}
+        (profile / "profiler_metadata.json").write_text(json.dumps(metadata))
         return [row for row in profile_at(profile).findings.findings if row.severity not in ("info", "low")]
 
 
@@ -216,6 +218,43 @@ def scattered(job: Training, number: int) -> None:
     job.run("ScatterUpdate", 400, "1024,1024", "1024,1024", "FLOAT", op="aten::scatter", stack="embed.py(7): merge")
 
 
+def averaged(job: Training, number: int) -> None:
+    """Weights that the optimizer updates in one kernel, and their average, one after another in two kernels each."""
+    passes(job, number)
+    begin = job.at
+    job.run("ApplyAdamWV2", 100, "65536", "65536", "FLOAT", op="aten::adamw", stack="train.py(5): step")
+    job.trace.host("Optimizer.step#AdamW.step", begin - 1, job.at - begin + 1)
+    for _ in range(6):
+        for kind in ("Muls", "Axpy"):
+            job.run(kind, 50, "4096", "4096", "FLOAT", op="aten::mul_", stack="ema.py(9): update|train.py(6): step")
+
+
+def logits(job: Training, number: int) -> None:
+    """Logits of a product in 16 bits that the loss reads as 32-bit ones, after a copy."""
+    passes(job, number)
+    job.run("MatMulV3", 400, "512,512;512,32000", "512,32000", trained=f"{number}71")
+    for kind, dtype in (("Cast", "FLOAT16"), ("TensorMove", "FLOAT"), ("CrossEntropyLoss", "FLOAT")):
+        job.run(kind, 200, "8,64,32000" if kind == "Cast" else "512,32000", "512,32000", dtype, op="aten::loss")
+    for kind in ("CrossEntropyLossGrad", "Cast"):
+        job.run(kind, 200, "512,32000", "512,32000", "FLOAT", op="LossBackward0", trained=f"<{number}71")
+
+
+def embedded(job: Training, number: int) -> None:
+    """The gradient of an embedding of 32,000 rows, reduced when 512 tokens of each of two ranks touch some of them."""
+    job.ranks = [0, 1]
+    passes(job, number)
+    job.run("EmbeddingDenseGradV2", 40, "512,512;512", "32000,512", op="EmbeddingBackward0")
+    job.collective("hcom_allReduce_", 1000, "FP16", 32000 * 512)
+
+
+def convolved(job: Training, number: int) -> None:
+    """Convolutions in 32 bits, and nothing in 16."""
+    for op, kind in (("aten::conv2d", "Conv2D"), ("ConvolutionBackward0", "Conv2DBackpropFilter")):
+        job.run(
+            kind, 800, "8,64,16,16;64,64,3,3", "8,64,16,16", "FLOAT", op=op, trained=f"{'<' * ('Back' in op)}{number}61"
+        )
+
+
 def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], None]:
     return lambda job, number: passes(job, number, besides)
 
@@ -235,6 +274,10 @@ def each(besides: Callable[[Training, str], None]) -> Callable[[Training, int], 
         (wide, "COMM.NEEDLESS", 1000, "32-bit numbers"),
         (gathered, "COMM.NEEDLESS", 8 * 200, "gathered twice"),
         (scattered, "MEM.VECTOR", 390, "ScatterUpdate"),
+        (averaged, "OP.NOGRAD", 600, "After the optimizer Axpy and Muls update tensors"),
+        (logits, "OP.FORMAT", 800, "The loss computes in 32 bits: Cast and CrossEntropyLoss of [512,32000]"),
+        (embedded, "COMM.NEEDLESS", 1000 * (1 - 2 * 512 / 64000), "gradient of an embedding"),
+        (convolved, "DTYPE", 1200, "Conv2D and Conv2DBackpropFilter in 32-bit floating point"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -315,7 +315,6 @@ def test_products_in_float_among_others_take_what_16_bits_take(
     [
         (["DT_BF16;DT_BF16"], [SQUARE], [1.0]),
         (["FLOAT;FLOAT", "DT_BF16;DT_BF16"], [SQUARE, SQUARE], [1.0, 1.0]),  # no faster in 16 bits
-        (["FLOAT;FLOAT", "FLOAT;FLOAT", "DT_BF16;DT_BF16"], [WIDE, WIDE, SQUARE], [8.0, 8.0, 1.0]),  # a job in float
     ],
 )
 def test_products_that_gain_nothing_in_16_bits_are_not_told(
@@ -323,6 +322,16 @@ def test_products_that_gain_nothing_in_16_bits_are_not_told(
 ) -> None:
     draft = check("DTYPE", mixed(dtypes, shapes, factors))
     assert not isinstance(draft, Draft) or draft.title.code == "finding.dtype.title"
+
+
+def test_a_job_in_float_takes_a_quarter_in_16_bits_at_best() -> None:
+    """What little is in 16 bits is no measure for it."""
+    facts = mixed(["FLOAT;FLOAT", "FLOAT;FLOAT", "DT_BF16;DT_BF16"], [WIDE, WIDE, SQUARE], [8.0, 8.0, 1.0])
+    draft = check("DTYPE", facts)
+    assert isinstance(draft, Draft)
+    assert draft.title.code == "finding.dtype.title_plain"
+    assert draft.change is not None
+    assert [cut.keep for cut in draft.change.tasks] == [pytest.approx(1 / 4)]
 
 
 ODD = "512,510;510,512"
