@@ -67,6 +67,12 @@ def is_memory_call(name: str) -> bool:
     return _ALLOCATING.fullmatch(name.rpartition("@")[2]) is not None
 
 
+ALLOCATING_OPERATIONS = frozenset(
+    {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::empty.memory_format"}
+)
+"""Operations of the framework that do nothing but take memory: one that takes long waits for the allocator."""
+
+
 @of_trace
 def blocking_calls(trace: Trace) -> I64:
     """The calls of the runtime that block the host; those of a GPU lie between the operations of the framework."""

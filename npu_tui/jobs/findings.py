@@ -223,7 +223,7 @@ def _cause_on(job: Job, rank: int, gain: int) -> RankFinding | None:
     own, peers = next((each for each in job.ranks if each.rank == rank), None), []
     for each in job.ranks:
         if each.rank != rank and each.recorded is not None and job.peers_key(each.rank) == job.peers_key(rank):
-            peers.append({found.about: found.gain * found.count for found in each.findings})
+            peers.append({found.about: found.gain * found.count for found in reversed(each.findings)})
     for found in own.findings if own is not None and peers else ():
         more = found.gain * found.count - median_low([of_peer.get(found.about, 0) for of_peer in peers])
         if found.is_cause and found.id not in _OF_OTHERS and more >= HALF * gain:
@@ -294,7 +294,8 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
     """What holds up all ranks alike, by the profile of each whose trace was read: what gains most in all comes first.
 
     Beside a finding of the job that gains ``found`` ns (None: there is none) only what each rank loses more by
-    counts, and what it does itself: its communication may be waiting for what the job has found.
+    counts, or all of them twice as much, and what it does itself: its communication may be waiting for what the job
+    has found.
     """
     examined = [profile for profile in job.ranks if profile.recorded is not None]
     own = [
@@ -323,7 +324,7 @@ def _lost_by_all(job: Job, found: int | None) -> list[Finding]:
         place = min(range(len(own)), key=lambda place: abs(alone[about][place] - gain))
         row = own[place][about]
         least, most = min(alone[about]) // row.count, max(alone[about]) // row.count
-        if gain < _ALARM * job.length or least * row.count <= (found or 0):
+        if gain < _ALARM * job.length or (found is not None and least * row.count <= found >= HALF * gain):
             continue
         count, of = len(examined), len(job.ranks) + len(job.missing)
         what = _placed(row)

@@ -344,8 +344,11 @@ class RankFinding(Struct, frozen=True):
 
     @property
     def about(self) -> Hashable:
-        """What is the same in the ranks that one cause holds up alike: all of it but how long that takes."""
-        return self.id, self.line, _unmeasured(self.title)
+        """What is the same in the ranks that one cause holds up alike: all of it but how long that takes.
+
+        Of a host held up at a line of the user it is the line: in what that calls, one rank is longest here, one there.
+        """
+        return self.id, self.line, None if self.line and self.cls == "dispatch" else _unmeasured(self.title)
 
     def explains(self, text: Message, line: tuple[str, int] | None) -> bool:
         """Whether it is about what ``text`` says, at ``line``: its title names it, or it is the cause there."""

@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +32,7 @@ from npu_tui.analysis.launches import dequeued_launches, enqueue_of
 from npu_tui.analysis.limits import PLACES
 from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
+from npu_tui.analysis.replay import NO_CHANGE, Change
 from npu_tui.analysis.steps import Step
 from npu_tui.jobs.columns import I64, Grouped
 from npu_tui.jobs.model import (
@@ -60,6 +61,7 @@ from npu_tui.load.find import Source
 from npu_tui.load.load import load
 from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
+from npu_tui.rules.host_work import work_behind_peers
 from npu_tui.rules.model import Finding
 from npu_tui.trace.arrays import BySlice
 from npu_tui.trace.intervals import intersection, union
@@ -337,23 +339,42 @@ def _lines_of(profile: Profile) -> tuple[WaitedLine, ...]:
 
 
 def _findings_of(profile: Profile) -> tuple[RankFinding, ...]:
-    """What the rank alone would gain, the dearest first."""
-    findings = [
-        RankFinding(
-            finding.id,
-            finding.gain_ns,
-            finding.title,
-            finding.cls,
-            next(((code.file, code.line) for code in finding.code_lines), None),
-            finding.count,
-            is_cause := finding.verdict is not None and finding.part_of is None and not finding.by_design,
-            _freed(profile, finding) if is_cause else 0,
-            finding.advice if is_cause else (),
-        )
-        for finding in profile.findings.findings
-        if finding.gain_ns and not finding.hidden
-    ]
-    return tuple(sorted(findings, key=lambda finding: -finding.gain)[:PLACES])
+    """What the rank alone would gain, causes before what they explain, the dearest first."""
+    findings, above = [], NO_CHANGE
+    for finding in profile.findings.findings:
+        is_cause = finding.verdict is not None and finding.part_of is None and not finding.by_design
+        if finding.gain_ns and not finding.hidden:
+            line = next(((code.file, code.line) for code in finding.code_lines), None)
+            freed, advice = (_freed(profile, finding, above), finding.advice) if is_cause else (0, ())
+            findings.append(
+                RankFinding(
+                    finding.id,
+                    finding.gain_ns,
+                    finding.title,
+                    finding.cls,
+                    line,
+                    finding.count,
+                    is_cause,
+                    freed,
+                    advice,
+                )
+            )
+        if is_cause and finding.remedy is not None:
+            above |= finding.remedy.change
+    kept = sorted(findings, key=lambda finding: (not finding.is_cause, -finding.gain))[:PLACES]
+    return (*kept, *_behind_peers(profile, {finding.about for finding in kept if finding.is_cause}))
+
+
+def _behind_peers(profile: Profile, known: set[Hashable]) -> list[RankFinding]:
+    """Work of the host, but what is ``known``, that takes no longer than the rank waits for others: it has no gain."""
+    found = []
+    for facts in profile.facts if len(profile.facts) == 1 else ():
+        for draft in work_behind_peers(facts):
+            line = next(((code.file, code.line) for code in draft.code_lines), None)
+            freed, advice = round((draft.most or 0) / facts.count), draft.advice or ()
+            row = RankFinding("HOST.WORK", 0, draft.title, "dispatch", line, facts.count, True, freed, advice)
+            found += [row] if row.about not in known else []
+    return found
 
 
 def calls_of(profile: Profile) -> list[RecordedCall]:
@@ -486,11 +507,14 @@ def seen_of(calls: list[RecordedCall], notifies: list[Notify]) -> list[Seen]:
     ]
 
 
-def _freed(profile: Profile, finding: Finding) -> int:
-    """What a step of the rank gains without ``finding`` once the others are in time, ns; 0 where no replay tells."""
+def _freed(profile: Profile, finding: Finding, above: Change) -> int:
+    """What a step of the rank gains without ``finding``, after ``above``, once the others are in time, ns.
+
+    0 where no replay tells.
+    """
     if finding.remedy is None or len(profile.facts) > 1:
         return 0
-    gain = profile.facts[0].freed(finding.remedy.change) or 0
+    gain = profile.facts[0].freed(finding.remedy.change, above) or 0
     return round((gain if finding.remedy.most is None else min(gain, finding.remedy.most)) / finding.count)
 
 

@@ -1,8 +1,9 @@
-"""The finding about copies between host and device (rule F17 of the collected diagnosis rules: the tuning guides)."""
+"""Findings about what a step works on: its batch is fetched and copied (F17 of the collected diagnosis rules)."""
 
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.limits import ALMOST_ALL, HALF, NAMED
@@ -10,11 +11,9 @@ from npu_tui.analysis.replay import Change, TaskCut
 from npu_tui.analysis.replay_device import AWAIT
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
-from npu_tui.rules.blame import (
-    before_first_kernels,
-    waited_copies,
-)
-from npu_tui.rules.facts import Facts
+from npu_tui.rules.blame import SYNC_SHARE, before_first_kernels, waited_copies
+from npu_tui.rules.facts import Facts, once_per_device
+from npu_tui.rules.host_work import called
 from npu_tui.rules.inputs import NOTHING, Span, common, length_of, without
 from npu_tui.rules.rule import GRADES, Draft, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import path_owners
@@ -127,7 +126,42 @@ def _copied_by_direction(facts: Facts) -> list[tuple[str, int, int, int]]:
     return sorted((row for row in rows if row[3]), key=lambda row: -row[2])[:NAMED]
 
 
+LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
+
+
+@once_per_device
+def loader(facts: Facts) -> Draft | None:
+    """Fetching a batch, for longer than the iterator's own work takes, while the device has nothing to do."""
+    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
+    items = items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
+    draft = called(facts, "loader", items)
+    if draft is None:
+        return None
+    single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
+    advice = advise("workers" if single else "workers_more", "pin_memory", "storage")
+    words = {"waits": draft.title.args["waits"], "unit": facts.unit}
+    return replace(draft, advice=advice, verdict=message("finding.loader.verdict", **words))
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "DATA.LOADER",
+        cls="data",
+        inputs=("device", "overlap", "python"),
+        check=loader,
+        thresholds=(LOADER_LEAST_MS, SYNC_SHARE, *GRADES),
+        advice=("workers", "workers_more", "pin_memory", "storage"),
+        gpu=("workers", "workers_more", "pin_memory", "storage"),
+        pages=(pages.DATA, pages.TUNING),
+        change="""\
+-loader = DataLoader(data, batch_size=64)
++loader = DataLoader(data, batch_size=64, num_workers=4, prefetch_factor=2, pin_memory=True, persistent_workers=True)
+""",
+        sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
+        reach="cause",
+        replayed=True,
+        words=("aipp",),
+    ),
     Rule(
         "DATA.COPY",
         cls="data",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from npu_tui.analysis.calls import profiler_work
@@ -40,7 +42,7 @@ from npu_tui.rules.rule import (
 )
 from npu_tui.rules.told_path import launching_gains, short_call
 from npu_tui.trace.frames import FRAME, is_of_program
-from npu_tui.trace.intervals import covered_within
+from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Said, message
 
 PAUSE_MS = Threshold("pause_ms", 5.0)
@@ -58,8 +60,12 @@ def pauses(facts: Facts) -> Draft | None:
     longest_ns = max((int((cut.span[1] - cut.span[0]).max(initial=0)) for cut in change.host), default=0)
     if not len(removes[0]) or longest_ns < WORK_NS:
         return None
-    if longest_ns < facts.limits[PAUSE_MS] * 1e6 and (
-        owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts))
+    # Python passes its lock on every 5 ms: pauses for a thread that wants it all the time are no longer than that.
+    beside = _beside(facts, silent)
+    if (
+        longest_ns < facts.limits[PAUSE_MS] * 1e6
+        and beside is None
+        and (owners[0].calls or reads_back(facts) or cost_of(facts, change, removes) <= sum(launching_gains(facts)))
     ):
         return None
     copied = _copying(facts, removes)
@@ -75,7 +81,7 @@ def pauses(facts: Facts) -> Draft | None:
     words: dict[str, Said | int] = {"count": int(told.sum()), "each": facts.per_unit(cost)}
     first = owners[0]
     place = line_of(first.where) if first.where is not None else short_call(first.calls[0]) if first.calls else ""
-    beside = None if copies else _beside(facts, silent)
+    beside = None if copies else beside
     form = "_beside" if beside is not None else "_within" if first.name else "_in" if place else ""
     lines = [owner.where for owner in owners[:PLACES]]
     if beside is not None:
@@ -106,7 +112,7 @@ def pauses(facts: Facts) -> Draft | None:
 def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
     """The frame of another thread that runs for most of ``silent`` and hardly else, with both its times, ns.
 
-    Such a thread calls no operations: threads of Python share one lock, which it holds.
+    Such a thread calls no operations: threads of Python share one lock, which it holds, but where it waits or writes.
     """
     trace, slices = facts.trace, facts.trace.slices
     begin, end = silent[0] - facts.floor, silent[1] - facts.floor
@@ -116,13 +122,21 @@ def _beside(facts: Facts, silent: Span) -> tuple[CodeLine, int, int] | None:
         items = np.arange(lane.first, lane.last)
         if not framed[slices.name[items]].all():
             continue
-        held = covered_within(begin, end, slices.start[items], slices.end[items])
+        calls = items[facts.names_where(lambda name: _UNLOCKED.search(name) is not None)[slices.name[items]]]
+        span = without((begin, end), union(slices.start[calls], slices.end[calls]))
+        held = covered_within(*span, slices.start[items], slices.end[items])
         for name in np.unique(slices.name[items[held > 0]]).tolist():
             own, frame = slices.name[items] == name, FRAME.fullmatch(trace.names[name])
             within, whole = int(held[own].sum()), int(facts.length(items[own]).sum())
             if frame is not None and is_of_program(frame["file"]) and within > max(most, HALF * whole):
                 best, most = (CodeLine(frame["file"], int(frame["line"]), frame["function"]), within, whole), within
     return best
+
+
+_UNLOCKED = re.compile(
+    r"^<(?:built-in )?method '?(?:sleep|wait|acquire|poll|select|join|read|readinto|recv|write|flush|send)\b"
+)
+"""Calls that let other threads have the lock of the interpreter while they wait."""
 
 
 @once_per_device

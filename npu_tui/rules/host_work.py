@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.calls import BLOCKING_OPERATIONS, is_memory_call, profiler_work
-from npu_tui.analysis.code_lines import user_line
+from npu_tui.analysis.calls import ALLOCATING_OPERATIONS, BLOCKING_OPERATIONS, is_memory_call, profiler_work
+from npu_tui.analysis.code_lines import own_lines, user_line
 from npu_tui.analysis.device import HOST
-from npu_tui.analysis.launches import Around, enqueue_of, launch_delays
+from npu_tui.analysis.launches import Around, enqueue_of, launch_delays, operation_of
 from npu_tui.analysis.limits import A_PART, COPY_NS, ENOUGH, HALF, NAMED, NOTABLE, PLACES
-from npu_tui.analysis.path import Owner
+from npu_tui.analysis.owners import owners as owners_of
+from npu_tui.analysis.path import Owner, critical_path
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut, TaskCut
-from npu_tui.analysis.thresholds import Threshold
+from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.rules import pages
 from npu_tui.rules.blame import (
     COMPILE,
@@ -27,6 +29,7 @@ from npu_tui.rules.blame import (
     at_the_end,
     compile_calls,
     late_behind_collectives,
+    sync_calls,
     waited_copies,
 )
 from npu_tui.rules.compute import lines_by
@@ -67,7 +70,7 @@ from npu_tui.trace.message import Said, message
 
 EXPLANATIONS: tuple[tuple[str, Callable[[Owner], bool]], ...] = (
     ("PY.GC", lambda owner: owner.name == GARBAGE_COLLECTION),
-    ("MEM.ALLOC", lambda owner: is_memory_call(owner.name)),
+    ("MEM.ALLOC", lambda owner: is_memory_call(owner.name) or owner.name in ALLOCATING_OPERATIONS),
     ("OP.COMPILE", lambda owner: owner.name.endswith(COMPILE)),
     ("DATA.LOADER", lambda owner: any("dataloader" in call.lower() for call in owner.calls)),
     ("ENGINE.HOST", lambda owner: any(phase_of(call) is not None for call in owner.calls)),
@@ -88,8 +91,12 @@ def is_program_work(owner: Owner) -> bool:
 def works(facts: Facts) -> dict[str, tuple[Owner, ...]]:
     """The owners of work that launches nothing, by the rule that explains each, most gain first."""
     told = path_owners(facts)
+    return _by_rule(facts, () if told is None else told.owners)
+
+
+def _by_rule(facts: Facts, owners: tuple[Owner, ...]) -> dict[str, tuple[Owner, ...]]:
     found: dict[str, list[Owner]] = {rule: [] for rule, _ in EXPLANATIONS}
-    for owner in () if told is None else told.owners:
+    for owner in owners:
         of_profiler = len(owner.items) > 0 and bool(np.isin(owner.items, profiler_work(facts.trace)).all())
         if owner.doing == "work" and owner.change is not None and not of_profiler:
             rule = next(rule for rule, recognises in EXPLANATIONS if recognises(owner))
@@ -271,75 +278,77 @@ def collector(facts: Facts) -> Draft | None:
     return called(facts, "gc", events, Change(host=(HostCut(ANY_THREAD, facts.span_of(events)),)))
 
 
-LOADER_LEAST_MS = Threshold("loader_least_ms", 1.0)
-
-
-@once_per_device
-def loader(facts: Facts) -> Draft | None:
-    """Fetching a batch, for longer than the iterator's own work takes, while the device has nothing to do."""
-    items = facts.outermost(facts.named(("python", "other"), lambda name: "dataloader" in name.lower()))
-    items = items[facts.length(items) >= facts.limits[LOADER_LEAST_MS] * 1e6]
-    draft = called(facts, "loader", items)
-    if draft is None:
-        return None
-    single = any("singleprocess" in facts.trace.name_of(item).lower() for item in items.tolist())
-    advice = advise("workers" if single else "workers_more", "pin_memory", "storage")
-    words = {"waits": draft.title.args["waits"], "unit": facts.unit}
-    return replace(draft, advice=advice, verdict=message("finding.loader.verdict", **words))
-
-
-def allocation(facts: Facts) -> Draft | None:
-    """Memory taken from the device or given back to it while the job runs."""
-    every = facts.named(HOST, is_memory_call)
-    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in every.tolist()])
-    calls = [
-        message("finding.allocation.call", name=name, count=len(own), time=int(facts.length(own).sum()))
-        for name in dict.fromkeys(names.tolist())
-        for own in [every[names == name]]
-    ]
-    draft = called(facts, "allocation", every, more={"calls": calls})
-    drops = len(facts.outermost(facts.named(("python", "other"), lambda name: name.endswith(": empty_cache"))))
-    if draft is None or not drops:
-        return draft
-    detail = sentences(draft.detail, message("finding.allocation.drops", count=drops))
-    return replace(draft, detail=detail, advice=advise("empty_cache", "expandable"))
-
-
 @once_per_device
 def host_work(facts: Facts) -> tuple[Draft, ...]:
     """Operations and frames of Python that launch nothing and hold up the launches after them, each by itself."""
-    drafts = [_work(facts, owner) for owner in _by_line(works(facts)["HOST.WORK"])[:PLACES]]
+    drafts = [_work(facts, owner) for owner in _by_line(facts, works(facts)["HOST.WORK"])[:PLACES]]
     return tuple(draft for draft in drafts if draft is not None)
 
 
-def _by_line(owners: tuple[Owner, ...]) -> list[Owner]:
-    """``owners`` with the operators of one line as one: they are what that line does."""
-    lines: dict[object, list[Owner]] = {}
+def work_behind_peers(facts: Facts) -> tuple[Draft, ...]:
+    """What would hold up the launches of a rank that waits for others if these came in time; ``most`` is its gain."""
+    late = Change(in_time=frozenset() if facts.replay is None else facts.replay.late)
+    if facts.replay is None or facts.share(facts.replay.gain(within(facts, late))) < facts.limits[SEVERITY_MEDIUM]:
+        return ()
+    path = critical_path(facts.replay, late)
+    found = owners_of(facts.replay, facts.inputs.types_of, path, partial(within, facts), late)
+    every = _by_line(facts, _by_rule(facts, found.owners)["HOST.WORK"])[:PLACES]
+    drafts = [_work(facts, owner, in_time=True) for owner in every]
+    return tuple(draft for draft in drafts if draft is not None)
+
+
+def _by_line(facts: Facts, owners: tuple[Owner, ...]) -> list[Owner]:
+    """``owners`` with those below one call of a line as one, and the operators of a line: they are what it does.
+
+    A call that computes on the device does more than its host is held up by: those below it stay apart.
+    """
+    same: dict[object, list[Owner]] = {}
     for number, owner in enumerate(owners):
-        operator = "::" in owner.name and owner.where is not None
-        lines.setdefault((owner.where, owner.thread, owner.calls[1:]) if operator else number, []).append(owner)
-    return [
-        same[0]
-        if len(same) == 1
-        else replace(
-            same[0],
-            name=", ".join(owner.name for owner in same[:NAMED]),
-            change=change_of(tuple(same)),
-            items=np.sort(np.concatenate([owner.items for owner in same])),
-            on_path=sum(owner.on_path for owner in same),
-        )
-        for same in lines.values()
-    ]
+        key: object = number
+        if owner.where is not None and "::" in owner.name:
+            key = owner.where, owner.thread, owner.calls[1:]
+        elif calls := _calls_of_line(owner)[1:]:
+            tasks = _asked_in(facts, calls[-1])
+            key = (owner.where, owner.thread, calls[-1]) if tasks is not None else number
+        same.setdefault(key, []).append(owner)
+    return [_as_one(facts, each) if len(each) > 1 else each[0] for each in same.values()]
 
 
-def _work(facts: Facts, owner: Owner) -> Draft | None:
+def _asked_in(facts: Facts, call: str) -> I64 | None:
+    """The collectives that ``call`` launches, slices; None where it launches kernels, too."""
+    span, tasks = facts.span_of(facts.named(("python", "other"), call.__eq__)), facts.tasks
+    if tasks is None or not len(span[0]):
+        return None
+    asked = inside(span, tasks.launched)
+    return None if (tasks.kind[asked] == KERNEL).any() else tasks.item[asked & (tasks.kind == COLLECTIVE)]
+
+
+def _as_one(facts: Facts, owners: list[Owner]) -> Owner:
+    """What ``owners`` do together; of a call around them, which waits and meets other ranks, that is part."""
+    calls, change = owners[0].calls, change_of(tuple(owners))
+    name = ", ".join(owner.name for owner in owners[:NAMED])
+    if "::" not in owners[0].name:
+        calls = calls[len(_calls_of_line(owners[0])) - 1 :]
+        name, waits = calls[0], sync_calls(facts)
+        met = _asked_in(facts, name)
+        around = facts.span_of(facts.named(("python", "other"), name.__eq__))
+        change |= Change(waits=frozenset(waits[inside(around, facts.trace.slices.start[waits])].tolist()))
+        if met is not None and len(met) and facts.replay is not None:
+            change |= Change(tasks=(TaskCut(met),), in_time=facts.replay.late, at=frozenset(met.tolist()))
+    items, time = np.sort(np.concatenate([owner.items for owner in owners])), sum(owner.on_path for owner in owners)
+    return replace(owners[0], name=name, calls=calls, change=change, items=items, on_path=time)
+
+
+def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     change = owner.change or NO_CHANGE
-    copied = _read_before(facts, change)
+    read = _read_before(facts, change)
+    sent = _sent_after(facts, owner, change) if len(read) else read
+    copied = np.concatenate((read, sent))
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
-    cost = cost_of(facts, change, removes)
+    cost = (facts.freed(within(facts, change)) or 0) if in_time else cost_of(facts, change, removes)
     share = facts.share(cost)
-    if share < facts.limits[SEVERITY_MEDIUM]:
+    if share < facts.limits[SYNC_SHARE if in_time else SEVERITY_MEDIUM]:
         return None
     words = {"where": owner_text(facts.trace, owner), "chip": facts.chip, "unit": facts.unit}
     time, late = cost / facts.count, _late_behind(facts, removes)
@@ -355,7 +364,11 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
             message(f"finding.work.detail{form}", time=owner.on_path / facts.count, unit=facts.unit),
             message("finding.work.through", calls=through) if (through := _through(owner)) else "",
             _frames_in(facts, change),
-            message("finding.work.copies", time=length_of(facts.span_of(copied)) / facts.count, unit=facts.unit)
+            message(
+                f"finding.work.copies{'_back' * bool(len(sent))}",
+                time=length_of(facts.span_of(copied)) / facts.count,
+                unit=facts.unit,
+            )
             if len(copied)
             else "",
             message("finding.work.compiles") if compiles else "",
@@ -368,6 +381,7 @@ def _work(facts: Facts, owner: Owner) -> Draft | None:
         code_lines=() if owner.where is None else (owner.where,),
         verdict=message("finding.work.verdict", time=time, step=facts.step_ns, late=behind, **words),
         change=change,
+        most=cost if in_time else None,
         reach=reach_of(facts),
     )
 
@@ -378,9 +392,8 @@ _COMPILER = re.compile(r"(?:torch/_(?:dynamo|inductor)|triton/(?:compiler|runtim
 
 def _read_before(facts: Facts, change: Change) -> I64:
     """The copies to the host that it waits for right before the work that ``change`` takes out: what that works on."""
-    copies, copied = waited_copies(facts), facts.inputs.copies()
-    to_device = np.array([way.startswith("host to device") for way in copied.ways] + [False])
-    copies = np.setdiff1d(copies, copied.item[to_device[copied.way]])
+    copies = waited_copies(facts)
+    copies = np.setdiff1d(copies, _copies_to_device(facts))
     begins = np.sort(span_of(facts, change)[0])
     if not len(copies) or not len(begins):
         return copies[:0]
@@ -389,14 +402,38 @@ def _read_before(facts: Facts, change: Change) -> I64:
     return np.sort(copies[following - ended < COPY_NS])
 
 
+def _sent_after(facts: Facts, owner: Owner, change: Change) -> I64:
+    """The copies to the device that the function of ``owner`` makes right after its work: what comes out of that."""
+    copies, ends = _copies_to_device(facts), np.sort(span_of(facts, change)[1])
+    if owner.where is None or not len(ends):
+        return copies[:0]
+    begun = facts.trace.slices.start[copies]
+    at = np.searchsorted(ends, begun, "right") - 1
+    copies = copies[(at >= 0) & (begun - ends[at] < COPY_NS)]
+    lines = own_lines(facts.trace, operation_of(facts.trace, copies))
+    mine = [line is not None and line.function == owner.where.function for line in lines]
+    return copies[np.array(mine, np.bool_)]
+
+
+def _copies_to_device(facts: Facts) -> I64:
+    """The copies of the window that are known to go to the device; ascending."""
+    copied = facts.inputs.copies()
+    to_device = np.array([way.startswith("host to device") for way in copied.ways] + [False])
+    items = np.sort(copied.item[to_device[copied.way]])
+    return items[facts.window.holds(facts.trace.slices.start[items])]
+
+
+def _calls_of_line(owner: Owner) -> tuple[str, ...]:
+    """The calls between the line of the user and the work of ``owner``, which is the first; nothing where none is."""
+    for number, call in enumerate(owner.calls):
+        if owner.where is not None and (line := user_line(call)) and line.function == owner.where.function:
+            return owner.calls[:number]
+    return ()
+
+
 def _through(owner: Owner) -> list[str]:
     """The calls that lead from the line of the user to the work of ``owner``, innermost first; at most ``NAMED``."""
-    names: list[str] = []
-    for call in owner.calls[1:]:
-        if owner.where is not None and (line := user_line(call)) and line.function == owner.where.function:
-            return names[:NAMED]
-        names += [name for name in [short_call(call)] if name not in names]
-    return []
+    return list(dict.fromkeys(map(short_call, _calls_of_line(owner)[1:])))[:NAMED]
 
 
 def _frames_in(facts: Facts, change: Change) -> Said:
@@ -451,24 +488,6 @@ RULES: tuple[Rule, ...] = (
         replayed=True,
     ),
     Rule(
-        "MEM.ALLOC",
-        cls="memory",
-        inputs=("device", "overlap", "runtime"),
-        check=allocation,
-        thresholds=(SYNC_SHARE, *GRADES),
-        advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
-        gpu=("gpu_expandable", "temporaries", "smaller_batch"),
-        pages=(pages.ALLOCATOR,),
-        change="""\
--    torch.npu.empty_cache()
-+export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True
-""",
-        sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
-        reach="cause",
-        replayed=True,
-        words=("memory",),
-    ),
-    Rule(
         "PY.GC",
         cls="config",
         inputs=("device", "overlap", "python"),
@@ -489,24 +508,6 @@ RULES: tuple[Rule, ...] = (
         sources=("msprof-analyze advisor: GC, conjectured GC",),
         reach="cause",
         replayed=True,
-    ),
-    Rule(
-        "DATA.LOADER",
-        cls="data",
-        inputs=("device", "overlap", "python"),
-        check=loader,
-        thresholds=(LOADER_LEAST_MS, SYNC_SHARE, *GRADES),
-        advice=("workers", "workers_more", "pin_memory", "storage"),
-        gpu=("workers", "workers_more", "pin_memory", "storage"),
-        pages=(pages.DATA, pages.TUNING),
-        change="""\
--loader = DataLoader(data, batch_size=64)
-+loader = DataLoader(data, batch_size=64, num_workers=4, prefetch_factor=2, pin_memory=True, persistent_workers=True)
-""",
-        sources=("operator tuning guide 0-25, 0-26", "msprof-analyze advisor: slow dataloader"),
-        reach="cause",
-        replayed=True,
-        words=("aipp",),
     ),
     Rule(
         "HOST.WORK",

@@ -378,7 +378,8 @@ def _nearer(
             if (covered := rest[candidate] + gain_of_best + total - gain) >= covers * gain_of_best
             or (
                 late
-                and not (candidate.draft.change or NO_CHANGE).waits  # without a wait the host runs ahead of anything
+                # Without a wait the host runs ahead of anything; a draft may say that its waits are the cause even so.
+                and not ((candidate.draft.change or NO_CHANGE).waits and candidate.draft.reach is None)
                 and rest[candidate] > (launching or 0)
                 and covered >= HALF * rest[candidate]
             )

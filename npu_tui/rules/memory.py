@@ -1,4 +1,4 @@
-"""Findings about device memory, by memory_record.csv and operator_memory.csv.
+"""Findings about device memory, by memory_record.csv, operator_memory.csv and the calls that take it.
 
 Rules F18 and F26 of the collected diagnosis rules; step 17 of the 20-step tuning checklist.
 """
@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from msgspec.structs import replace
 
-from npu_tui.analysis.limits import LONG_NS
+from npu_tui.analysis.calls import ALLOCATING_OPERATIONS, is_memory_call
+from npu_tui.analysis.device import HOST
+from npu_tui.analysis.limits import LONG_NS, SHORT_NS
 from npu_tui.analysis.memory import Allocations, holders
+from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
+from npu_tui.rules.blame import SYNC_SHARE, sync_calls
 from npu_tui.rules.facts import Facts
+from npu_tui.rules.host_work import called
 from npu_tui.rules.inputs import MOST_PLACES, first_of_largest, inside
 from npu_tui.rules.model import Evidence
-from npu_tui.rules.rule import LISTED, Draft, Rule, about, advise, most_common
+from npu_tui.rules.rule import GRADES, LISTED, Draft, Rule, about, advise, most_common, sentences
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.message import Said, message
 from npu_tui.trace.text import brief
@@ -157,7 +163,59 @@ def _moment(time: int, name: Said, note: Said) -> Evidence:
     return Evidence(time, time + 1, None, name, note)
 
 
+def allocation(facts: Facts) -> Draft | None:
+    """Memory taken from the device or given back to it while the job runs."""
+    slices, asked = facts.trace.slices, facts.named(("python", "other"), ALLOCATING_OPERATIONS.__contains__)
+    asked = facts.outermost(np.sort(asked[facts.length(asked) > SHORT_NS]))
+    within = facts.span_of(asked)
+    every = facts.named(HOST, is_memory_call)
+    every = np.concatenate((asked, every[~inside(within, slices.start[every])]))
+    names = np.array([facts.trace.name_of(item).rpartition("@")[2] for item in every.tolist()])
+    calls = [
+        message("finding.allocation.call", name=name, count=len(own), time=int(facts.length(own).sum()))
+        for name in dict.fromkeys(names.tolist())
+        for own in [every[names == name]]
+    ]
+    waits = sync_calls(facts)
+    waits = waits[inside(within, slices.start[waits])]
+    change = facts.without_calls(every) | Change(waits=frozenset(waits.tolist()))
+    draft = called(facts, "allocation", every, change, {"calls": calls})
+    if draft is None:
+        return None
+    drops = len(facts.outermost(facts.named(("python", "other"), lambda name: name.endswith(": empty_cache"))))
+    if len(asked):
+        words = {**draft.title.args, "names": sorted({facts.trace.name_of(item) for item in asked.tolist()})}
+        full = message("finding.allocation.full", count=len(waits)) if len(waits) else ""
+        draft = replace(
+            draft,
+            title=message("finding.allocation.title_asked", **words),
+            detail=sentences(draft.detail, full),
+        )
+    if not drops:
+        return draft
+    detail = sentences(draft.detail, message("finding.allocation.drops", count=drops))
+    return replace(draft, detail=detail, advice=advise("empty_cache", "expandable"))
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        "MEM.ALLOC",
+        cls="memory",
+        inputs=("device", "overlap", "runtime"),
+        check=allocation,
+        thresholds=(SYNC_SHARE, *GRADES),
+        advice=("expandable", "empty_cache", "temporaries", "smaller_batch"),
+        gpu=("gpu_expandable", "temporaries", "smaller_batch"),
+        pages=(pages.ALLOCATOR,),
+        change="""\
+-    torch.npu.empty_cache()
++export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True
+""",
+        sources=("20-step tuning checklist 2-27", "msprof-analyze advisor: memory operations"),
+        reach="cause",
+        replayed=True,
+        words=("memory",),
+    ),
     Rule(
         "MEM.PRESSURE",
         cls="memory",

@@ -1,7 +1,7 @@
 """SYNC.HOST: the host waits for the device. STEP.START: the device waits for the first launch of a step.
 
-A wait counts by what the run would gain without it, which a replay tells (``_credited_gain``); without a replay, by the
-time the device was dry after it. Each rule names the guides that describe it in its ``sources``.
+A wait counts by what the run would gain without it, which a replay tells (but for ``_credited_to_others``); without a
+replay, by the time the device was dry after it. Each rule names the guides that describe it in its ``sources``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from npu_tui.analysis.code_lines import CodeLine, own_lines
 from npu_tui.analysis.drains import idle_work
 from npu_tui.analysis.host_owners import WORK_NS
 from npu_tui.analysis.launches import enqueue_slices, operation_of
-from npu_tui.analysis.limits import LITTLE, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import HALF, LITTLE, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.path import Owner
 from npu_tui.analysis.replay import ANY_THREAD, NO_CHANGE, Change, HostCut
 from npu_tui.analysis.thresholds import Threshold
@@ -53,7 +53,7 @@ from npu_tui.rules.rule import (
     severity_of,
     stretches,
 )
-from npu_tui.rules.told_path import launching_gains, owner_text, path_owners, short_call
+from npu_tui.rules.told_path import launching_gains, lines_under, owner_text, path_owners, short_call
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.intervals import union
 from npu_tui.trace.kineto import runtime_calls, synchronized_lane
@@ -92,7 +92,18 @@ def sync_host(facts: Facts) -> Draft | None:
         change = _without_launch_waits(facts, change)
     # One wait a step is normal: a program keeps in step with the device, and a server reads back every token.
     few = facts.is_serving or len(waits) <= facts.count + 1
-    credited = _credited_gain(facts, change, few)
+    after, more, inner_only, engine = _credited_to_others(facts, change, few), None, False, facts.has_engine_steps
+    credited, sites = facts.freed(change, after), _by_gain(facts, sites)
+    if not (blocking or few) and (last := _at_ends(facts, sites, waits)) is not None:
+        inner = np.setdiff1d(waits, last.items)
+        own = facts.freed(within := Change(waits=frozenset(inner.tolist())), after)
+        if own is not None and credited is not None and own >= HALF * credited:
+            where = owner_text(facts.trace, last)
+            if own < NEARLY_ALL * credited:
+                more = message("finding.sync.with_last", where=where, each=facts.per_unit(credited))
+            waits, change, credited, inner_only = inner, within, own, True
+            sites = tuple(site for site in sites if site is not last)
+    credited = None if credited is None else max(credited, 0)
     blocked = facts.on_device(facts.span_of(waits))
     removes = without(common(facts.lost, _dry_after_waits(facts)), _starts_without_wait(facts))
     lost = length_of(removes) if credited is None else credited
@@ -101,7 +112,9 @@ def sync_host(facts: Facts) -> Draft | None:
     if not blocking and share < limits[SYNC_SHARE]:
         return None
     operations = _wait_operations(facts, waits)
-    shown = few and lost < max(launching_gains(facts), default=0)  # the wait shows what launching takes too long for
+    # The wait shows what launching takes too long for: most of the idle time does not begin as it ends.
+    elsewhere = not reads_back(facts) and length_of(removes) < HALF * lost
+    shown = few and (elsewhere or lost < max(launching_gains(facts), default=0))
     long = operations[facts.length(operations) >= limits[SYNC_LONG_US] * 1000]
     longest = int(operations[np.argmax(facts.length(operations))])
     parts = [
@@ -113,9 +126,10 @@ def sync_host(facts: Facts) -> Draft | None:
         )
     ]  # fmt: skip
     title = message("finding.sync.title", each=facts.per_unit(lost))
-    sites = _by_gain(facts, sites)
     if sites and sites[0].where is not None and not blocking:
         title = message("finding.sync.title_at", chip=facts.chip, where=owner_text(facts.trace, sites[0]), **title.args)
+    if more is not None:
+        parts.append(more)
     if blocking:
         is_set = "_set" * blocking_is_set(facts)
         parts.append(message(f"finding.sync.blocking{is_set}", share=share_blocking, setting=_blocking_variable(facts)))
@@ -139,7 +153,8 @@ def sync_host(facts: Facts) -> Draft | None:
         most=credited,
         shown=blocked,
         # An engine waits once a step to read its tokens: the work after that wait is a better candidate for the cause.
-        reach=None if blocking else "broad" if shown else "place" if facts.has_engine_steps else None,
+        # Without waits within a step the host does not run ahead of everything: they explain what is late.
+        reach="cause" if inner_only else None if blocking else "broad" if shown else "place" if engine else None,
         code_lines=tuple(dict.fromkeys(site.where for site in sites if site.where is not None))[:LISTED],
     )
 
@@ -194,9 +209,12 @@ def _waits_for_nothing_finding(facts: Facts) -> Draft | None:
 
 
 def _wait_operations(facts: Facts, waits: I64) -> I64:
-    """The synchronising operations, and those of ``waits`` that no such operation encloses."""
-    operations = sync_operations(facts)
-    return np.union1d(operations, waits[~inside(facts.span_of(operations), facts.trace.slices.start[waits])])
+    """The synchronising operations around ``waits``, and those of them that no such operation encloses."""
+    slices, operations = facts.trace.slices, sync_operations(facts)
+    begun = np.sort(slices.start[waits])
+    around = np.searchsorted(begun, slices.end[operations]) > np.searchsorted(begun, slices.start[operations])
+    operations = operations[around]
+    return np.union1d(operations, waits[~inside(facts.span_of(operations), slices.start[waits])])
 
 
 def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
@@ -205,8 +223,23 @@ def _by_gain(facts: Facts, sites: tuple[Owner, ...]) -> tuple[Owner, ...]:
     return tuple(sorted(longest, key=lambda site: -(facts.freed(site.change or NO_CHANGE) or 0)))
 
 
-def _credited_gain(facts: Facts, change: Change, few: bool) -> int | None:
-    """The gain of the run without the waits of ``change``, ns; None without a replay.
+def _at_ends(facts: Facts, sites: tuple[Owner, ...], waits: I64) -> Owner | None:
+    """The one of several ``sites`` whose ``waits`` are the last one of each step, as it keeps in step with the device.
+
+    Without it the host runs ahead into the next step, which hides what it does there too.
+    """
+    if len(sites) < 2 or not facts.steps or not facts.whole_steps:
+        return None
+    start, end = facts.trace.slices.start, facts.trace.slices.end
+    steps = np.array([step.item for step in facts.steps], np.int64)
+    waits = waits[np.argsort(start[waits])]
+    at = np.unique(np.searchsorted(start[waits], np.append(start[steps[1:]], end[steps[-1]])) - 1)
+    last = waits[at[at >= 0]]
+    return next((site for site in sites if np.array_equal(np.sort(last), np.intersect1d(site.items, waits))), None)
+
+
+def _credited_to_others(facts: Facts, change: Change, few: bool) -> Change:
+    """The run without what the waits of ``change`` get no credit for.
 
     A host that does not wait runs ahead, which hides its other work too. The waits get no credit for that work if it
     is unrecorded, if another process held the CPU, if the waits are ``few``, or if removing the work alone gains
@@ -218,10 +251,8 @@ def _credited_gain(facts: Facts, change: Change, few: bool) -> int | None:
     after |= facts.without_work(facts.unasked)
     after |= (stolen.change or NO_CHANGE) if isinstance(stolen, Draft) else NO_CHANGE
     work = change_of(tuple(owner for rule, own in found.items() if rule != "HOST.PAUSE" for owner in own))
-    alone, gain = facts.freed(work, after), facts.freed(change, after)
-    if alone is None or gain is None:
-        return None
-    return max(gain if not few and alone < NEARLY_ALL * gain else facts.freed(change, after | work) or 0, 0)
+    alone, gain = facts.freed(work, after) or 0, facts.freed(change, after) or 0
+    return after if not few and alone < NEARLY_ALL * gain else after | work
 
 
 def _copy_tensors(facts: Facts, waits: I64) -> bool:
@@ -379,20 +410,25 @@ def step_start(facts: Facts) -> Draft | None:
         "overlap_steps": waited >= least,
     }
     named = [message("finding.start.part", name=name, time=taken / facts.count) for name, taken in parts]
-    if time - told >= least:
-        named.append(message("finding.start.unrecorded", time=(time - told) / facts.count))
+    if time - max(told, waited) >= least:
+        named.append(message("finding.start.unrecorded", time=(time - max(told, waited)) / facts.count))
+    copied = lines_under(facts, common(gaps, facts.span_of(copying))) if copies > HALF * time else ()
+    where: Said = parts[0][0] if parts else message("finding.start.nothing")
+    if copied:
+        where = message("finding.start.copies", line=line_of(copied[0]))
     return Draft(
         severity_of(facts.limits, share),
-        message("finding.start.title", where=parts[0][0] if parts else message("finding.start.nothing"), **words),
+        message("finding.start.title", where=where, **words),
         sentences(
             message(f"finding.start.detail{'_mean' * (facts.count > 1)}", **words),
-            message("finding.start.parts", parts=named),
+            message("finding.start.parts", parts=named) if named else "",
             message(f"finding.start.{'waited' if copies else 'blocked'}", **times) if waited >= least else "",
         ),
         stretches(largest(gaps), message("finding.start.name"), "finding.start.place"),
         advise(*(word for word, holds in advice.items() if holds)) if any(advice.values()) else None,
         removes=gaps,
         change=without_all(facts, gaps),  # as if the batch were on the device already
+        most=time,  # the host runs ahead without its waits, but that is not what is told
         verdict=message("finding.start.verdict", **words),
     )
 

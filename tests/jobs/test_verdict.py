@@ -144,16 +144,23 @@ def test_what_holds_up_all_ranks_has_its_line_where_its_title_does_not_name_it()
     "other",
     [
         (found(9, "other.py"),),
-        (found(9, name="pickle.dumps"),),
+        (found(9, name="MatMulV3", cls="compute"),),
         (found(9, is_cause=False),),
         (found(9, id="HOST.OTHER"),),
         (found(2),),
         (),
     ],
-    ids=["another line", "another call", "no cause", "another kind", "too little", "nothing"],
+    ids=["another line", "another kernel", "no cause", "another kind", "too little", "nothing"],
 )
 def test_what_one_rank_does_not_have_does_not_hold_up_all(other: tuple[RankFinding, ...]):
     assert causes(alike((found(9),), (found(9),), other)) == []
+
+
+def test_ranks_that_are_longest_in_different_calls_of_one_line_are_held_up_alike():
+    ranks = [(found(gain, name=name),) for gain, name in ((9, "_object_to_tensor"), (11, "_tensor_to_object"))]
+    (cause,) = causes(alike(*ranks))
+    assert words(cause.title).startswith("all 2 ranks alike: _object_to_tensor at train.py:31 in main()")
+    assert cause.gain_ns == 27 * MS
 
 
 def test_a_slow_rank_is_told_with_what_its_own_profile_says_and_its_peers_do_not():

@@ -9,7 +9,7 @@ import pytest
 from cause import troubled
 from cause_jobs import CALM as CALM_ONE
 from causes import ALL, outcome
-from jobs import facts_of, job, measured, rule
+from jobs import check, facts_of, job, measured, rule
 from kineto_writer import build_gpus
 from measured import profile_at
 from situations import Trouble
@@ -17,8 +17,11 @@ from troubled import TROUBLED
 
 from npu_tui.output.whatif import remedies
 from npu_tui.rules.blame import held_launches, launch_blocking
+from npu_tui.rules.host_work import works
 from npu_tui.rules.inputs import Setup
+from npu_tui.rules.rule import Draft
 from npu_tui.strings import words
+from npu_tui.trace.once import ValueCache
 
 #: One of each kind; ``python tests/causes.py`` tries all of them with many seeds.
 TRIED = (
@@ -216,6 +219,34 @@ def test_what_follows_a_sync_is_said_where_nothing_is_recorded() -> None:
     lead = measured(job).findings.findings[0]
     assert lead.id == "SYNC.HOST"
     assert "After each sync the host records nothing for 1." in words(lead.detail)
+
+
+@pytest.mark.parametrize("fetch_ns", [180_000, 2_000_000])
+def test_waits_within_a_step_gain_what_they_cost_beside_the_one_that_ends_it(fetch_ns: int) -> None:
+    """Without the wait that ends each step the host would run ahead and hide the next fetch: that is another matter."""
+    job = replace(ALL["waits: many short ones"].job[0], dataloader_ns=fetch_ns)
+    lead = measured(job).findings.findings[0]
+    spared = outcome(ALL["waits: many short ones"], 31)
+    assert (lead.id, spared.lead) == ("SYNC.HOST", "SYNC.HOST")
+    assert "aten::item at model.py" in words(lead.title)
+    assert lead.gain_ns == pytest.approx(spared.simulated, rel=0.05)
+    beyond = "Without the wait that ends each step as well (waiting in aclrtSynchronizeDevice at train.py:154"
+    assert (beyond in words(lead.detail)) == (fetch_ns > 1_000_000)
+
+
+def test_an_operation_that_only_takes_memory_waits_for_it() -> None:
+    sorting = measured(replace(TROUBLED["sorting"], seed=5))
+    (work,) = (row for row in sorting.findings.findings if row.id == "HOST.WORK")
+    assert check("MEM.ALLOC", facts_of(sorting)) is None
+    sorting.trace.names[sorting.trace.names.index("aten::sort")] = "aten::empty"
+    sorting.trace.known = ValueCache()
+    draft, owners = check("MEM.ALLOC", facts_of(sorting)), works(facts_of(sorting))
+    assert isinstance(draft, Draft)
+    assert draft.change is not None
+    assert "aten::empty waits for device memory: the step loses 6." in words(draft.title)
+    assert draft.title.args["waits"] == pytest.approx(work.gain_ns, rel=0.05)
+    assert [owner.name for owner in owners["MEM.ALLOC"]] == ["aten::empty"]
+    assert "aten::empty" not in {owner.name for owner in owners["HOST.WORK"]}
 
 
 def test_a_graph_with_a_read_back_is_no_launch_blocking() -> None:

@@ -232,11 +232,15 @@ def test_a_pause_without_a_record() -> None:
     assert check("HOST.PAUSE", facts_of(job("loader"))) is None
 
 
-@pytest.mark.parametrize("beyond", [0, 3], ids=["in the pauses", "all the time"])
-def test_a_pause_beside_a_thread_that_holds_the_interpreter(tmp_path: Path, beyond: int) -> None:
+@pytest.mark.parametrize(
+    ("beyond", "pause_ns"),
+    [(0, 12_000_000), (3, 12_000_000), (0, 4_000_000)],
+    ids=["in the pauses", "all the time", "in short ones"],
+)
+def test_a_pause_beside_a_thread_that_holds_the_interpreter(tmp_path: Path, beyond: int, pause_ns: int) -> None:
     """Frames of another thread that fill the pauses tell what is run then, unless they run on all the time."""
     paused = replace(TROUBLED["slow_python"], seed=3, with_stack=False)
-    put(first_of((replace(paused, slow_lines=(replace(paused.slow_lines[0], extra_ns=12_000_000),)),)), tmp_path / "p")
+    put(first_of((replace(paused, slow_lines=(replace(paused.slow_lines[0], extra_ns=pause_ns),)),)), tmp_path / "p")
     (source,) = (tmp_path / "p").rglob("trace_view.json")
     quiet = profile_at(source).facts[0]
     draft = check("HOST.PAUSE", quiet)
