@@ -26,6 +26,7 @@ JOB_FINDINGS = (
     Kind("RANK.CLOCK", "data", "job", pages=(pages.PROFILER,), words=("clock_floor",)),
     Kind("LINK.SLOW", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
     Kind("LINK.PORT", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
+    Kind("LINK.RING", "communication", "job", pages=(pages.ANALYZE,), words=("slow_link",)),
     Kind("GROUP.SIZES", "communication", "job", words=("group",)),
     Kind("ROLE.TAIL", "compute", "job"),
     Kind("ROLE.SLOW", "compute", "job"),

@@ -19,6 +19,7 @@ from npu_tui.jobs.meetings import Unpaired
 from npu_tui.jobs.model import RankFinding
 from npu_tui.jobs.pipeline_findings import alone_in_stage, pipeline_findings
 from npu_tui.jobs.reasons import SLOW_CARD, SLOW_HOST
+from npu_tui.jobs.rings import in_less, ring_findings
 from npu_tui.jobs.role_findings import role_findings
 from npu_tui.rules.model import Evidence, Finding
 from npu_tui.rules.rule import LISTED, SEVERITY_MEDIUM, lines_of, runs_of, severity_of
@@ -49,7 +50,7 @@ def job_findings(job: Job, alone: bool = True) -> list[Finding]:
     uneven = _uneven(job) if not hot else []
     hot |= {rank for finding in uneven for rank in finding.ranks}
     findings = [*experts, *uneven, *pipeline_findings(job), *_slow_ranks(job, hot)]
-    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job)]
+    findings += [*_slow_hosts(job, hot), *_wandering(job, hot), *_slow_links(job), *ring_findings(job)]
     findings += [*role_findings(job.roles), *_swaps(job)] if alone else []
     findings.sort(key=lambda finding: -(finding.gain_ns or 0))
     findings = [*_lost_by_all(job, findings[0].gain_ns or 0 if findings else None), *findings]
@@ -462,23 +463,8 @@ def _slow_links(job: Job) -> list[Finding]:
 
 
 def _without_slow_link(job: Job, slow: Link) -> int:
-    """What the job saves where the collectives over the link ``slow`` move their data at the speed of the others, ns.
-
-    Of each only what a rank does not compute meanwhile gets shorter.
-    """
-    blame = job.blamed
-    groups = {group.name for group in job.groups if {slow.source, slow.target} <= {*group.ranks}}
-    of_kind = np.array([group in groups and kind == slow.type for group, kind, _ in blame.met.table.kinds] or [False])
-    over = of_kind[blame.met.kind[blame.meeting]][blame.row] & (blame.call >= 0)
-    moving = np.where(over, blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
-    for place, profile in enumerate(job.ranks):
-        if profile.busy is not None:
-            own = np.flatnonzero(over & (blame.rank == place))
-            ended = blame.met.table.end[blame.call[own]]
-            hidden = profile.busy.until(ended) - profile.busy.until(ended - moving[own])
-            moving[own] = np.maximum(moving[own] - hidden, 0)
-    moved = moving * max(1 - slow.speed / slow.expected, 0.0)
-    return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
+    """What the job saves where collectives over the link ``slow`` move their data at the speed of the others, ns."""
+    return in_less(job, (slow.source, slow.target), slow.type, slow.speed / slow.expected)
 
 
 def _of_links(

@@ -117,3 +117,30 @@ def test_a_slow_link_is_told_once_with_its_price():
     assert found.ranks == (0, 1)
     assert found.gain_ns == pytest.approx(0.9 * (12 * 10 - 4) * ms, rel=0.01)
     assert found.severity == "high"
+
+
+@pytest.mark.parametrize(("target", "found"), [(lambda rank: (rank + 1) % 8, True), (lambda rank: rank ^ 1, False)])
+def test_a_ring_over_all_hosts_is_told_with_what_all_links_would_take(target, found):
+    """Eight ranks on two hosts, one of whose links each moves everything; pairs are no ring."""
+    ms = 1_000_000
+    took, steps = 10 * ms, 3
+    ranks = []
+    for rank in range(8):
+        begins = [EPOCH + step * 60 * ms + 50 * ms for step in range(steps)]
+        calls = [
+            RecordedCall("77", "allReduce", f"hcom_allReduce__077_{step}_1", str(step), step, start, start + took)
+            for step, start in enumerate(begins)
+        ]
+        place = "HCCS" if rank // 4 == target(rank) // 4 else "RDMA"
+        ranks.append(
+            RankProfile(rank, Path(f"rank{rank}"), "trace", boot=EPOCH + rank // 4 * 10**12, counter=0,
+                        host_name=f"node{rank // 4}", calls=tuple(calls),
+                        links=(LinkUse(rank, target(rank), place, "allReduce", 100.0, 20.0),),
+                        steps=tuple(StepTime(str(step), 50 * ms, took, 0, 60 * ms) for step in range(steps)))
+        )  # fmt: skip
+    told = [each for each in job_findings(Job(Path("job"), ranks)) if each.id == "LINK.RING"]
+    assert len(told) == found
+    for each in told:
+        assert words(each.title).startswith("allReduce runs in one flat ring over 8 ranks of 2 hosts")
+        keep = (1 / 4 + 1 / 8) / (1 - 1 / 8)
+        assert each.gain_ns == pytest.approx((1 - keep) * steps * took, rel=0.01)

@@ -1,0 +1,106 @@
+"""Collectives that pass everything on in one ring over several hosts, and what they would take over all links."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.jobs.finding import Held, priced
+from npu_tui.jobs.job import Job
+from npu_tui.jobs.links import Link
+from npu_tui.rules.model import Finding
+from npu_tui.rules.rule import SEVERITY_MEDIUM
+
+
+class FlatRing(Struct, frozen=True):
+    """A ring of all ``ranks`` over several hosts in collectives of ``type``: each sends everything to the next one.
+
+    With all links of a host at once, and as many rings between the hosts as each has ranks, a collective takes the
+    share ``keep`` of its time.
+    """
+
+    ranks: tuple[int, ...]
+    type: str
+    keep: float
+
+
+_FEWEST_IN_HOST = 3
+"""Ranks of a host from which links of them are idle in a ring."""
+
+
+def flat_rings(links: Iterable[Link], hosts: Iterable[Sequence[int]]) -> list[FlatRing]:
+    """The rings in which the ranks of ``hosts`` use one link each, though others of their host have links too."""
+    host_of = {rank: number for number, ranks in enumerate(hosts) for rank in ranks}
+    by_type: dict[str, list[Link]] = defaultdict(list)
+    for link in links:
+        by_type[link.type].append(link)
+    rings = []
+    for kind, used in sorted(by_type.items()):
+        following: dict[int, set[int]] = defaultdict(set)
+        for link in used:
+            following[link.source].add(link.target)
+        left = set(following)
+        while left:
+            start = at = min(left)
+            ring = []
+            while at in left and len(following[at]) == 1:
+                left.remove(at)
+                ring.append(at)
+                (at,) = following[at]
+            left.discard(start)
+            inside, between = list[float](), list[float]()
+            for link in used:
+                if link.source in ring:
+                    (inside if host_of.get(link.source) == host_of.get(link.target) else between).append(link.speed)
+            count = len({host_of.get(rank) for rank in ring})
+            of_host = len(ring) // max(count, 1)
+            if at == start and of_host >= _FEWEST_IN_HOST and inside and between:
+                fast, far = float(np.median(inside)), float(np.median(between))
+                # Of S bytes each link of a host moves S / ranks of it, those between hosts what each rank has of them.
+                share = (1 / of_host / fast + (count - 1) / len(ring) / far) * min(fast, far)
+                rings.append(FlatRing(tuple(sorted(ring)), kind, share / (1 - 1 / len(ring))))
+    return rings
+
+
+def ring_findings(job: Job) -> list[Finding]:
+    """Collectives over several hosts whose ranks all send through one link, while the others of their host are idle."""
+    findings, held = [], Held.of_steps(job.length, job.steps)
+    most = min((sum(step.exposed for step in each.steps) for each in job.ranks if each.steps), default=0)
+    for ring in flat_rings(job.links, [host.ranks for host in job.hosts]):
+        gain = min(in_less(job, ring.ranks, ring.type, ring.keep), most)
+        if not job.length or gain < SEVERITY_MEDIUM.default * job.length:
+            continue
+        hosts = sum(not {*host.ranks}.isdisjoint(ring.ranks) for host in job.hosts)
+        args: dict[str, object] = {
+            "type": ring.type,
+            "count": len(ring.ranks),
+            "hosts": hosts,
+            "keep": ring.keep,
+            "gain": held.each(gain),
+        }
+        codes = "job.ring.title", "job.ring.detail"
+        findings.append(priced("LINK.RING", codes, ring.ranks, gain, held, **args))
+    return findings
+
+
+def in_less(job: Job, ranks: Sequence[int], kind: str, keep: float) -> int:
+    """What the job saves where collectives of ``kind`` over all ``ranks`` move their data in ``keep`` of the time, ns.
+
+    Of each only what a rank does not compute meanwhile gets shorter.
+    """
+    blame = job.blamed
+    groups = {group.name for group in job.groups if {*ranks} <= {*group.ranks}}
+    of_kind = np.array([group in groups and each == kind for group, each, _ in blame.met.table.kinds] or [False])
+    over = of_kind[blame.met.kind[blame.meeting]][blame.row] & (blame.call >= 0)
+    moving = np.where(over, blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
+    for place, profile in enumerate(job.ranks):
+        if profile.busy is not None:
+            own = np.flatnonzero(over & (blame.rank == place))
+            ended = blame.met.table.end[blame.call[own]]
+            hidden = profile.busy.until(ended) - profile.busy.until(ended - moving[own])
+            moving[own] = np.maximum(moving[own] - hidden, 0)
+    moved = moving * max(1 - keep, 0.0)
+    return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]
