@@ -1,4 +1,4 @@
-"""What a forward pass of an inference service costs, and the steps that took longer than they cost."""
+"""What a forward pass of an inference service costs, and what comes before and after it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from npu_tui.analysis.limits import (
+    A_PART,
     ALMOST_ALL,
-    FAR_LONGER,
     HALF,
     LITTLE,
     LONG_NS,
     MORE_THAN_ONE,
-    NEARLY_ALL,
     NOTABLE,
     SOME,
 )
@@ -21,6 +20,7 @@ from npu_tui.analysis.service_blocks import contexts
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import ServiceTimeline
 from npu_tui.trace.arrays import F64, I64, Bools
+from npu_tui.trace.service import UNKNOWN
 
 FEWEST = 30
 """Steps from which on a cost is known."""
@@ -285,44 +285,71 @@ def _growth(work: F64, time: I64, start: I64, engine: I64) -> tuple[float, float
     return float(np.abs(ratio - 1).sum()), float(line[-1]), cost
 
 
-def stuck_in(found: ServiceTimeline) -> I64:
-    """By how much each step took longer than what it computes costs, where that is many usual steps; else 0.
-
-    It is also many times as much as costs are off.
-
-    Engines in lockstep wait for the longest: nothing tells which one was stuck.
-    """
-    steps, work = found.steps, work_of(found)
-    stuck = np.zeros(len(steps), np.int64)
-    for number in range(0 if in_lockstep(found) else len(found.engines)):
-        part = steps.of(number)
-        mine = part.start + np.flatnonzero(steps.size[part] > 0)
-        if len(mine) < FEWEST:
-            continue
-        time = steps.forward[mine] + steps.cycle[mine, Cycle.prepare]
-        found_in = np.zeros(len(mine), np.int64)
-        for _ in range(_ROUNDS):  # what was stuck tells nothing of the cost
-            usual = found_in == 0
-            if usual.sum() < FEWEST:
-                break
-            cost = fitted(work[mine[usual]], time[usual]).of(work[mine])
-            cost *= np.maximum(_speed(time / np.maximum(cost, 1)), 1)  # where all are slow none is stuck
-            away = float(np.quantile(np.abs(time / np.maximum(cost, 1) - 1)[usual], NEARLY_ALL))
-            far = time - cost > FAR_LONGER * np.maximum(np.median(time[usual]), away * cost)
-            found_in = np.where(far, time - cost, 0).astype(np.int64)
-            if ((found_in == 0) == usual).all():
-                break
-        stuck[mine] = found_in
-    return stuck
-
-
-def _speed(ratio: F64) -> F64:
-    """The median of ``ratio`` (n,) among some hundred steps around each: less than half of these are ever stuck."""
-    parts = np.array_split(ratio, max(len(ratio) // (4 * FEWEST), 1))
-    return np.repeat([float(np.median(part)) for part in parts], [len(part) for part in parts])
-
-
 def in_lockstep(found: ServiceTimeline) -> bool:
-    """Whether the engines that give tokens begin their steps together: each waits for the longest."""
-    start = found.steps.start[found.serves[found.steps.engine]]
-    return bool((np.unique(start // LONG_NS, return_counts=True)[1] == 1).sum() <= len(start) / 2)
+    """Whether the engines that give tokens begin their steps together: each waits for the longest.
+
+    Few begin while another engine computes, as they would where only a clock starts some of them at a time.
+    """
+    steps, mine = found.steps, found.serves[found.steps.engine]
+    start, end, engine = steps.start[mine], steps.end[mine], steps.engine[mine]
+    alone = (np.unique(start // LONG_NS, return_counts=True)[1] == 1).sum()
+    if alone > HALF * len(start):
+        return False
+    amid = np.zeros(len(start), np.bool_)
+    for number in np.unique(engine).tolist():
+        own = engine == number
+        at = np.searchsorted(start[own], start - LONG_NS) - 1
+        until = np.maximum.accumulate(end[own])[np.maximum(at, 0)]
+        amid |= ~own & (at >= 0) & (until > start + LONG_NS)
+    return bool(amid.sum() <= A_PART * len(start))
+
+
+def rounds_of(found: ServiceTimeline) -> I64:
+    """Which steps of the engines that give tokens begin together: a number of each step, -1 of the others."""
+    rounds, mine = np.full(len(found.steps), -1), np.flatnonzero(found.serves[found.steps.engine])
+    mine = mine[np.argsort(found.steps.start[mine], kind="stable")]
+    rounds[mine] = np.cumsum(np.diff(found.steps.start[mine], prepend=0) > LONG_NS)
+    return rounds
+
+
+class Lockstep(Struct, frozen=True):
+    """Engines that begin their steps together: what the longest of their passes costs, and the ``gap`` (ns) after it.
+
+    The others wait for it ``inside`` of their passes, or after them. With as much work for each the longest passes
+    would be shorter by the share ``uneven``.
+    """
+
+    cost: Cost
+    gap: float
+    inside: bool
+    uneven: float
+
+
+def lockstep_of(found: ServiceTimeline) -> Lockstep | None:
+    """How engines in lockstep step; None where they are not, or too few steps tell."""
+    steps, rounds = found.steps, rounds_of(found)
+    mine = np.flatnonzero((rounds >= 0) & (steps.size > 0) & (found.stuck == 0))
+    if not in_lockstep(found) or len(mine) < FEWEST:
+        return None
+    _, which = np.unique(rounds[mine], return_inverse=True)
+    count, which = int(which.max()) + 1, which.ravel()
+    work, forward, bubble = work_of(found)[mine], steps.forward[mine], steps.cycle[mine, Cycle.bubble]
+    closed = np.where(steps.schedule == UNKNOWN, steps.opened, steps.schedule_end)[mine]
+    waits = bubble - np.maximum(steps.start[mine] - closed, 0)
+    busy = (bubble > 0) & (steps.cycle[mine, Cycle.idle] == 0) & (found.paused[mine] == 0)
+    longest, (shortest, gap) = np.zeros(count, np.int64), np.full((2, count), np.iinfo(np.int64).max)
+    np.maximum.at(longest, which, forward)
+    np.minimum.at(shortest, which, forward)
+    np.minimum.at(gap, which[busy], np.maximum(waits, 0)[busy])
+    gap = gap[np.unique(which[busy])]
+    heaviest, weight = np.zeros(count, np.int64), forward.astype(np.float64)
+    for _ in range(_ROUNDS):  # where all passes are as long as the longest one their work tells which that is
+        order = np.argsort(weight, kind="stable")
+        heaviest[which[order]] = order
+        cost = fitted(work[heaviest], longest)
+        weight = cost.of(work)
+    each = np.stack([np.bincount(which, column, count) for column in work.T], axis=1) / np.count_nonzero(found.serves)
+    each[:, 0] = 1  # who has nothing to compute takes part in the step all the same
+    uneven = 1 - float(cost.of(each).sum() / max(cost.of(work[heaviest]).sum(), 1.0))
+    inside = bool(np.median(shortest / np.maximum(longest, 1)) >= ALMOST_ALL)
+    return Lockstep(cost, float(gap.mean()) if len(gap) else 0.0, inside, uneven)

@@ -6,7 +6,6 @@ import numpy as np
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH
 from npu_tui.analysis.service_blocks import following_of, room_for, room_of
-from npu_tui.analysis.service_cost import stuck_in
 from npu_tui.analysis.service_members import is_prompt, tokens_of
 from npu_tui.analysis.service_moments import (
     aligned,
@@ -15,6 +14,7 @@ from npu_tui.analysis.service_moments import (
     pulls_of,
     seated_in,
 )
+from npu_tui.analysis.service_stalls import held_in
 from npu_tui.analysis.service_steps import (
     ROUNDING,
     Cycle,
@@ -23,7 +23,6 @@ from npu_tui.analysis.service_steps import (
     engines_of,
     inner_rows,
     keys_of,
-    pauses,
     steps_of_engines,
     sums_by_group,
     with_idle,
@@ -126,7 +125,7 @@ def timeline(service: Service) -> ServiceTimeline:
     found = ServiceTimeline(
         service, keys, outer, engines, steps, latencies, rid, step, tokens, prompt, admitted, swapped, entries, came,
         np.zeros(len(steps), np.int64), np.zeros((len(engines), len(TTFT)), np.int64),
-        seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, *np.zeros((2, len(steps)), np.int64),
+        seated_in(rid, step, admitted | swapped, len(steps)), pulls, ahead, np.zeros_like(steps.cycle),
     )  # fmt: skip
     leaves = np.append(entries[1:], len(rid))[: len(entries)] - 1
     stays = np.bincount(step[entries] + 1, minlength=len(steps) + 1) - np.bincount(
@@ -135,8 +134,7 @@ def timeline(service: Service) -> ServiceTimeline:
     for number in range(len(engines)):
         mine = steps.engine[step[entries]] == number
         with_idle(steps, number, came[mine], steps.end[step[leaves[mine]]])
-    found.paused[:], scheduled = pauses(steps, np.cumsum(stays)[: len(steps)] > 0)
-    found.stuck[:] = np.maximum(stuck_in(found), scheduled)
+    found.held[:] = held_in(found, np.cumsum(stays)[: len(steps)] > 0)
     found.room = room_of(found)
     found.queued[:] = _reasons(found)
     _split_ttft(found, begin, token, seen, prompt)
@@ -284,7 +282,7 @@ def _split_tpot(found: ServiceTimeline, token: I64, last: I64, seen: Bools, prom
     if not len(step):
         parts[:, TPOT.unrecorded] = np.where(lat.tpot != UNKNOWN, lat.tpot, 0)
         return
-    extra = surcharges(steps, found.stuck)
+    extra = surcharges(steps, found.held[:, Cycle.forward])
     cycle = steps.cycle
     forward, idle = cycle[:, Cycle.forward] - extra, cycle[:, Cycle.bubble] + cycle[:, Cycle.idle]
     others = (cycle[:, place] for place in (Cycle.prepare, Cycle.sampling, Cycle.draft, Cycle.schedule))

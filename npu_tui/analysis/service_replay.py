@@ -8,6 +8,7 @@ the recording.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +16,18 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, FAR_LONGER, HALF, LITTLE, LONG_NS, SOME
 from npu_tui.analysis.service_blocks import MANY, growth_of
-from npu_tui.analysis.service_cost import FEWEST, Cost, Filled, Jump, Slower, around_of, fitted, line_of, work_of
+from npu_tui.analysis.service_cost import (
+    FEWEST,
+    Cost,
+    Filled,
+    Jump,
+    Slower,
+    around_of,
+    fitted,
+    line_of,
+    lockstep_of,
+    work_of,
+)
 from npu_tui.analysis.service_sampling import Sampling
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT, Room, ServiceTimeline
@@ -82,7 +94,8 @@ class ServiceModel(Struct, frozen=True):
     ``cached`` tokens of each prompt are not computed, yet in its context; they share their blocks. ``tail`` lies
     between a step and the first token, ``close`` between the last step and the last token. Of those that wait the
     lowest ``rank`` is taken first, without it who came first. ``first`` and ``last`` are engines. With a request in it
-    a step takes ``extra`` ns longer, the most ``once`` or those of all.
+    a step takes ``extra`` ns longer, the most ``once`` or those of all. In ``lockstep`` engines begin their steps
+    together and wait for the longest one, be it within their passes (``waits_inside``) or after their tokens.
     """
 
     engines: tuple[EngineModel, ...]
@@ -104,6 +117,8 @@ class ServiceModel(Struct, frozen=True):
     rank: I64 | None = None
     extra: F64 | None = None
     once: bool = False
+    lockstep: bool = False
+    waits_inside: bool = False
 
 
 class Served(Struct, frozen=True):
@@ -165,15 +180,17 @@ def model_of(
     asked = [number for number in range(len(found.engines)) if steps.size[steps.of(number)].any()]
     if not asked:
         return None
-    work = work_of(found)
+    work, lockstep = work_of(found), lockstep_of(found)
     engines: dict[int, EngineModel] = {}
     for number in asked:
-        engine, part, cost = found.engines[number], steps.of(number), None
-        if part.stop - part.start < FEWEST:
+        engine, part, cost = found.engines[number], steps.of(number), lockstep.cost if lockstep else None
+        if part.stop - part.start < FEWEST and cost is None:
             alike = [n for n, other in enumerate(found.engines) if other.prefills == engine.prefills]
             mine = np.isin(steps.engine, alike) & (steps.size > 0)
             cost = fitted(work[mine], steps.forward[mine])
-        changes = dict[str, tuple[float, ...]]()
+        changes = dict[str, float | tuple[float, ...]]()
+        if lockstep:
+            changes["gap"] = lockstep.gap
         if slower is not None and not engine.prefills:
             cost, changes["late"] = slower.before, (slower.since, slower.until, slower.factor)
         elif jump is not None and not engine.prefills:
@@ -229,7 +246,8 @@ def model_of(
         pull, handover, tail, np.maximum(close, 0), np.full(len(rids), least, np.int64),
         early, rank=None if ordered else opened[lat.first[rids]],
         extra=np.where(sampling.special[rids], sampling.extra, 0.0) if sampling and sampling.extra else None,
-        once=sampling is not None and sampling.once,
+        once=sampling is not None and sampling.once, lockstep=lockstep is not None,
+        waits_inside=lockstep is not None and lockstep.inside,
     )  # fmt: skip
 
 
@@ -241,8 +259,13 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     tokens, size = (steps.prompts + steps.decoded)[mine], steps.size[mine]
     since = opened - np.append(opened[:1], np.maximum.accumulate(steps.end[mine])[:-1])
     still = np.flatnonzero(steps.engine[stalls.step] == number)
-    usual = np.setdiff1d(mine, stalls.step[still]) if len(mine) > len(still) else mine
-    busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0) & (found.paused[mine] == 0)
+    still = still[np.argsort(stalls.begin[still], kind="stable")]
+
+    def usual(column: Cycle) -> Bools:
+        free: Bools = found.held[mine, column] == 0
+        return free if free.any() else ~free
+
+    busy = (steps.cycle[mine, Cycle.bubble] > 0) & (steps.cycle[mine, -1] == 0) & usual(Cycle.bubble)
     decodes = found.pair_tokens[~found.pair_prompt & (steps.engine[found.pair_step] == number)]
     begun = found.pair_step[found.entries]
     here = (begun >= part.start) & (begun < part.stop)
@@ -266,19 +289,19 @@ def _engine(found: ServiceTimeline, number: int, work: F64, cost: Cost | None) -
     limited = full >= ENOUGH and full >= HALF * np.count_nonzero(held)
     several = several and int((tokens == budget).sum()) >= SOME
     short = bool(no_blocks.any())
-    within = found.stuck[stalls.step[still]] > found.paused[stalls.step[still]]
+    within = stalls.within[still]
     lost = [
         tuple(zip(stalls.begin[still[here]].tolist(), stalls.lasting[still[here]].tolist(), strict=True))
         for here in (~within, within)
     ]
     known = found.room.total[number]
     return EngineModel(
-        cost or fitted(work[usual], steps.forward[usual]),
-        around_of(size, waits, steps.cycle[mine, Cycle.schedule], np.isin(mine, usual)),
+        cost or fitted(work[mine][usual(Cycle.forward)], steps.forward[mine][usual(Cycle.forward)]),
+        around_of(size, waits, steps.cycle[mine, Cycle.schedule], usual(Cycle.schedule)),
         float(np.maximum(since[busy], 0).mean()) if busy.any() else 0.0,
         float(np.median(np.maximum(steps.start[mine] - closed, 0))),
-        around_of(size, steps.prompts[mine], steps.cycle[mine, Cycle.prepare], np.isin(mine, usual)),
-        (*line_of(size, steps.cycle[mine, Cycle.sampling]), 0.0),
+        around_of(size, steps.prompts[mine], steps.cycle[mine, Cycle.prepare], usual(Cycle.prepare)),
+        (*line_of(size[usual(Cycle.sampling)], steps.cycle[mine, Cycle.sampling][usual(Cycle.sampling)]), 0.0),
         most if limited else MANY, budget if several or not chunked else MANY, chunked or several,
         known if short and known else MANY, found.room, found.room.margin[number],
         width=round(float(decodes.mean())) if len(decodes) else 1, draft=float(steps.cycle[mine, Cycle.draft].mean()),
@@ -327,13 +350,16 @@ def replayed(model: ServiceModel) -> Served:
     given, ended = np.zeros(n), np.zeros(n)
     ready = (model.start + model.front + model.held).astype(np.float64)
     moved = model.first != model.last
-    for number, engine in enumerate(model.engines):
-        mine = np.flatnonzero(model.first == number)
-        _run(engine, model, mine, ready, moved, given, ended)
+    _run_all(
+        model, [_steps(engine, model, np.flatnonzero(model.first == number), ready, moved, given, ended)
+                for number, engine in enumerate(model.engines)]
+    )  # fmt: skip
     ready = np.where(moved, ended + model.handover + model.pull, ready)
-    for number, engine in enumerate(model.engines):
-        mine = np.flatnonzero(moved & (model.last == number))
-        _run(engine, model, mine, ready, np.zeros(n, bool), given, ended)
+    stay = np.zeros(n, bool)
+    _run_all(
+        model, [_steps(engine, model, np.flatnonzero(moved & (model.last == number)), ready, stay, given, ended)
+                for number, engine in enumerate(model.engines)]
+    )  # fmt: skip
     tokens = np.rint(model.turns * model.growth) + 1
     several = model.turns > 0
     wall = float(ended.max() - model.start.min())
@@ -344,9 +370,39 @@ def replayed(model: ServiceModel) -> Served:
     )  # fmt: skip
 
 
-def _run(
+_Steps = Generator[float, float, None]
+"""The steps of an engine: it says when it is ready for one and is told when it begins, then when all can go on."""
+
+
+def _run_all(model: ServiceModel, engines: list[_Steps]) -> None:
+    """Run ``engines`` one after another, or in lockstep: a step begins together, and all wait for the longest."""
+    for together in [engines] if model.lockstep else [[one] for one in engines]:
+        ready = {one: moment for one in together if (moment := next(one, None)) is not None}
+        free = 0.0
+        while ready:
+            begin = max(min(ready.values()), free)
+            taking = [one for one, moment in ready.items() if moment <= begin]
+            ends = {one: end for one in taking if (end := _told(one, begin)) is not None}
+            free = max(ends.values(), default=begin)
+            for one in taking:
+                moment = _told(one, free) if one in ends else None
+                if moment is None:
+                    del ready[one]
+                else:
+                    ready[one] = moment
+
+
+def _told(engine: _Steps, moment: float) -> float | None:
+    """What ``engine`` says once it is told the ``moment``; None where it has nothing to do any more."""
+    try:
+        return engine.send(moment)
+    except StopIteration:
+        return None
+
+
+def _steps(
     engine: EngineModel, model: ServiceModel, mine: I64, ready: F64, leaves: Bools, given: F64, ended: F64
-) -> None:
+) -> _Steps:
     """Run the requests ``mine`` on ``engine``; those who leave after their prompt have an end and no token there.
 
     If the schedule cannot be completed (damaged tables), the rest is NaN: unknown.
@@ -371,6 +427,7 @@ def _run(
     while (coming or waiting or running) and 0 <= left <= _MOST_TURNS * LIMIT:
         if not waiting and not running:
             time = max(time, coming[0][0]) + engine.patience
+        time = yield time
         while stalls and stalls[0][0] <= time:
             time += stalls.popleft()[1]
         while lost and lost[0][0] <= time:
@@ -442,6 +499,8 @@ def _run(
         while stuck and stuck[0][0] <= end:
             end += stuck.popleft()[1]
         left -= len(chosen)
+        time = yield end + engine.gap
+        end = time - engine.gap if model.waits_inside else end
         for row, count in chosen:
             decodes = not row.prompt
             row.prompt -= 0 if decodes else count
@@ -457,7 +516,6 @@ def _run(
             if row.turns <= 0 or leaves[row.request]:
                 running.remove(row)
                 free += row.blocks
-        time = end + engine.gap
     unserved = [row.request for row in (*(row for _, row in coming), *waiting, *running)]
     given[unserved] = ended[unserved] = np.nan
 

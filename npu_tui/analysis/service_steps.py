@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.limits import FAR_LONGER, HALF, LITTLE
 from npu_tui.analysis.service_members import is_prompt, tokens_of
-from npu_tui.trace.arrays import F64, I64, U64, Bools, summed
+from npu_tui.trace.arrays import F64, I64, U64, summed
 from npu_tui.trace.service import NONE, UNKNOWN, Kind, Pass, Service, minus
 
 Work = IntEnum("Work", "prefill mixed decode dummy unknown", start=0)
@@ -496,26 +496,6 @@ def with_idle(steps: Steps, engine: int, came: I64, left: I64) -> None:
     idle = np.clip(np.minimum(following, np.maximum(opened[1:], before)) - before, 0, cycle[:, Cycle.bubble])
     cycle[:, Cycle.idle] = np.where(present > 0, 0, idle)
     cycle[:, Cycle.bubble] -= cycle[:, Cycle.idle]
-
-
-def pauses(steps: Steps, under_way: Bools) -> tuple[I64, I64]:
-    """How much longer than usual nothing ran before each step, whose requests were ``under_way``; and its schedule.
-
-    (n,) each, ns; 0 where that is not far longer, and longer than a whole step usually takes: many such for a pause, as
-    requests come and go, one for a schedule.
-    """
-    paused, scheduled = np.zeros((2, len(steps)), np.int64)
-    for number in np.unique(steps.engine).tolist():
-        part = steps.of(number)
-        for found, column, mine, least in (
-            (paused, Cycle.bubble, part.start + np.flatnonzero(under_way[part]), 1.0),
-            (scheduled, Cycle.schedule, part.start + np.flatnonzero(steps.size[part] > 0), 1 / FAR_LONGER),
-        ):
-            if len(mine):
-                times, step = steps.cycle[mine, column], float(np.median(steps.cycle[mine].sum(axis=1)))
-                usual = float(np.median(times))
-                found[mine] = np.where(times > FAR_LONGER * max(usual, least * step), times - usual, 0)
-    return paused, scheduled
 
 
 def sums_by_group(amounts: I64, of: I64, count: int) -> I64:

@@ -155,20 +155,42 @@ class Metric(Struct, frozen=True):
 
 
 class Stalls(Struct, frozen=True):
-    """When engines stood still though they had requests: before or in ``step``, from ``begin`` on, ``lasting`` ns.
+    """What held engines up in a ``part`` of the cycle of ``step``: for ``lasting`` ns until the ``end`` of that part.
 
-    One of each step at the most, those of an engine in order of time.
+    One of each part of a step at the most.
     """
 
     step: I64
-    begin: I64
+    part: I64
     lasting: I64
+    end: I64
+
+    @classmethod
+    def of(cls, steps: Steps, held: I64) -> Stalls:
+        """Those of which parts of cycles were ``held`` up (steps, 7)."""
+        step, part = np.nonzero(held)
+        lasting, start, cycle = held[step, part], steps.start[step], steps.cycle[step]
+        passed = start + cycle[:, Cycle.prepare]
+        ends = {
+            Cycle.schedule: steps.schedule_end[step], Cycle.prepare: passed,
+            Cycle.forward: passed + cycle[:, Cycle.forward], Cycle.sampling: steps.end[step] - cycle[:, Cycle.draft],
+            # A pause is before a step, be it before or after its schedule.
+            Cycle.bubble: np.where(start - steps.opened[step] > lasting, start, steps.opened[step]),
+        }  # fmt: skip
+        end = np.select([part == one for one in ends], [*ends.values()], steps.end[step])
+        return cls(step, part, lasting, end)
 
     @property
-    def end(self) -> I64:
+    def begin(self) -> I64:
         """(n,), ns."""
-        end: I64 = self.begin + self.lasting
-        return end
+        begin: I64 = self.end - self.lasting
+        return begin
+
+    @property
+    def within(self) -> Bools:
+        """Which are within a step, not before it."""
+        within: Bools = self.part != Cycle.bubble
+        return within
 
 
 class ServiceTimeline(Struct, dict=True, eq=False):
@@ -182,10 +204,9 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     ns, below 0 behind it; all moments here are on that of the requests. ``queued`` (steps,) is why the first request
     that waits after a step was not scheduled in it, an index of ``TTFT``; ``waited`` (engines, parts of TTFT) is how
     long requests waited for an engine, by reason. ``seated`` (steps,) requests have a place in the batch: those that
-    a step leaves out, as it computes prompts first, have theirs too. ``paused`` (steps,) is for how much longer than
-    usual nothing ran before a step, though requests were under way, and ``stuck`` how much longer its pass took than
-    its work costs, or its schedule than others, where that is many times as long. Where it is ``pair_swapped``, other
-    requests were served in steps before, and the context is there again without being computed.
+    a step leaves out, as it computes prompts first, have theirs too. By what is ``held`` (steps, 7) of a cycle its
+    parts took longer than their work costs, or than others, because something stopped them. Where it is
+    ``pair_swapped``, other requests were served in steps before, and the context is there again without being computed.
     """
 
     service: Service
@@ -207,8 +228,7 @@ class ServiceTimeline(Struct, dict=True, eq=False):
     seated: I64
     pulls: I64
     ahead: I64
-    paused: I64
-    stuck: I64
+    held: I64
     room: Room = Room(0, 0, (), ())
 
     @property
@@ -217,19 +237,20 @@ class ServiceTimeline(Struct, dict=True, eq=False):
         return np.array([not engine.prefills for engine in self.engines], np.bool_)
 
     @property
-    def stalls(self) -> Stalls:
-        """Pauses between steps, and steps that take many times as long as what they compute costs."""
-        steps, lasting = self.steps, np.maximum(self.paused, self.stuck)
-        step = np.flatnonzero(lasting)
-        # A pause is before a step, be it before or after its schedule.
-        before = np.where(steps.start - steps.opened > self.paused, steps.start, steps.opened) - self.paused
-        within = np.where(self.scheduled, steps.opened, steps.start)
-        return Stalls(step, np.where(self.paused >= self.stuck, before, within)[step], lasting[step])
+    def paused(self) -> I64:
+        """For how much longer than usual nothing ran before each step, though requests were under way."""
+        return self.held[:, Cycle.bubble]
 
     @property
-    def scheduled(self) -> Bools:
-        """Which steps are stuck in their schedule, (steps,)."""
-        return (self.stuck > 0) & (2 * self.steps.cycle[:, Cycle.schedule] >= self.stuck)
+    def stuck(self) -> I64:
+        """How much longer each step took, from its schedule on."""
+        stuck: I64 = self.held.sum(axis=1) - self.paused
+        return stuck
+
+    @property
+    def stalls(self) -> Stalls:
+        """What held engines up though they had requests."""
+        return Stalls.of(self.steps, self.held)
 
     @once
     def overtaken(self) -> I64:

@@ -17,6 +17,7 @@ from npu_tui.analysis.service_replay import (
     undrafted,
     with_engines,
 )
+from npu_tui.analysis.service_stalls import pieces_of
 from npu_tui.analysis.service_steps import Cycle, Work
 from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.analysis.thresholds import AnyThreshold, Threshold
@@ -36,7 +37,8 @@ from npu_tui.rules.service_facts import (
 )
 from npu_tui.rules.service_parts import (
     FEWEST_REQUESTS,
-    every_bubble,
+    as_usual,
+    bubble,
     frontend,
     part,
     sampling,
@@ -106,8 +108,7 @@ def _steady(check: Callable[[ServiceFacts], Cause | None], column: Cycle) -> Cal
 
     def steady(facts: ServiceFacts) -> Cause | None:
         found = facts.found
-        of_stalls = found.paused if column == Cycle.bubble else np.where(found.scheduled, found.stuck, 0)
-        return check(facts) if 2 * of_stalls.sum() < found.steps.cycle[:, column].sum() else None
+        return check(facts) if 2 * found.held[:, column].sum() <= found.steps.cycle[:, column].sum() else None
 
     return steady
 
@@ -143,10 +144,15 @@ def _mix(facts: ServiceFacts) -> Cause | None:
     usual = float(np.median(prompts))
     long = np.flatnonzero(lat.prompt >= facts.limits[LONG_PROMPT] * usual)
     few = 0 < len(long) <= len(prompts) // 5
-    pairs, stuck = facts.found.pair_prompt & (np.isin(facts.found.pair_rid, long) | (not few)), facts.found.stuck
+    pairs, held = facts.found.pair_prompt & (np.isin(facts.found.pair_rid, long) | (not few)), facts.found.held
     shown = np.zeros(len(steps), bool)
     shown[facts.found.pair_step[pairs]] = True
-    extra = np.where(steps.work == Work.prefill, steps.cycle.sum(axis=1) - stuck, surcharges(steps, stuck)) * shown
+    extra = (
+        np.where(
+            steps.work == Work.prefill, (steps.cycle - held).sum(axis=1), surcharges(steps, held[:, Cycle.forward])
+        )
+        * shown
+    )
     total = np.append(0, np.cumsum(extra))
     passed = total[np.maximum(lat.last, lat.token) + 1] - total[lat.token + 1]
     cost = np.minimum(passed, facts.cost(TPOT.surcharge, TPOT.prompts))
@@ -381,17 +387,25 @@ def _drafting(usual: float, model: ServiceModel) -> ServiceModel:
 
 
 def _inputs(facts: ServiceFacts) -> Cause | None:
-    """The inputs of steps take long; whether they do by the tokens of prompts."""
+    """The inputs of steps take long; whether they do by the tokens of prompts, or piece by piece."""
     found, steps = _every_input(facts), facts.found.steps
     token = max((engine.prepare[2] for engine in facts.model.engines), default=0.0) if facts.model else 0.0
-    if found is None or token * float(steps.prompts.sum()) < HALF * float(steps.cycle[:, Cycle.prepare].sum()):
+    if found is None:
+        return None
+    if token * float(steps.prompts.sum()) >= HALF * float(steps.cycle[:, Cycle.prepare].sum()):
+        return replace(found, detail=sentences(found.detail, message("finding.service.inputs_grow", token=token)))
+    if (pieces := pieces_of(facts.found, Cycle.prepare)) is None:
         return found
-    return replace(found, detail=sentences(found.detail, message("finding.service.inputs_grow", token=token)))
+    of_tokens = facts.tpot.share(TPOT.prepare)[0] >= facts.ttft.share(TTFT.prepare)[0]
+    words = {
+        "share": found.share, "metric": facts.called(facts.tpot if of_tokens else facts.ttft),
+        "piece": pieces[0], "most": pieces[1], "size": int(steps.size.max()),
+    }  # fmt: skip
+    told, explained = (message(f"finding.service.{key}", **words) for key in ("pieces", "pieces_detail"))
+    return replace(found, title=told, detail=sentences(explained, found.detail), advice=("service_pieces",))
 
 
-_every_input = part(
-    "inputs", lambda model: with_engines(model, prepare=(0.0, 0.0, 0.0)), TTFT.prepare, TPOT.prepare, Cycle.prepare
-)
+_every_input = part("inputs", partial(as_usual, "prepare"), TTFT.prepare, TPOT.prepare, Cycle.prepare)
 
 
 def _rule(
@@ -421,17 +435,18 @@ SERVICE_RULES = (
     ),
     _rule(
         "SERVICE.INPUTS", "model_pre_post_processing_latency",
-        lambda facts: None if workers(facts) else _inputs(facts), SHARE,
+        _steady(lambda facts: None if workers(facts) else _inputs(facts), Cycle.prepare), SHARE,
+        advice=("SERVICE.INPUTS", "service_pieces"),
     ),
-    _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(every_bubble, Cycle.bubble), SHARE),
+    _rule("SERVICE.BUBBLE", "async_dual_launch_failure", _steady(bubble, Cycle.bubble), SHARE),
     _rule(
         "SERVICE.STALL", "request_wait_latency", stall, SHARE, TAIL_SHARE,
         advice=("service_stall", "service_stall_sizes", "service_stall_schedules", "service_stall_inputs",
-                "service_stall_timer"),
+                "service_stall_timer", "service_stall_quota"),
     ),
     _rule("SERVICE.CHUNKS", "service_vs_model_performance_gap", _chunks, SHARE, TAIL_SHARE),
     _rule(
-        "SERVICE.SAMPLING", "sampler_high_latency", sampling, SHARE,
+        "SERVICE.SAMPLING", "sampler_high_latency", _steady(sampling, Cycle.sampling), SHARE,
         advice=("SERVICE.SAMPLING", "service_sampling_given", "service_sampling_special"),
     ),
     _rule(

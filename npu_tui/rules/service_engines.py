@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import ALMOST_ALL, ENOUGH, HALF, NEARLY_ALL, NOTABLE
+from npu_tui.analysis.limits import ENOUGH, HALF, NEARLY_ALL, NOTABLE
 from npu_tui.analysis.service_cost import fitted, in_lockstep, work_of
 from npu_tui.analysis.service_replay import ServiceModel, evenly, with_engines
+from npu_tui.analysis.service_stalls import beat_of
 from npu_tui.analysis.service_steps import Cycle, Engine, late_workers
 from npu_tui.analysis.service_timeline import Stalls
 from npu_tui.analysis.thresholds import Threshold
@@ -69,7 +71,7 @@ def rank(facts: ServiceFacts) -> Cause | Skipped | None:
         tokens = max(loads, key=lambda of: beside_others(of).max())
     worst = int(np.argmax(beside_others(tokens)))
     if not apart:
-        return _waited_for(facts, engines[worst], beside_others(tokens)[worst], tokens[worst] / tokens.sum(), mean)
+        return _waited_for(facts, engines, tokens)
     slowness = [(_slowness(of.values, lat.engine[of.rids] == engines[worst]), of) for of in lat.metrics]
     slowest, metric = max(slowness, key=lambda one: one[0])
     if beside_others(tokens)[worst] < facts.limits[RANK_LOAD] or slowest < _WORSE:
@@ -135,18 +137,21 @@ def _engine_title(engine: Engine) -> Message:
 _SHORT = 40  # letters of the name of a process in a sentence
 
 
-def _waited_for(facts: ServiceFacts, engine: int, ratio: float, load: float, mean: F64) -> Cause | None:
-    """All ranks wait for ``engine``, which has most to do, in every step."""
-    found, steps = facts.found, facts.found.steps
-    part, work = steps.of(engine), work_of(found)
-    cost = fitted(work[part], steps.forward[part])
-    share = 1 - float(cost.of(mean)[0] / max(cost.of(work[part].mean(axis=0)[None, :])[0], 1.0))
-    if ratio < facts.limits[RANK_LOAD] or share < facts.limits[SHARE]:
+def _waited_for(facts: ServiceFacts, engines: list[int], tokens: F64) -> Cause | None:
+    """All ranks wait for the one of ``engines`` that has most to do in every step."""
+    steps, told, worst = facts.found.steps, facts.lockstep, int(np.argmax(beside_others(tokens)))
+    if told is None or beside_others(tokens)[worst] < facts.limits[RANK_LOAD]:
         return None
-    words = {"engine": _engine_title(found.engines[engine]), "share": share, "load": load}
+    share, engine = told.uneven, engines[worst]
+    remedy = partial(evenly, engines=np.array(engines))
+    if not facts.worth((share, share), remedy):
+        return None
+    words = {
+        "engine": _engine_title(facts.found.engines[engine]), "share": share, "load": tokens[worst] / tokens.sum(),
+    }  # fmt: skip
     return draft_of(
         share, "rank_wait", "rank_wait_detail", words, (facts.cost(*COMPUTING) * share).astype(np.int64),
-        np.where(steps.engine == engine, steps.size, 0), None, "service_routing",
+        np.where(steps.engine == engine, steps.size, 0), remedy, "service_routing",
     )  # fmt: skip
 
 
@@ -180,12 +185,15 @@ def stall(facts: ServiceFacts) -> Cause | None:
     of_first, of_tokens = facts.ttft.shares(first[facts.ttft.rids]), facts.tpot.shares(tokens[facts.tpot.rids])
     if not any(facts.notable(of) or facts.worth(of, _unstalled, NOTABLE) for of in (of_first, of_tokens)):
         return None
-    within = facts.found.stuck[stalls.step] > facts.found.paused[stalls.step]
-    longest, blame = int(np.argmax(stalls.lasting)), np.zeros(len(steps), np.int64)
-    blame[stalls.step] = stalls.lasting
+    within, longest = stalls.within, int(np.argmax(stalls.lasting))
     kind, more = _kind_of(facts, stalls)
-    period = period_of(stalls, engine)
-    kind = "stall_timer" if period and kind in ("stall", "stall_inputs") else kind
+    begun, over = beat_of(stalls.begin, engine), beat_of(stalls.end, engine)
+    period = None
+    if begun and kind in ("stall", "stall_inputs"):
+        kind, period = "stall_timer", begun.period
+    # What a timer starts lasts as long each time: of the host's time what is used up is only there again at its end.
+    if over and (begun is None or 1 - over.agree < HALF * (1 - begun.agree)):
+        kind, period = "stall_quota", over.period
     advised = "stall_schedules" if kind == "stall_new" else kind
     explained = "stall" if kind == "stall_timer" else advised
     words = {
@@ -194,37 +202,28 @@ def stall(facts: ServiceFacts) -> Cause | None:
         "count": len(stalls.step), "time": int(stalls.lasting.sum()), "longest": int(stalls.lasting[longest]),
         "at": int(stalls.begin[longest] - steps.opened.min()), "first": of_first[0], "tokens": of_tokens[0],
         "period": period, "between": int((~within).sum()), "within": int(within.sum()), "steps": len(steps),
+        "parts": _parts_of(stalls),
     }  # fmt: skip
     again = facts.found.pair_admitted & np.isin(facts.found.pair_step, stalls.step[~within])
     again[facts.found.entries] = False
     words |= {"again": int(again.sum())}
     draft = draft_of(
-        max(*of_first, *of_tokens), kind, f"{explained}_detail", words, first + tokens, blame,
+        max(*of_first, *of_tokens), kind, f"{explained}_detail", words, first + tokens, facts.found.held.sum(axis=1),
         _unstalled, f"service_{advised}",
     )  # fmt: skip
     anew = message("finding.service.stall_again", **words) if words["again"] else ""
     return replace(draft, detail=sentences(draft.detail, more, anew))
 
 
-def period_of(stalls: Stalls, engine: I64) -> float | None:
-    """The time, ns, after which engines stand still again and again, some turns left out; None where there is none.
-
-    What a timer starts waits for the end of a step: only the phases have to agree, of each engine its own.
-    """
-    mine = [np.sort(stalls.begin[engine == number]) for number in np.unique(engine).tolist()]
-    mine = [begin for begin in mine if len(begin) >= ENOUGH]
-    if not mine:
-        return None
-    usual = float(np.median(np.concatenate([np.diff(begin) for begin in mine])))
-    phases, turns = list[F64](), list[F64]()
-    for begin in mine:
-        passed = np.append(0, np.cumsum(np.maximum(np.rint(np.diff(begin) / max(usual, 1.0)), 1)))
-        turns.append(passed - passed.mean())
-        phases.append(begin - begin.mean())
-    turn, phase = np.concatenate(turns), np.concatenate(phases)
-    period = float(turn @ phase / (turn @ turn))
-    off = np.exp(2j * np.pi * (phase - turn * period) / period)
-    return period if abs(off.mean()) >= ALMOST_ALL and sum(map(len, mine)) >= HALF * len(engine) else None
+def _parts_of(stalls: Stalls) -> list[Message]:
+    """The parts of the cycle that ``stalls`` lie in, the longest first."""
+    sums = {part: int(stalls.lasting[stalls.part == part].sum()) for part in Cycle}
+    told = sorted((part for part in Cycle if sums[part]), key=lambda part: -sums[part])
+    whole = max(sum(sums.values()), 1)
+    return [
+        message("finding.service.stall_part", name=message(f"latency.part.{part.name}"), share=sums[part] / whole)
+        for part in told
+    ]
 
 
 def _unstalled(model: ServiceModel) -> ServiceModel:
@@ -245,16 +244,15 @@ def _kind_of(facts: ServiceFacts, stalls: Stalls) -> tuple[str, Said]:
         message("finding.service.stall_in", name=brief(name, _SHORT), share=share)
         for name, share in _ranges_in(facts, stalls)
     ]
-    if most(found.scheduled[stalls.step]):
+    if most(stalls.part == Cycle.schedule):
         begins = np.isin(np.arange(len(steps)), found.pair_step[found.entries])
         new = begins[stalls.step].mean() >= NEARLY_ALL and begins.mean() <= HALF
         told = message("finding.service.stall_made" if new else "finding.service.stall_rare")
         return "stall_new" if new else "stall_schedules", sentences(*inside or [told])
-    within = ~found.scheduled[stalls.step] & (found.stuck[stalls.step] > found.paused[stalls.step])
     # Graphs are captured and kernels compiled in the forward pass: what stands still before it is of a request.
-    if most(within & (steps.cycle[stalls.step, Cycle.prepare] >= HALF * stalls.lasting)):
+    if most(stalls.part == Cycle.prepare):
         return "stall_inputs", sentences(*inside)
-    sizes = most(within) and _are_new_sizes(facts, stalls.step[within])
+    sizes = most(stalls.part == Cycle.forward) and _are_new_sizes(facts, stalls.step[stalls.part == Cycle.forward])
     return "stall_sizes" if sizes else "stall", sentences(*inside)
 
 

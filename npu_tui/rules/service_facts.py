@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.service_blocks import MANY
-from npu_tui.analysis.service_cost import Filled, Jump, Slower, filled_in, jump_in, slower_since
+from npu_tui.analysis.service_cost import Filled, Jump, Lockstep, Slower, filled_in, jump_in, lockstep_of, slower_since
 from npu_tui.analysis.service_replay import (
     FAITHFUL,
     FIGURES,
@@ -173,6 +173,11 @@ class ServiceFacts:
         return found if found and (self._slow is None or found.away < self._slow.away) else None
 
     @once
+    def lockstep(self) -> Lockstep | None:
+        """How engines step that begin together."""
+        return lockstep_of(self.found)
+
+    @once
     def sampling(self) -> Sampling | None:
         """What sampling grows with, where that is more than the size of the batch."""
         return sampling_of(self.found)
@@ -283,7 +288,7 @@ class ServiceFacts:
                 name: told if name in faithful or self._outweighs(name, told) else math.nan
                 for name, told in served.figures().items()
             }
-            self._after[remedies] = figures if served.complete else None
+            self._after[remedies] = figures if served.complete and known(figures, of=TOLD) else None
         return self._after.get(remedies)
 
 
@@ -294,7 +299,8 @@ def known(*figures: dict[str, float], of: tuple[str, ...] = FIGURES) -> list[str
 
 def most_saved(now: dict[str, float], then: dict[str, float]) -> str:
     """The percentile with the largest relative gain from ``now`` to ``then``; a mean where it gains twice as much."""
-    gains = {name: 1 - then[name] / now[name] for name in known(now, then)}
-    best = max((name for name in gains if "mean" not in name), key=lambda name: gains[name], default="ttft_p50")
+    gains = {name: 1 - then[name] / now[name] for name in known(now, then) or known(now, then, of=TOLD)}
+    shares = [name for name in gains if "mean" not in name]
+    best = max(shares or gains, key=lambda name: gains[name], default="ttft_p50")
     mean = max((name for name in gains if "mean" in name), key=lambda name: gains[name], default=best)
     return mean if gains.get(mean, 0.0) * HALF > gains.get(best, 0.0) else best

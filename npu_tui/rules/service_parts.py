@@ -97,8 +97,17 @@ def _none_special(model: ServiceModel) -> ServiceModel:
     return replace(model, extra=None)
 
 
+def as_usual(part: str, model: ServiceModel) -> ServiceModel:
+    """``model`` with that of a ``part`` around passes which no service is without, a little of the shortest pass."""
+    engines = []
+    for one in model.engines:
+        each, fixed, _ = getattr(one, part)
+        engines.append(replace(one, **{part: (0.0, min(fixed + each, LITTLE * one.cost.fixed), 0.0)}))
+    return replace(model, engines=tuple(engines))
+
+
 def _unsampled(model: ServiceModel) -> ServiceModel:
-    return _none_special(with_engines(model, after=(0.0, 0.0, 0.0)))
+    return _none_special(as_usual("after", model))
 
 
 _every_sampling = part("sampling", _unsampled, TTFT.sampling, TPOT.sampling, Cycle.sampling)
@@ -131,7 +140,14 @@ _every_schedule = part(
 )  # fmt: skip
 
 
-every_bubble = part(
+def bubble(facts: ServiceFacts) -> Cause | None:
+    """Nothing runs between steps, nor is it a wait for another engine."""
+    steps, told = facts.found.steps, facts.lockstep
+    own = np.inf if told is None else told.gap * len(facts.found.serving)
+    return _every_bubble(facts) if 2 * own >= steps.cycle[facts.found.serving, Cycle.bubble].sum() else None
+
+
+_every_bubble = part(
     "bubble", lambda model: with_engines(model, gap=0.0, dispatch=0.0), TTFT.bubble, TPOT.bubble, Cycle.bubble
 )
 

@@ -20,14 +20,15 @@ from service import MS, US, Service, Tenant, serve
 from service_causes import TROUBLES
 from service_writer import Folder
 
+from npu_tui.analysis.service_cost import lockstep_of
 from npu_tui.analysis.service_latency import timeline
-from npu_tui.analysis.service_timeline import TPOT, TTFT, Stalls
+from npu_tui.analysis.service_stalls import beat_of, held_in, pieces_of
+from npu_tui.analysis.service_steps import Cycle
+from npu_tui.analysis.service_timeline import TPOT, TTFT
 from npu_tui.load.load import load
 from npu_tui.load.service import read_service
-from npu_tui.rules.service_engines import period_of
 from npu_tui.rules.service_verdict import JudgedService, judge
 from npu_tui.strings import words
-from npu_tui.trace.arrays import I64
 
 
 def told(service: Service, folder: Path) -> JudgedService:
@@ -44,8 +45,9 @@ def after(judged: JudgedService) -> tuple[str, float, float]:
 
 
 @pytest.mark.parametrize(
-    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager", "serial"]
-)
+    "name", ["capture", "long_few", "answered_full", "restart", "leak", "newest", "polled", "cold", "eager", "serial",
+             "throttled", "swaps", "rank_waits"]
+)  # fmt: skip
 def test_the_gain_is_that_of_a_run_without_it(name: str, tmp_path: Path) -> None:
     """The cause is named first, and the figure told without it is the one of a second simulation."""
     trouble = TROUBLES[name]
@@ -77,12 +79,48 @@ def test_what_a_timer_starts_has_a_period(spread: int) -> None:
     turns = np.concatenate([np.sort(rng.choice(50, 30, replace=False)) for _ in range(2)])
     begin = 90 * engine + 400 * turns + rng.integers(0, spread + 1, 60)
 
-    def period(moments: I64) -> float | None:
-        return period_of(Stalls(np.arange(60), moments * MS, np.full(60, MS)), engine)
+    beat = beat_of(begin * MS, engine)
+    assert beat is not None
+    assert beat.period == pytest.approx(400 * MS, rel=0.01)
+    assert beat_of(np.sort(rng.integers(0, 20_000, (2, 30))).ravel() * MS, engine) is None
+    assert beat_of(begin[:4] * MS, engine[:4]) is None
 
-    assert period(begin) == pytest.approx(400 * MS, rel=0.01)
-    assert period(np.sort(rng.integers(0, 20_000, (2, 30))).ravel()) is None
-    assert period_of(Stalls(np.arange(4), begin[:4] * MS, np.full(4, MS)), engine[:4]) is None
+
+def test_a_host_without_cpu_until_the_end_of_a_period_is_throttled(tmp_path: Path) -> None:
+    """Whatever it does then takes longer, each time by another length; what it lacks is told, not what it did."""
+    first, *others = told(TROUBLES["throttled"].service, tmp_path).findings.findings
+    assert first.title.code == "finding.service.stall_quota"
+    assert first.title.args["period"] == pytest.approx(100 * MS, rel=0.001)
+    assert all(other.severity == "info" for other in others)
+
+
+def test_what_is_loaded_piece_by_piece_is_not_told_of_what_grows_with_the_batch(tmp_path: Path) -> None:
+    """Adapters take equal times, as many as differ in a batch; inputs of each request, or of all, take no pieces."""
+    swaps = told(TROUBLES["swaps"].service, tmp_path / "swaps")
+    assert swaps.findings.findings[0].title.args["piece"] == pytest.approx(TROUBLES["swaps"].service.swap, rel=0.01)
+    for name in ("inputs", "healthy"):
+        found = timeline(read_service(written(TROUBLES[name].service, tmp_path / name)))
+        assert pieces_of(found, Cycle.prepare) is None
+    found.steps.cycle[:, Cycle.prepare] = MS + 4 * MS * found.steps.decoded
+    assert pieces_of(found, Cycle.prepare) is None
+
+
+def test_waits_for_the_longest_engine_are_neither_stalls_nor_bubbles(tmp_path: Path) -> None:
+    """Engines in lockstep wait after their passes, as where these are as long as their own work."""
+    folder = written(TROUBLES["rank_waits"].service, tmp_path)
+    shorter = timeline(read_service(folder))
+    steps = shorter.steps
+    own = np.minimum(steps.forward, (14 * MS + 120 * US * steps.decoded + 40 * US * steps.prompts).astype(np.int64))
+    steps.cycle[:, Cycle.bubble] += steps.forward - own
+    steps.cycle[:, Cycle.forward] = own
+    told = lockstep_of(shorter)
+    assert told is not None
+    assert not told.inside
+    assert told.gap < MS
+    assert not held_in(shorter, steps.size > 0).any()
+    inside = lockstep_of(timeline(read_service(folder)))
+    assert inside is not None
+    assert inside.inside
 
 
 def test_stalls_by_a_timer_are_told_with_their_period(tmp_path: Path) -> None:

@@ -1,0 +1,175 @@
+"""What holds the engines of an inference service up now and then: pauses, stuck steps, and the rhythm of both."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from npu_tui.analysis.limits import (
+    A_PART,
+    ALMOST_ALL,
+    ENOUGH,
+    EVEN,
+    FAR_LONGER,
+    HALF,
+    LITTLE,
+    MORE_THAN_ONE,
+    NEARLY_ALL,
+    NOTABLE,
+    SOME,
+    UNSEEN,
+)
+from npu_tui.analysis.service_cost import FEWEST, combined, fitted, in_lockstep, rounds_of, work_of
+from npu_tui.analysis.service_steps import Cycle, Steps
+from npu_tui.analysis.service_timeline import ServiceTimeline, Stalls
+from npu_tui.trace.arrays import F64, I64, Bools
+
+_HOSTED = Cycle.schedule, Cycle.prepare, Cycle.sampling, Cycle.bubble  # in which the host works, or nothing does
+_ROUNDS = 4  # fits of a cost and of what is far from it in turn
+_MOST = 300  # moments of an engine whose rhythm is looked for: those of a long recording repeat it
+
+
+def held_in(found: ServiceTimeline, under_way: Bools) -> I64:
+    """By how much longer than usual each part of a step's cycle took where that is no chance; else 0, (steps, 7).
+
+    It is where it is many times as long as usual and longer than a step: a pass or its inputs beside what they compute
+    costs, a schedule beside others, a pause with requests ``under_way``. However short it is, what ends at the same
+    moment of every period is none either.
+
+    Engines in lockstep wait for the longest: nothing tells which one was stuck, and a pause is one of all.
+    """
+    steps, work, apart = found.steps, work_of(found), not in_lockstep(found)
+    held, short = np.zeros_like(steps.cycle), np.zeros_like(steps.cycle)
+    bubble = steps.cycle[:, Cycle.bubble] if apart else _shortest(steps.cycle[:, Cycle.bubble], rounds_of(found))
+    for number in range(len(found.engines)):
+        part = steps.of(number)
+        mine, busy = (part.start + np.flatnonzero(of[part]) for of in (steps.size > 0, under_way))
+        if len(busy):
+            times, step = bubble[busy], float(np.median(steps.cycle[busy].sum(axis=1)))
+            usual, most = float(np.median(times)), float(np.quantile(times, ALMOST_ALL))
+            # Pauses are many times a step, as requests come and go, unless nearly all others are far shorter.
+            far = times > max(min(FAR_LONGER * max(usual, step), FAR_LONGER * most), step)
+            held[busy, Cycle.bubble] = np.where(far, times - usual, 0)
+        if len(mine):
+            times, step = steps.cycle[mine, Cycle.schedule], float(np.median(steps.cycle[mine].sum(axis=1)))
+            usual = float(np.median(times))
+            held[mine, Cycle.schedule] = np.where(times > max(FAR_LONGER * usual, step), times - usual, 0)
+        if len(mine) < FEWEST or not apart:
+            continue
+        usual = float(np.median(steps.forward[mine]))
+        held[mine, Cycle.forward] = _longer(work[mine], steps.forward[mine], FAR_LONGER * usual)
+        alone = work[mine] * [
+            1,
+            1,
+            1,
+            0,
+            0,
+        ]  # their context costs the host nothing
+        held[mine, Cycle.prepare] = _longer(alone, steps.cycle[mine, Cycle.prepare], step)
+        for column in _HOSTED:
+            short[mine, column] = _longer(alone, steps.cycle[mine, column], NOTABLE * step, HALF)
+    if _ends_by_a_clock(steps, short):
+        np.maximum(held, short, out=held)
+    return held
+
+
+def _shortest(time: I64, group: I64) -> I64:
+    """The shortest ``time`` in the group of each (n,), its own where it has none."""
+    least = np.full(int(group.max(initial=0)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, group[group >= 0], time[group >= 0])
+    return np.where(group >= 0, least[group], time)
+
+
+def _longer(work: F64, time: I64, least: float, usually: float = NEARLY_ALL) -> I64:
+    """By how much ``time`` is longer than what ``work`` costs, where that is ``least`` and far more than usual; else 0.
+
+    What this share of times is off at the most is usual.
+    """
+    floor = max(int(LITTLE * least), 1)  # what takes no time at all is no measure of what is off
+    time, found = time + floor, np.zeros(len(time), np.int64)
+    for _ in range(_ROUNDS):  # what was held up tells nothing of the cost
+        usual = found == 0
+        if usual.sum() < FEWEST:
+            break
+        cost = fitted(work[usual], time[usual]).of(work)
+        cost *= np.maximum(_speed(time / np.maximum(cost, 1)), 1)  # where all are slow none is held up
+        away = float(np.quantile(np.abs(time / np.maximum(cost, 1) - 1)[usual], usually))
+        found = np.where(time - cost > np.maximum(FAR_LONGER * away * cost, least), time - cost, 0).astype(np.int64)
+        if ((found == 0) == usual).all():
+            break
+    return found
+
+
+def _speed(ratio: F64) -> F64:
+    """The median of ``ratio`` (n,) among some hundred steps around each: less than half of these are ever stuck."""
+    parts = np.array_split(ratio, max(len(ratio) // (4 * FEWEST), 1))
+    return np.repeat([float(np.median(part)) for part in parts], [len(part) for part in parts])
+
+
+def _ends_by_a_clock(steps: Steps, held: I64) -> bool:
+    """Whether what ``held`` (steps, 7) ends in a rhythm of its own, not in that of all steps."""
+    stalls = Stalls.of(steps, held)
+    beat = beat_of(stalls.end, steps.engine[stalls.step])
+    return beat is not None and _agreement(_by_engine(steps.end, steps.engine), 1 / beat.period) < HALF
+
+
+class Beat(Struct, frozen=True):
+    """Moments come ``period`` ns after each other, some turns left out, and ``agree``: 1 where all do exactly."""
+
+    period: float
+    agree: float
+
+
+def beat_of(moments: I64, engine: I64) -> Beat | None:
+    """The rhythm of ``moments`` (n,), ns, of each engine with a phase of its own; None where most have none.
+
+    What a timer starts waits for the end of a step: only the phases have to agree.
+    """
+    mine = [one[:_MOST] for one in _by_engine(moments, engine) if len(one) >= ENOUGH]
+    count = sum(map(len, mine))
+    if not mine or count < HALF * min(len(moments), _MOST):
+        return None
+    usual = float(np.median(np.concatenate([np.diff(one) for one in mine])))
+    span = max(float(np.ptp(one)) for one in mine)
+    for times in range(1, FAR_LONGER + 1) if usual > 0 else ():  # the usual distance may be of several turns
+        rate = times / usual
+        rates = np.arange((1 - NOTABLE) * rate, (1 + NOTABLE) * rate, 1 / (2 * FAR_LONGER * span))
+        agree = np.array([_agreement(mine, one) for one in rates.tolist()])
+        best = int(agree.argmax())
+        sure = count * agree[best] ** 2 / -np.log(UNSEEN)  # chance brings 1 once in so many times, 2 in its square
+        exact = agree[best] >= ALMOST_ALL and (times == 1 or sure >= 2)
+        if exact or (agree[best] >= HALF and sure >= 2 * MORE_THAN_ONE):
+            return Beat(1 / float(rates[best]), float(agree[best]))
+    return None
+
+
+def _by_engine(moments: I64, engine: I64) -> list[F64]:
+    """The ``moments`` of each engine in order, since the first of all."""
+    return [np.sort((moments - moments.min())[engine == one]).astype(np.float64) for one in np.unique(engine).tolist()]
+
+
+def _agreement(moments: list[F64], rate: float) -> float:
+    """How well the phases of the ``moments`` of each engine agree at ``rate`` (1/ns), from 0 to 1."""
+    off = sum(abs(np.exp(2j * np.pi * rate * one).sum()) for one in moments)
+    return float(off) / max(sum(map(len, moments)), 1)
+
+
+def pieces_of(found: ServiceTimeline, column: Cycle) -> tuple[float, int] | None:
+    """The length of the equal pieces that a part of steps takes, be the batch as large as it may; the most of them.
+
+    None where it is as long for all, or by what steps compute, or comes in no such pieces.
+    """
+    steps, mine = found.steps, found.serving
+    times, work = steps.cycle[mine, column], work_of(found)[mine]
+    if len(times) < FEWEST:
+        return None
+    ordered = np.sort(times)
+    levels = np.split(ordered, np.flatnonzero(np.diff(ordered) > EVEN * ordered[-1]) + 1)
+    levels = [one for one in levels if len(one) >= SOME]
+    if sum(map(len, levels)) < NEARLY_ALL * len(times):
+        return None
+    middle = np.array([one.mean() for one in levels])
+    beat = beat_of(middle, np.zeros(len(middle), np.int64))
+    if beat is None or combined(times, work[:, 1], work[:, 2])[1] < A_PART * beat.period:
+        return None
+    return beat.period, round(float(np.ptp(middle)) / beat.period)
