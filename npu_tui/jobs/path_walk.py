@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -35,7 +34,6 @@ from npu_tui.load.load import load
 from npu_tui.profile.parts import select_step
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.judged import within
 from npu_tui.rules.told_path import untold
 from npu_tui.trace.message import Message, message
 
@@ -336,7 +334,7 @@ class RankWalk:
 
     def owners(self, path: Path) -> Owners:
         """The owners of ``path``, which is a part of that of this rank."""
-        return owners(self._replay, self.facts.inputs.types_of, path, partial(within, self.facts))
+        return owners(self._replay, self.facts.inputs.types_of, path, self.facts.judged)
 
 
 def rank_walk(

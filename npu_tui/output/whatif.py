@@ -21,7 +21,6 @@ from npu_tui.output.envelope import PATH, PathSource, Root
 from npu_tui.profile.profile import Profile
 from npu_tui.profile.table import us
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.judged import within
 from npu_tui.rules.model import Remedy
 from npu_tui.rules.rule import place_in
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, owners_called
@@ -175,7 +174,7 @@ def _asked_change(profile: Profile, facts: Facts, replay: Replay, text: str) -> 
     match = _FIX.fullmatch(asked)
     if match is None:
         question = parse_question(replay.model, text, profile.types_of)
-        return Asked(question.text, within(facts, question.change), question.matches)
+        return Asked(question.text, facts.judged(question.change), question.matches)
     known = {finding.whatif: finding.remedy for finding in profile.findings.findings}
     remedies = {asked.removeprefix("fix "): remedy for asked, remedy in known.items() if asked and remedy}
     name = match["id"].upper()
@@ -209,7 +208,7 @@ def _without_owner(profile: Profile, facts: Facts, text: str, name: str) -> Aske
             for number, owner in enumerate(every, 1)
         ]
         raise UnknownChangeError(message("whatif.no_owner", name=name, owners=names[:_NAMED]))
-    changes = [within(facts, owner.change) for owner in owners if owner.change is not None]
+    changes = [facts.judged(owner.change) for owner in owners if owner.change is not None]
     if not changes:
         raise UnknownChangeError(message("whatif.owner_needed", name=owner_text(profile.trace, owners[0])))
     change = reduce(or_, changes)

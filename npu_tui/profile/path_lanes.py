@@ -27,7 +27,6 @@ from npu_tui.analysis.replay import Change, Replay
 from npu_tui.native.cells import spread
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.facts import Facts
-from npu_tui.rules.judged import within
 from npu_tui.rules.told_path import ToldPath, owner_name, owner_text, short_call
 from npu_tui.strings import say, words
 from npu_tui.trace.arrays import I8, I32, I64, Bools
@@ -106,7 +105,7 @@ def played_path(profile: Profile, facts: Facts, replay: Replay, change: Change, 
     ``place`` is the number of each recorded slice there. The gain of an owner is what is gained beside ``change``.
     """
     path = critical_path(replay, change)
-    found = owners(replay, profile.types_of, path, partial(within, facts), change)
+    found = owners(replay, profile.types_of, path, facts.judged, change)
     path = replace(found.path, item=place[found.path.item])
     told = ToldPath(facts.part.device, facts.unit_name, facts.count, replay.model.floor, replace(found, path=path))
     return _shown_path(played, told, replay.model.tids)

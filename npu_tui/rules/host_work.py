@@ -45,7 +45,6 @@ from npu_tui.rules.inputs import (
     together,
     without,
 )
-from npu_tui.rules.judged import within
 from npu_tui.rules.rule import (
     GRADES,
     LISTED,
@@ -162,7 +161,7 @@ def cost_of(facts: Facts, change: Change, removes: Span) -> int:
     waits = length_of(removes)
     if facts.replay is None:
         return waits
-    gain = max(facts.replay.gain(within(facts, change)), 0)
+    gain = max(facts.replay.gain(facts.judged(change)), 0)
     return gain if facts.whole_steps else min(gain, waits)  # what is cut at the edge of a range is gone as a whole
 
 

@@ -21,7 +21,6 @@ from npu_tui.rules.blame import late_behind_collectives
 from npu_tui.rules.facts import Facts
 from npu_tui.rules.followed import still_to_do
 from npu_tui.rules.inputs import NOTHING, Span, common, length_of, together, without
-from npu_tui.rules.judged import within
 from npu_tui.rules.model import MUCH_LOST, SEVERITIES, Finding, Remedy, Severity
 from npu_tui.rules.rule import Draft, Reach, Rule, advise, line_of, sentences, severity_of
 from npu_tui.rules.told_path import launching_gains, lines_under
@@ -131,7 +130,7 @@ class ReplayScale(Scale):
         """What is changed in the run without ``draft``."""
         if id(draft) not in self._changes:
             change = draft.change if draft.change is not None else self._cpu_waits(draft)
-            self._changes[id(draft)] = within(self._facts, change)
+            self._changes[id(draft)] = self._facts.judged(change)
         return self._changes[id(draft)]
 
     def _cpu_waits(self, draft: Draft) -> Change:

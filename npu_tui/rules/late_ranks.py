@@ -28,7 +28,6 @@ from npu_tui.analysis.replay import Change
 from npu_tui.rules import pages
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import NOTHING, Span, common, length_of, without
-from npu_tui.rules.judged import within
 from npu_tui.rules.model import Evidence
 from npu_tui.rules.parallelism import is_for
 from npu_tui.rules.rule import (
@@ -402,7 +401,7 @@ def _lateness_in_order(facts: Facts, lateness: LatePeers) -> list[Message]:
 def _gain_in_time(facts: Facts, lateness: LatePeers, some: frozenset[int]) -> int:
     """By how much the run gets shorter once ``some`` of the late ranks are in time, ns."""
     if facts.replay is not None:
-        return facts.replay.gain(within(facts, Change(in_time=some)))
+        return facts.replay.gain(facts.judged(Change(in_time=some)))
     return length_of(common(_waiting(facts, lateness.cases, some), facts.exposed))
 
 

@@ -23,7 +23,6 @@ from npu_tui.analysis.path import COMPUTE, DEVICE_GAP, HOST, Owner, Owners, crit
 from npu_tui.analysis.replay import ANY_THREAD, CLOSE_ENOUGH, NO_CHANGE, Change
 from npu_tui.rules.facts import Facts, once_per_device
 from npu_tui.rules.inputs import Span, length_of
-from npu_tui.rules.judged import within
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
@@ -205,7 +204,7 @@ def path_owners(facts: Facts) -> Owners | None:
     if facts.window != EVERYTHING:
         start = facts.window.start if facts.inputs.step is None else facts.since
         path = path.within(start - floor, facts.window.end - floor)
-    judged = partial(within, facts) if facts.whole_steps else lambda change: change
+    judged = facts.judged if facts.whole_steps else lambda change: change
     found = owners(replay, facts.inputs.types_of, path, judged)
     if facts.is_whole:
         return found
