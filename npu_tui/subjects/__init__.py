@@ -1,6 +1,7 @@
 """What can be opened: one declaration each, which all others ask instead of asking what kind of thing they have.
 
-``SUBJECTS`` is the registry: a new subject is a module of this room with its ``SUBJECT``, and a line there.
+``SUBJECTS`` is the registry: a new subject is a module of this room with its ``SUBJECT``, and a line there. One that is
+no more than its declaration stands in ``declaration``.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ The command describes its options by them before anything of a subject is import
 @cache
 def subject(name: str) -> Subject:
     """The subject called ``name``; it is imported when it is first asked for, as few are needed at a time."""
-    found: Subject = import_module(f"npu_tui.subjects.{name}").SUBJECT
-    return found
+    from npu_tui.subjects.declaration import DECLARED
+
+    declared = DECLARED.get(name)
+    return import_module(f"npu_tui.subjects.{name}").SUBJECT if declared is None else declared
 
 
 def subject_named(kind: str) -> Subject:

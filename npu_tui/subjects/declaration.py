@@ -1,7 +1,8 @@
 """What is declared of everything that can be opened.
 
 Parts that only one room can make are named here and made there: ``output`` has a report and a comparison under the
-name of a subject, or those of a profile; the panel has a view under every name that ``tabs`` uses.
+name of a subject, or those of a profile; the panel has a view under every name that ``tabs`` uses. Subjects that are no
+more than what is declared of them stand at the end.
 """
 
 from __future__ import annotations
@@ -97,3 +98,59 @@ class Subject(Struct, frozen=True, kw_only=True):
     without: Mapping[Command, Without] = field(default_factory=dict)
     refusals: Mapping[Deed, str] = field(default_factory=dict)
     unlike: str = ""
+
+
+def _of_profiles() -> Sequence[Kind]:
+    from npu_tui.rules.find import RULES  # all rules: the first picture does not wait for them
+
+    return RULES
+
+
+def _between_profiles() -> Sequence[Kind]:
+    from npu_tui.compare.differences import DIFFERENCES
+
+    return DIFFERENCES
+
+
+def _of_jobs() -> Sequence[Kind]:
+    from npu_tui.jobs.finding import JOB_FINDINGS
+
+    return JOB_FINDINGS
+
+
+def _between_jobs() -> Sequence[Kind]:
+    from npu_tui.jobs.change_tables import JOB_DIFFERENCES
+
+    return JOB_DIFFERENCES
+
+
+PROFILE = Subject(id="profile", findings=_of_profiles, differences=_between_profiles)
+"""The profile of one rank, and every other trace that has no subject of its own."""
+
+JOB = Subject(
+    id="job",
+    of_several=True,
+    findings=_of_jobs,
+    differences=_between_jobs,
+    without={
+        "compare": Without(("step", "map", "eager"), "against.options"),
+        "check": Without(("baseline", "write_baseline", "range", "step"), "gate.job.alone"),
+    },
+    refusals={"timeline": "mcp.is_job"},
+)
+"""A job of several ranks, or what was kept of one: summaries, the output of a cluster analysis, loads of experts."""
+
+HISTORY = Subject(
+    id="history",
+    without={"report": Without(("range", "step", "eager", "unprofiled"), "cli.report_of_log")},
+    refusals={"open": "log.no_profile"},
+)
+"""The log of a run: what became of its steps from run to run. It has a report, and nothing to open."""
+
+FTRACE = Subject(id="ftrace", is_alone=True, ways="")
+"""What the kernel did with threads and CPUs, opened by itself: a timeline that no rule reads."""
+
+GRAPH_DUMP = Subject(id="graph_dump", is_alone=True, ways="")
+"""The dump of a captured ACLGraph: the tasks of every stream in their order, without times of a device."""
+
+DECLARED = {one.id: one for one in (PROFILE, JOB, HISTORY, FTRACE, GRAPH_DUMP)}
