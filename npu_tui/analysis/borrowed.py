@@ -30,7 +30,7 @@ from npu_tui.analysis.limits import SOME
 from npu_tui.analysis.modules import MODULE, ShapesOf
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.frames import BETWEEN
+from npu_tui.trace.classes import BETWEEN
 from npu_tui.trace.kineto import bound_launch_links, is_kineto, launch_links
 from npu_tui.trace.message import SaidError, message
 from npu_tui.trace.model import Trace

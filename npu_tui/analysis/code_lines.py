@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from npu_tui.analysis.launches import Around, Dispatch, operation_of
 from npu_tui.trace.arrays import I64, BySlice
-from npu_tui.trace.frames import FRAME, is_of_program, is_of_user
+from npu_tui.trace.classes import FRAME, is_of_program, is_of_user
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace
 

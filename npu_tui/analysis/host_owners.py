@@ -26,8 +26,7 @@ from npu_tui.analysis.replay import Change, HostCut, Replay
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, thread_numbers
 from npu_tui.native.spans import OWN, ROOT, Stretches, count_until, innermost
 from npu_tui.trace.arrays import I32, I64, Bools, distinct, numbers_in, once_each
-from npu_tui.trace.classes import names_step
-from npu_tui.trace.frames import FRAME, is_of_program
+from npu_tui.trace.classes import FRAME, is_of_program, names_step
 from npu_tui.trace.intervals import inside, union
 from npu_tui.trace.model import FORWARD_BACKWARD, Trace
 from npu_tui.trace.once import of_trace

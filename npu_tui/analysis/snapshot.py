@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 
 from npu_tui.analysis.code_lines import CodeLine, user_line
 from npu_tui.trace.arrays import I64, Bools, summed
-from npu_tui.trace.frames import OPERATION, function_of, is_native
+from npu_tui.trace.classes import OPERATION, function_of, is_native
 from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import (
     BEFORE,

@@ -219,7 +219,7 @@ def is_listed(opening: Opening, chosen: bool) -> bool:
 def _offers_raw(opening: Opening, chosen: bool) -> bool:
     """Whether raw profiles lie where ``opening`` looks that can be analysed, beside a profile if one is ``chosen``."""
     from npu_tui.load.errors import InputError
-    from npu_tui.record.analysis import raw_rows
+    from npu_tui.record.outputs import raw_rows
 
     if not opening.path.is_dir():
         return False

@@ -319,7 +319,7 @@ def analyse_options(parser: Parser) -> None:
 
 def run_analyse(parser: Parser, options: argparse.Namespace) -> int:
     """Analyse the raw profiles that ``options`` name; returns the exit code."""
-    from npu_tui.record.analysis import analysed, raw_below, shell_line
+    from npu_tui.record.outputs import analysed, raw_below, shell_line
 
     ranks = _rank_option(parser, options)
     jobs = None if options.jobs is None else _number_option(parser, options, "jobs", 1)

@@ -31,7 +31,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.format import Survey
 from npu_tui.load.unpack import MAGIC
 from npu_tui.trace.arrays import I64
-from npu_tui.trace.frames import BETWEEN, FRAME, is_of_user
+from npu_tui.trace.classes import BETWEEN, FRAME, is_of_user
 from npu_tui.trace.kineto import COPY, DEVICE_CATEGORIES, FILL, KERNEL, LAUNCH, is_kineto, made_up_links
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EVENTS, Trace

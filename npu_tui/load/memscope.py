@@ -26,7 +26,7 @@ from npu_tui.load.database_rows import DatabaseTables
 from npu_tui.load.doubles import first_rows
 from npu_tui.load.errors import UNWATCHED, InputError, Watcher
 from npu_tui.load.format import form_of
-from npu_tui.trace.frames import OPERATION
+from npu_tui.trace.classes import OPERATION
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.snapshot import (
     BEFORE,

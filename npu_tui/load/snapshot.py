@@ -25,8 +25,7 @@ from npu_tui.load.memscope import lives_of, load_memscope
 from npu_tui.load.pickles import EntryRun, Objects, PickleError, Unpickler, unframed
 from npu_tui.trace.args import RowArgs
 from npu_tui.trace.arrays import I64, Bools
-from npu_tui.trace.classes import step_number
-from npu_tui.trace.frames import NO_STACK, function_of
+from npu_tui.trace.classes import NO_STACK, function_of, step_number
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import EventFile, Health, Trace
 from npu_tui.trace.side_file import bytes_to_read, open_regular

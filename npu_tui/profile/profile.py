@@ -263,7 +263,7 @@ class Profile(Parted):
     @shared
     def cpu(self) -> CpuTime | Message | None:
         """Who had the CPU while devices waited for launches, why that is not known, None without a recording of it."""
-        from npu_tui.profile.cpu import cpu_time
+        from npu_tui.profile.kernels import cpu_time
 
         return cpu_time(self.source, self.trace, self.dispatch)
 

@@ -15,7 +15,7 @@ from npu_tui.load.errors import InputError
 from npu_tui.load.find import RANK_IN_NAME, Source
 from npu_tui.load.formats.memory import is_snapshot
 from npu_tui.load.snapshot import load_snapshot
-from npu_tui.trace.frames import NO_STACK, function_of
+from npu_tui.trace.classes import NO_STACK, function_of
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import BEFORE as OLDER

@@ -41,7 +41,7 @@ from npu_tui.rules.rule import (
     stretches,
 )
 from npu_tui.rules.told_path import launching_gains, short_call
-from npu_tui.trace.frames import FRAME, is_of_program
+from npu_tui.trace.classes import FRAME, is_of_program
 from npu_tui.trace.intervals import covered_within, union
 from npu_tui.trace.message import Said, message
 

@@ -26,7 +26,7 @@ from npu_tui.rules.inputs import Span, length_of
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import line_of, place_in
 from npu_tui.strings import LANGUAGES, labelling, speaking, words
-from npu_tui.trace.frames import FRAME
+from npu_tui.trace.classes import FRAME
 from npu_tui.trace.intervals import covered_within, intersection, union
 from npu_tui.trace.message import Message, Said, message
 from npu_tui.trace.model import Trace

@@ -43,7 +43,7 @@ from npu_tui.view.start import Start
 
 if TYPE_CHECKING:
     from npu_tui.jobs.blame import BlamedCollective
-    from npu_tui.record.analysis import RawProfile
+    from npu_tui.record.outputs import RawProfile
     from npu_tui.record.recording import Recorder
     from npu_tui.tui.job_screen import JobScreen
     from npu_tui.tui.picker import PickerScreen

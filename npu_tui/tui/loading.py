@@ -326,11 +326,10 @@ def _write(number: int, text: str) -> None:
 
 def _picture(trace: Trace, whole: bool, terminal: Terminal, width: int, height: int) -> str:
     """What to write so that the lanes of ``trace``, a part or the ``whole``, stand where they will be drawn."""
-    from npu_tui.view.ansi import Encoder
+    from npu_tui.view.ansi import Encoder, plain_text
     from npu_tui.view.bars import points
     from npu_tui.view.caches import lanes_top
     from npu_tui.view.explorer import Explorer
-    from npu_tui.view.glyphs import plain_text
     from npu_tui.view.grid import Grid
     from npu_tui.view.margins import gutter_width
     from npu_tui.view.painter import Painter

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from npu_tui.jobs.blame import BlamedCollective
     from npu_tui.load.load import Opening
     from npu_tui.output.statement import Statement
-    from npu_tui.record.analysis import RawProfile
+    from npu_tui.record.outputs import RawProfile
     from npu_tui.trace.model import Trace
 
 Drawn = TypeVar("Drawn", bound=Drawing)

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from npu_tui.load.find import MOST_FOLDERS, Source, sources_below
 from npu_tui.nearby import Nearby, Verdict, matching, newest_first, others_below, profile_of, verdicts
-from npu_tui.record.analysis import RawProfile, estimated, raw_rows
+from npu_tui.record.outputs import RawProfile, estimated, raw_rows
 from npu_tui.strings import say
 from npu_tui.strings import words as worded
 from npu_tui.trace.text import cell_count, padded, printable, shortened, size_text, wrapped

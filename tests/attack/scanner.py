@@ -26,12 +26,12 @@ import numpy as np
 
 from npu_tui.load.args import ChosenArgs
 from npu_tui.load.errors import InputError
-from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.fast_scanner import Scanned, Scanner
 from npu_tui.load.json_chunks import array_start
 from npu_tui.load.json_columns import RangeColumns
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.load import load
+from npu_tui.load.text_trace import read_scanned
 from npu_tui.native.library import Library, library
 from npu_tui.strings import words
 from npu_tui.trace.model import Trace

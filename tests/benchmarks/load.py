@@ -62,7 +62,7 @@ os.environ["NPU_TUI_SCANNER"] = "off"
 trace = loading.load(path)
 """
 _SCANNED = """
-from npu_tui.load import fast_reader as reading
+from npu_tui.load import text_trace as reading
 assert loading.library() is not None, "there is no compiled scanner for this machine"
 {threads}
 trace = loading.load(path)

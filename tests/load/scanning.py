@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from npu_tui.load import fast_reader as reading
+from npu_tui.load import text_trace as reading
 from npu_tui.native.library import OFF, VARIABLE
 
 

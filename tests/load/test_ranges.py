@@ -20,8 +20,8 @@ from scanning import threads, without_scanner
 from npu_tui.load import text_trace as loading
 from npu_tui.load.args import json_args
 from npu_tui.load.errors import Watcher
-from npu_tui.load.fast_reader import ALONE_BYTES, range_cuts
 from npu_tui.load.load import load
+from npu_tui.load.text_trace import ALONE_BYTES, range_cuts
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import Cancelled
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_tui.record.analysis import estimated, remember
+from npu_tui.record.outputs import estimated, remember
 
 
 @pytest.fixture(autouse=True)

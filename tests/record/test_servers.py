@@ -22,9 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_tui.record.dyno import Daemon, record_by_daemon
 from npu_tui.record.progress import Progress, RecordError, RecordRequest
-from npu_tui.record.serving import Server, record_server, record_service
+from npu_tui.record.serving import Daemon, Server, record_by_daemon, record_server, record_service
 from npu_tui.record.switch import Switch
 from tests.record.live import FastClock, daemon, http_server, stages
 
@@ -270,7 +269,7 @@ def test_a_daemon_is_asked_over_tls(certificates: Path, tmp_path: Path) -> None:
 def test_a_handshake_that_does_not_end_is_given_up(
     pieces: Callable[[], Iterator[bytes]], certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("npu_tui.record.dyno.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("npu_tui.record.serving.ANSWER_SECONDS", 0.3)
     begun = time.monotonic()
     with bytes_server(pieces, 0.05) as address:
         with pytest.raises(RecordError):

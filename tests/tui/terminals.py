@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pyte
 import pytest
 
-from npu_tui.view.glyphs import PROBE
+from npu_tui.view.ansi import PROBE
 
 PATIENCE = 30.0
 PROGRAM = [sys.executable, "-m", "npu_tui"]

@@ -20,7 +20,7 @@ from npu_tui.tui.terminal.terminal import (
     is_utf8,
     palette_named,
 )
-from npu_tui.view.glyphs import PROBE
+from npu_tui.view.ansi import PROBE
 
 PROFILE = "fixtures/dispatch_bound"
 

@@ -29,7 +29,7 @@ from npu_tui.tui.exports import screen_runs
 from npu_tui.tui.session import Session
 from npu_tui.tui.terminal.internals import strips_of
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.glyphs import plain_text, redraw
+from npu_tui.view.ansi import plain_text, redraw
 from npu_tui.view.grid import Grid
 from npu_tui.view.links import LinkIndex, draw_strip
 from npu_tui.view.palette import DARK, LIGHT, PALETTES, SHADES, Ink, Palette, bar

@@ -9,8 +9,8 @@ from test_frame import draw
 
 from npu_tui.trace.classes import OpClass
 from npu_tui.trace.text import cell_count, drawable
+from npu_tui.view.ansi import PROBE, GlyphSet, plain_text, redraw, stand_in
 from npu_tui.view.bars import points
-from npu_tui.view.glyphs import PROBE, GlyphSet, plain_text, redraw, stand_in
 from npu_tui.view.grid import CONTINUED, Grid
 from npu_tui.view.palette import Ink, bar
 

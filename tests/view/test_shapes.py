@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from npu_tui.trace.classes import OpClass
-from npu_tui.view.ansi import Encoder
+from npu_tui.view.ansi import GLYPH_SETS, TEXTURES, Encoder, stand_in, without_colour
 from npu_tui.view.bars import points
-from npu_tui.view.glyphs import GLYPH_SETS, TEXTURES, stand_in, without_colour
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import DARK, LIT, Ink, bar
 

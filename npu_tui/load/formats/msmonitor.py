@@ -35,4 +35,4 @@ def _recognise(path: Path, survey: Survey) -> Source | None:
     return Source(path, path, files, rank if rank >= 0 else None, MSMONITOR, survey=survey)
 
 
-MSMONITOR = Format("msmonitor", _recognise, "msmonitor.read_records", _traces, "db")
+MSMONITOR = Format("msmonitor", _recognise, "database.read_records", _traces, "db")

@@ -23,8 +23,7 @@ from textual.theme import Theme
 from npu_tui.trace.classes import OpClass
 from npu_tui.tui.terminal.internals import LazyStrip
 from npu_tui.tui.terminal.terminal import Terminal
-from npu_tui.view.ansi import Colour, Encoder, Rgb
-from npu_tui.view.glyphs import TEXTURES, plain_text
+from npu_tui.view.ansi import TEXTURES, Colour, Encoder, Rgb, plain_text
 from npu_tui.view.grid import Attr, Grid
 from npu_tui.view.palette import DARK, PALETTES, Ink, Palette, bar
 

@@ -21,8 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.trace.text import cell_count, printable
-from npu_tui.view.ansi import Depth
-from npu_tui.view.glyphs import GLYPH_SETS, PROBE, GlyphSet
+from npu_tui.view.ansi import GLYPH_SETS, PROBE, Depth, GlyphSet
 from npu_tui.view.palette import DARK, LIGHT, PALETTES, Palette
 
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scanning import threads, without_scanner
 
-from npu_tui.load.fast_reader import read_scanned
 from npu_tui.load.fast_scanner import Scanner
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.load import load
+from npu_tui.load.text_trace import read_scanned
 from npu_tui.native.library import library
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Trace
