@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from npu_tui.jobs.passes import Change
 from npu_tui.jobs.slowness import Reduction
 from npu_tui.load.build import build_trace
 from npu_tui.load.json_reader import WholeColumns
-from npu_tui.trace.args import RowArgs
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.model import Health, Trace
 
 Moments = Mapping[int, tuple[I64, I64]]
@@ -117,14 +116,5 @@ def trace_of_calls(profile: RankProfile) -> Trace:
         order = np.arange(len(rows))
         whole.slices(order, thread, times[:, 0].copy(), times[:, 1].copy(), names, whole.categories[""])
     trace = build_trace(whole, str(profile.path), (), profile.rank, Health())
-    trace.args = _NoArgs()
+    trace.args = ArgReader()  # calls of a table have none
     return trace
-
-
-class _NoArgs(RowArgs, frozen=True):
-    """Calls of a table have no args."""
-
-    def one(self, ordinal: int) -> dict[str, Any]:
-        """None are known."""
-        del ordinal
-        return {}

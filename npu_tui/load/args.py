@@ -15,14 +15,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from npu_tui.load.errors import InputError
 from npu_tui.load.json_events import loose_value
 from npu_tui.load.unpack import has_plain_copy, open_file, plain_path
 from npu_tui.native.layout import CHOSEN_REGION, CHOSEN_UNREAD, CHOSEN_WORD, PADDING
 from npu_tui.native.library import Library, library
-from npu_tui.trace.args import Arg, ArgColumn, ScanMatches, always, as_number, column_of, joined
+from npu_tui.trace.args import Arg, ArgColumn, ArgReader, ScanMatches, always, args_match, as_number, column_of, joined
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile, Trace
@@ -110,7 +109,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 
 
-class JsonArgs(Struct, frozen=True, eq=False):
+class JsonArgs(ArgReader, frozen=True, eq=False):
     """The ``ArgReader`` of the events in ``files``, ``count`` of them, that ``chunks`` finds again.
 
     ``path`` is what an error names.
@@ -319,7 +318,7 @@ class JsonArgs(Struct, frozen=True, eq=False):
         try:
             events = _events(b"[%b]" % data)
         except (ValueError, RecursionError):
-            return [place for place, ordinal in enumerate(ordinals.tolist()) if self._matches_loose(ordinal, wanted)]
+            return [place for place, one in enumerate(ordinals.tolist()) if args_match(self.one(one), wanted)]
         matches = []
         for place, position in enumerate((ordinals - first_event).tolist()):
             raw = bytes(events[position].args)
@@ -327,10 +326,6 @@ class JsonArgs(Struct, frozen=True, eq=False):
             if all(needle in lowered for needle in needles) and _arg_matches(raw, wanted):
                 matches.append(place)
         return matches
-
-    def _matches_loose(self, ordinal: int, wanted: Sequence[Arg]) -> bool:
-        pairs = [(str(key).lower(), on_one_line(str(value)).lower()) for key, value in self.one(ordinal).items()]
-        return all(any(arg.holds(key, value) for key, value in pairs) for arg in wanted)
 
     def _changed(self) -> InputError:
         return InputError(message("input.changed", path=self.path))

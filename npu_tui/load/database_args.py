@@ -21,11 +21,10 @@ from npu_tui.load.database_device import TASK_TYPES
 from npu_tui.load.database_file import UNREADABLE, as_text, opened
 from npu_tui.load.database_rows import ABSENT, DatabaseTable, DatabaseTables, schema_name
 from npu_tui.load.errors import InputError
-from npu_tui.trace.args import Arg, RowArgs, ScanMatches, always
+from npu_tui.trace.args import Arg, ArgReader, ScanMatches, always, args_match
 from npu_tui.trace.arrays import I64
 from npu_tui.trace.message import message
 from npu_tui.trace.model import Chunks, EventFile
-from npu_tui.trace.text import on_one_line
 
 _TID = (1 << 32) - 1
 _DIMS = re.compile(r"[\d,;\s-]*")
@@ -270,7 +269,7 @@ def columns_of(table: DatabaseTable, args: dict[str, ArgOf]) -> list[str]:
     return [column for column in wanted if column in table.columns]
 
 
-class DatabaseArgs(RowArgs, frozen=True, eq=False):
+class DatabaseArgs(ArgReader, frozen=True, eq=False):
     """The ``ArgReader`` of the rows of the database ``file`` that ``chunks`` finds again.
 
     ``path`` is what an error names.
@@ -313,7 +312,7 @@ class DatabaseArgs(RowArgs, frozen=True, eq=False):
                 places: list[int] = []
                 batch = ordinals[first : first + _BATCH]
                 for in_batch, args, rows in self._rows(look, batch, asked):
-                    matching = (_args_match(_arg_values(look, args, cells), wanted) for cells in rows)
+                    matching = (args_match(_arg_values(look, args, cells), wanted) for cells in rows)
                     places += [first + place for place, matches in zip(in_batch, matching, strict=True) if matches]
                 yield ScanMatches(np.array(sorted(places), np.int64), min((first + _BATCH) / len(ordinals), 1.0))
 
@@ -364,8 +363,3 @@ def _chosen_args(args: dict[str, ArgOf], names: Collection[str]) -> dict[str, Ar
 def _arg_values(look: CellLookup, args: dict[str, ArgOf], cells: Cells) -> dict[str, Any]:
     values = ((name, arg.value(look, cells)) for name, arg in args.items())
     return {name: value for name, value in values if value is not None}
-
-
-def _args_match(args: dict[str, Any], wanted: Sequence[Arg]) -> bool:
-    texts = [(name.lower(), on_one_line(str(value)).lower()) for name, value in args.items()]
-    return all(any(arg.holds(name, value) for name, value in texts) for arg in wanted)

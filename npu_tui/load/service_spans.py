@@ -24,7 +24,7 @@ from npu_tui.load.json_events import Event, decode_args, decode_events, name_aft
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.times import INVALID, parse_time
 from npu_tui.load.unpack import open_file
-from npu_tui.trace.args import RowArgs
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.arrays import I32
 from npu_tui.trace.message import Message
 from npu_tui.trace.model import EventFile, Trace
@@ -62,7 +62,7 @@ def add_instants(whole: WholeColumns, file: EventFile) -> None:
         whole.phases["X"] += whole.phases.pop(phase, 0)
 
 
-class TextArgs(RowArgs, frozen=True, eq=False):
+class TextArgs(ArgReader, frozen=True, eq=False):
     """Args that stand as JSON in the rows of a table."""
 
     texts: Sequence[str]

@@ -20,7 +20,7 @@ from npu_tui.load.service import read_service
 from npu_tui.load.service_spans import add_instants, add_slices, spans_of
 from npu_tui.load.text_trace import TextReading
 from npu_tui.load.times import INVALID
-from npu_tui.trace.args import ArgReader, RowArgs
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.arrays import I32, I64, Bools, distinct
 from npu_tui.trace.message import message
 from npu_tui.trace.model import EventFile, Health, Slices, Trace
@@ -343,7 +343,7 @@ def _slices_of_rows(slices: Slices, first: int, count: int, chosen: Bools | None
     return places
 
 
-class ServiceArgs(RowArgs, frozen=True, eq=False):
+class ServiceArgs(ArgReader, frozen=True, eq=False):
     """What the tables say of each slice, lengths in ms; ``first`` gives the ordinal of the first row of each table.
 
     Ordinals before are those of ``spans``, which a file holds.

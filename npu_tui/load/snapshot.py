@@ -23,7 +23,7 @@ from npu_tui.load.formats.memory import is_memscope
 from npu_tui.load.json_reader import WholeColumns
 from npu_tui.load.memscope import lives_of, load_memscope
 from npu_tui.load.pickles import EntryRun, Objects, PickleError, Unpickler, unframed
-from npu_tui.trace.args import RowArgs
+from npu_tui.trace.args import ArgReader
 from npu_tui.trace.arrays import I64, Bools
 from npu_tui.trace.classes import NO_STACK, function_of, step_number
 from npu_tui.trace.message import Message, message
@@ -437,7 +437,7 @@ def _segments_by_address(device: DeviceMemory) -> tuple[list[str], I64, I64]:
     return lanes, np.arange(len(device.lives)), lane[segments.holding(device.lives.address)]
 
 
-class SnapshotArgs(RowArgs, frozen=True, eq=False):
+class SnapshotArgs(ArgReader, frozen=True, eq=False):
     """What is known of each block, by the ordinal of its slice."""
 
     devices: list[DeviceMemory]

@@ -1,18 +1,19 @@
 """The args of events: a trace does not keep them but reads them again from its file, as columns.
 
-``Trace.args`` is an ``ArgReader``; readers of JSON and of databases implement it.
+``Trace.args`` is an ``ArgReader``; there is one for JSON, one for databases, and some for rows that are at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from npu_tui.trace.arrays import I32, I64, U8, Bools
+from npu_tui.trace.text import on_one_line
 
 Index = I64 | npt.NDArray[np.bool_] | slice
 
@@ -152,68 +153,52 @@ class ScanMatches(Struct, frozen=True):
     share: float
 
 
-class ArgReader(Protocol):
-    """Reads args of events again from the file of the trace; ordinals are those of ``Slices.event``.
+def args_match(args: Mapping[str, Any], wanted: Sequence[Arg]) -> bool:
+    """Whether some of the ``args`` of an event match each of ``wanted``."""
+    texts = [(str(key).lower(), on_one_line(str(value)).lower()) for key, value in args.items()]
+    return all(any(arg.holds(key, value) for key, value in texts) for arg in wanted)
 
-    All but ``is_ready`` raise ``InputError`` if the file is gone or has changed since it was loaded.
+
+_SOME = 20_000  # events that are searched at once
+
+
+class ArgReader(Struct, frozen=True, eq=False):
+    """Reads the args of events again from the file of the trace; ordinals are those of ``Slices.event``. Here of none.
+
+    ``one`` is all that a reader of rows at hand has to have. All but ``is_ready`` raise ``InputError`` if the file is
+    gone or has changed since it was loaded.
     """
 
     @property
     def is_ready(self) -> bool:
         """Whether the other methods answer without delay; False until a compressed file is unpacked."""
+        return True
 
     def one(self, ordinal: int) -> dict[str, Any]:
         """All args of an event; empty if it has none."""
+        del ordinal
+        return {}
 
     def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
         """The args ``keys`` of many events: a list for each key with a value per ordinal, None where it is absent."""
+        rows = [self.one(ordinal) for ordinal in ordinals.tolist()]
+        return [[row.get(key) for row in rows] for key in keys]
 
     def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """Like ``many``, as columns: no Python object per value."""
+        """Like ``many``, as columns: no Python object per value where a reader knows better."""
+        return [column_of(values) for values in self.many(ordinals, keys)]
 
     def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
         """Which of the events ``ordinals`` (ascending) have args that match all of ``wanted``, part by part.
 
         Stops when ``go_on`` returns False.
         """
-
-
-_SOME = 20_000  # events that are searched at once
-
-
-class RowArgs(Struct, frozen=True, eq=False):
-    """An ``ArgReader`` of rows that are at hand: ``one`` is all that a reader has to have."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Nothing has to be read again."""
-        return True
-
-    def one(self, ordinal: int) -> dict[str, Any]:
-        """What is known of one row; what is not is left out."""
-        raise NotImplementedError
-
-    def many(self, ordinals: I64, keys: Sequence[str]) -> list[list[Any]]:
-        """The args ``keys`` of many rows: a list for each key."""
-        rows = [self.one(ordinal) for ordinal in ordinals.tolist()]
-        return [[row.get(key) for row in rows] for key in keys]
-
-    def columns(self, ordinals: I64, keys: Sequence[str]) -> list[ArgColumn]:
-        """``many`` as columns."""
-        return [column_of(values) for values in self.many(ordinals, keys)]
-
-    def scan(self, ordinals: I64, wanted: Sequence[Arg], go_on: Callable[[], bool] = always) -> Iterator[ScanMatches]:
-        """Which of the rows ``ordinals`` have args that match all of ``wanted``, some at a time."""
         for begin in range(0, len(ordinals), _SOME):
             if not go_on():
                 return
-            rows = [self.one(ordinal).items() for ordinal in ordinals[begin : begin + _SOME].tolist()]
-            hits = [
-                begin + place
-                for place, row in enumerate(rows)
-                if all(any(arg.holds(key, str(value).lower()) for key, value in row) for arg in wanted)
-            ]
-            yield ScanMatches(np.array(hits, np.int64), min(begin + _SOME, len(ordinals)) / len(ordinals))
+            some = ordinals[begin : begin + _SOME].tolist()
+            hits = [begin + place for place, ordinal in enumerate(some) if args_match(self.one(ordinal), wanted)]
+            yield ScanMatches(np.array(hits, np.int64), (begin + len(some)) / len(ordinals))
 
 
 class PlaneArgs(Struct, frozen=True):
