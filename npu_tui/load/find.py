@@ -109,8 +109,9 @@ def find_source(path: Path, form: Form | None = None, survey: Survey | None = No
         if not (path.is_dir() or path.is_file()):
             raise InputError(message("input.stream", path=str(path)))
         if not path.is_dir():
-            wanted = form in (None, form_of(path, survey))
-            return _recognised(path, survey, form) if wanted else _trace_beside(path, form or "text", survey)
+            if form is None or form == form_of(path, survey):
+                return _recognised(path, survey, form)
+            return _trace_beside(path, form, survey)
         profiles = _profiles_at(path, form, survey)
         places = [files[0] for held in profiles for files in held.traces] or [held.place for held in profiles]
         if any(held.traces for held in profiles):
@@ -137,14 +138,15 @@ def _recognised(file: Path, survey: Survey, form: Form | None = None) -> Source:
     """What ``file`` is: in a ``form``, it is no table or database of something that is read as a folder."""
     source = _first(file, survey, FORMATS if form is None else [one for one in FORMATS if not one.is_folder])
     assert source is not None  # the last format takes any file, and says what is wrong with it
-    return replace(source, twin=_twin_of(source)) if source.format.form is not None else source
+    return source
 
 
-def _twin_of(source: Source) -> Path | None:
-    """The only trace beside ``source`` that has the other form; None without one."""
+def twin_of(source: Source) -> Path | None:
+    """The same trace in the other form: the only one beside ``source`` that has it; None without one."""
     others: list[Files] = []
-    with suppress(OSError):
-        others = traces_in(source.path.parent, source.survey, "text" if source.format.form == "db" else "db")
+    if source.format.form is not None:
+        with suppress(OSError):
+            others = traces_in(source.path.parent, source.survey, "text" if source.format.form == "db" else "db")
     return others[0][0] if len(others) == 1 else None
 
 
@@ -312,7 +314,8 @@ def left_out_messages(source: Source) -> list[Message]:
     home = home.parent if home.name in OUTPUTS else home
     said = []
     with suppress(OSError, InputError):
-        others = [file for file in _traces_beside(source) if file != source.twin]
+        twin = twin_of(source)
+        others = [file for file in _traces_beside(source) if file != twin]
         others += [held.place for held in _held_below(home, survey) if held.place != home]
         if others:
             said.append(listed("input.left_out", home, others, len(others)))

@@ -185,8 +185,8 @@ class Source(Struct, frozen=True):
     """What discovery found at ``opened``, which is what the user gave.
 
     ``files`` hold one trace together (several only for sliced msprof exports), ``path`` is the one that stands for
-    them, or their folder; ``rank`` is None where nothing beside them tells it. ``twin`` is the same trace in the other
-    form, where both lie side by side. ``survey`` is what has been seen of the folders around.
+    them, or their folder; ``rank`` is None where nothing beside them tells it. ``survey`` is what has been seen of the
+    folders around.
     """
 
     opened: Path
@@ -194,7 +194,6 @@ class Source(Struct, frozen=True):
     files: Files
     rank: int | None
     format: Format
-    twin: Path | None = None
     survey: Survey = field(default_factory=Survey)
 
     @property

@@ -9,6 +9,8 @@ from pathlib import Path
 
 UNLIMITED = 1 << 62  # version 1 of control groups writes a number near 2**63 for it
 
+_STATUS = Path("/proc/self/status")
+
 # Of each version: the folder, the files of limit and use, and what of the use the system gives back when asked.
 _CONTROL_GROUPS = {
     "": ("", "memory.max", "memory.current", "file"),
@@ -22,7 +24,7 @@ def free_addresses() -> int:
         import resource
     except ImportError:  # not on Windows
         return UNLIMITED
-    taken = _process_memory()
+    taken = _sizes_by_name(_STATUS, ("VmSize:", "VmData:"))
     limits = {"VmSize:": resource.RLIMIT_AS, "VmData:": resource.RLIMIT_DATA}
     soft = {name: resource.getrlimit(limit)[0] for name, limit in limits.items()}
     return min((most - taken[name] for name, most in soft.items() if most >= 0 and name in taken), default=UNLIMITED)
@@ -30,11 +32,7 @@ def free_addresses() -> int:
 
 def taken_data() -> int:
     """Bytes of memory that the process has asked for, as ``RLIMIT_DATA`` counts them."""
-    return _process_memory().get("VmData:", 0)
-
-
-def _process_memory() -> dict[str, int]:
-    return _sizes_by_name(Path("/proc/self/status"), ("VmSize:", "VmData:"))
+    return _sizes_by_name(_STATUS, ("VmData:",)).get("VmData:", 0)
 
 
 def is_limited() -> bool:

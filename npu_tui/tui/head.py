@@ -19,7 +19,7 @@ from textual.widgets import Static
 from npu_tui.analysis.overlap import Overlap
 from npu_tui.analysis.steps import Step, StepSums
 from npu_tui.load.errors import InputError
-from npu_tui.load.find import Source
+from npu_tui.load.find import Source, twin_of
 from npu_tui.profile.file_tables import has_ports
 from npu_tui.profile.parts import WHOLE_TRACE
 from npu_tui.profile.profile import Profile
@@ -437,7 +437,7 @@ def headline(session: Session, trace: int, with_shares: bool) -> list[list[Text]
 
 def _form(source: Source | None) -> str:
     """Which form of a profile is shown, where that is not plain: a text is, unless a database lies beside it."""
-    if source is None or (source.kind != "database" and source.twin is None):
+    if source is None or (source.kind != "database" and twin_of(source) is None):
         return ""
     return say("header.database" if source.kind == "database" else "header.text") + ": "
 

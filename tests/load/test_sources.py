@@ -16,7 +16,7 @@ from refusals import refused, said
 
 from npu_tui.load import unpack
 from npu_tui.load.errors import InputError, Watcher
-from npu_tui.load.find import find_source, find_sources, home_of, sources_below, writer_of
+from npu_tui.load.find import find_source, find_sources, home_of, sources_below, twin_of, writer_of
 from npu_tui.load.format import SQLITE, Form
 from npu_tui.load.load import load
 from npu_tui.profile.profile import Profile
@@ -387,7 +387,7 @@ def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
     text, database = output / "trace_view.json", output / "ascend_pytorch_profiler_1.db"
     database.write_bytes(SQLITE + bytes(100))
     alone = find_source(tmp_path)
-    assert (alone.path, alone.kind, alone.rank, alone.twin) == (database, "database", 1, None)
+    assert (alone.path, alone.kind, alone.rank, twin_of(alone)) == (database, "database", 1, None)
     with refused("no text trace"):
         find_source(tmp_path, "text")
     text.write_text("[]")
@@ -402,7 +402,7 @@ def test_text_is_taken_before_the_database_beside_it(tmp_path: Path) -> None:
     for opened, form, expected in asked:
         source = find_source(opened, form)
         assert source.path == expected
-        assert source.twin == (database if expected == text else text)
+        assert twin_of(source) == (database if expected == text else text)
 
 
 def test_the_last_of_several_databases_of_msprof_is_taken(tmp_path: Path) -> None:

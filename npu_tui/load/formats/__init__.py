@@ -20,6 +20,9 @@ from npu_tui.load.formats.tables import TABLES
 from npu_tui.load.formats.torch_npu import TORCH_NPU
 
 FORMATS: tuple[Format, ...] = (
+    TORCH_NPU,
+    MSPROF,
+    KINETO,
     SERVICE,
     OPPROF,
     TABLES,
@@ -27,9 +30,9 @@ FORMATS: tuple[Format, ...] = (
     MEMORY,
     DATABASE,
     MSMONITOR,
-    TORCH_NPU,
-    MSPROF,
-    KINETO,
     CHROME,
 )
-"""In order of precedence: the first one that recognises a file or a folder reads it."""
+"""In order of precedence: the first one that recognises a file or a folder reads it.
+
+Timelines that are known by their names alone come first: then nobody else looks into them.
+"""
