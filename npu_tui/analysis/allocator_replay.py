@@ -15,14 +15,10 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.limits import EVEN
 from npu_tui.analysis.snapshot import Failure
-from npu_tui.trace.snapshot import BEFORE, GIVEN_BACK, SMALL, SMALL_SEGMENT, DeviceMemory
+from npu_tui.trace.snapshot import BEFORE, BLOCK_GRAIN, GIVEN_BACK, LARGE_SEGMENT, SMALL, SMALL_SEGMENT, DeviceMemory
 
-# Bytes of a segment for requests of 1 to 10 MiB, and of a page of expandable segments in the large pool.
-_LARGE_SEGMENT = 20 << 20
 # ``kMinLargeAlloc`` and ``kRoundLarge``: a larger request gets a segment of its own, rounded up to 2 MiB.
 _OWN_SEGMENT, _GRAIN = 10 << 20, 2 << 20
-_ROUND = 512
-"""``kMinBlockSize``: sizes of blocks are multiples of it, bytes."""
 _PADS = 32, 0  # what NPUCachingAllocator and CUDACachingAllocator add to each request before they round it up, bytes
 _MAX_EVENTS = 100_000  # the longest history that is replayed, events: some seconds
 # Values of ``max_split_size`` that are tried, bytes: one for activations of some MiB, one for those of many.
@@ -62,7 +58,7 @@ class _Pool:
 
     def __init__(self, small: bool, settings: AllocatorSettings) -> None:
         self._small, self._settings = small, settings
-        self._page = SMALL_SEGMENT if small else _LARGE_SEGMENT
+        self._page = SMALL_SEGMENT if small else LARGE_SEGMENT
         self._free: list[tuple[int, int]] = []
         self._size: dict[int, int] = {}
         self._begin: dict[int, int] = {}
@@ -91,7 +87,7 @@ class _Pool:
             place += 1
         found = self._free[place] if place < len(self._free) else None
         # Blocks too large to be divided are for requests of about their size.
-        too_large = max_split if size < max_split else size + _LARGE_SEGMENT
+        too_large = max_split if size < max_split else size + LARGE_SEGMENT
         if found is not None and (max_split == _NO_LIMIT or found[0] < too_large):
             at = found[1]
         else:
@@ -100,7 +96,7 @@ class _Pool:
         whole = self._drop(at)
         rest = whole - size
         if self._small or self._settings.expandable:
-            divided = rest >= _ROUND
+            divided = rest >= BLOCK_GRAIN
         else:
             divided = rest > SMALL and size < max_split
         if divided:
@@ -201,7 +197,7 @@ def replay(device: DeviceMemory, settings: AllocatorSettings, failed: Failure | 
     pools: dict[tuple[int, bool], _Pool] = {}
     blocks: dict[int, tuple[_Pool, tuple[int, int]]] = {}
     requests = lives.size if failed is None else np.append(lives.size, failed.request)
-    sizes = (-(-np.maximum(requests + settings.pad, 1) // _ROUND) * _ROUND).tolist()
+    sizes = (-(-np.maximum(requests + settings.pad, 1) // BLOCK_GRAIN) * BLOCK_GRAIN).tolist()
     streams = lives.stream.tolist()
     turns = [(gone, _FREE, 0, life) for life, gone in enumerate(lives.gone.tolist())]
     for life, start in enumerate(lives.start.tolist()):

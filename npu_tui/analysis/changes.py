@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 
-from npu_tui.analysis.limits import A_PART
+from npu_tui.analysis.limits import A_PART, OUTLYING
 from npu_tui.analysis.statistics import FEWEST, LEVEL, MAD_TO_SIGMA, WITHIN, shift
 from npu_tui.trace.arrays import F64, I64
 
@@ -32,9 +32,7 @@ _BLOCKS = 20
 _ALIKE, _ALIKE_SPREAD = 0.1, 0.2
 """How much a run is like the one before (autocorrelation) where few runs tell: about this, give or take."""
 _AT_ONCE = 1 << 21  # numbers of one table of permuted sums
-_DRAWN_IN = 2.0
-_OUTLYING = 5.0
-"""Standard deviations from the median: what is drawn in, and what is no sample of a level."""
+_DRAWN_IN = 2.0  # standard deviations from the median, to which what is farther is drawn in
 _LEAST_SPREAD = 0.0005
 _LEAST_CHANGE = 0.001
 """Shares of the level: runs that agree better are said to spread by as much; a smaller change is none."""
@@ -131,12 +129,12 @@ def usual_of(level: F64) -> F64:
 def _far(level: F64) -> npt.NDArray[np.bool_]:
     """Which runs are as far off the others of ``level`` (n,) by the standard deviation of these."""
     usual = usual_of(level)
-    return np.asarray(np.abs(level - usual.mean()) > _OUTLYING * _spread_of_level(usual))
+    return np.asarray(np.abs(level - usual.mean()) > OUTLYING * _spread_of_level(usual))
 
 
 def _outlying(level: F64) -> npt.NDArray[np.bool_]:
     off = np.abs(level - np.median(level)) if len(level) else level
-    return np.asarray(off > _OUTLYING * _scale(level)) if len(level) else np.zeros(0, np.bool_)
+    return np.asarray(off > OUTLYING * _scale(level)) if len(level) else np.zeros(0, np.bool_)
 
 
 def expected(level: F64) -> Expected | None:

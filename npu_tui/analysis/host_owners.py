@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.calls import BLOCKING_OPERATIONS, profiler_work
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of, user_line, user_lines
 from npu_tui.analysis.launches import dequeue_slices, enqueue_of, launch_delays
+from npu_tui.analysis.limits import HALF, LITTLE
 from npu_tui.analysis.path import HOST, Owner, Path
 from npu_tui.analysis.replay import Change, HostCut, Replay
 from npu_tui.analysis.replay_host import DEQUEUE, ENQUEUE, LAUNCH, MARK, WAIT_BEGIN, WAIT_END, thread_numbers
@@ -33,8 +34,6 @@ from npu_tui.trace.once import of_trace
 
 WORK_NS = 500_000
 """A longer pause between two launches of a thread is work: launching one kernel takes 5 to 200 us of real profiles."""
-_MOST = 0.5  # a call that holds more than this share of the time of the one around it is what that one does
-_PHASE = 0.05  # a part of a thread's launching that takes this share of the path is told by itself
 # Calls around an owner that say what it is: stacks of real profiles have up to 150, a hostile one any number.
 _MOST_CALLS = 200
 
@@ -219,7 +218,7 @@ class HostOwners:
             time: dict[CodeLine | None, int] = {}
             for parts, where in rows:
                 time[where] = time.get(where, 0) + int(length[parts].sum())
-            large = sum(time.values()) >= _PHASE * self._path.length
+            large = sum(time.values()) >= LITTLE * self._path.length
             where = max(time, key=lambda line: time[line]) if large else None
             at = number(("launch", "", where, thread)) if large else rest.setdefault(thread, -1)
             if at < 0:
@@ -393,7 +392,7 @@ class _Nodes:
     def _divided(self, node: int, largest: list[int], total: list[float], framed: list[bool]) -> bool:
         """Whether most of what ``node`` does is done in a frame of the user below it."""
         child = largest[node]
-        most = child >= 0 and total[child] > _MOST * total[node]
+        most = child >= 0 and total[child] > HALF * total[node]
         return most and (framed[child] or self._is_program(child))
 
     def _is_program(self, node: int) -> bool:
@@ -406,7 +405,7 @@ class _Nodes:
         named = self._unit[node]
         if self._launches[named]:
             return named
-        while (child := self._largest[named]) >= 0 and self._total[child] > _MOST * self._total[named]:
+        while (child := self._largest[named]) >= 0 and self._total[child] > HALF * self._total[named]:
             named = child
         return named
 

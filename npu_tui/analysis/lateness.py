@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.collectives import Arrivals, Collectives
-from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SHORT_NS, SIGMAS
+from npu_tui.analysis.limits import ALMOST_ALL, LONG_NS, SHORT_NS, SIGMAS, SOME
 from npu_tui.trace.arrays import I64, Bools, in_groups, summed
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import exchange_kernels
@@ -144,8 +144,6 @@ def fill_of(fills: Mapping[int, int], items: I64) -> I64:
 
 
 _LONGER = 3.0  # a collective of unknown arrivals waited if it took this many times as long as expected, and long enough
-SIBLINGS = 3
-"""With fewer collectives of a type and lane nothing can be expected from them."""
 _SLOWEST = 2.0  # bytes per ns that any link between ranks reaches: a collective that takes longer waited
 
 
@@ -177,7 +175,7 @@ def beyond_usual(elapsed: I64, size: I64, least: int) -> I64:
     as all of them may have waited.
     """
     length, bytes_ = elapsed.astype(np.float64), size.astype(np.float64)
-    if len(length) < SIBLINGS:
+    if len(length) < SOME:
         expected = length
     elif (size > 0).all():
         expected = np.maximum(bytes_ * float(np.min(length / bytes_)), float(length.min()))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from npu_tui.analysis.code_lines import CodeLine, lines_of_stacks, stack_of
 from npu_tui.analysis.host_owners import HostOwners
 from npu_tui.analysis.launches import Around, operation_of
+from npu_tui.analysis.limits import HALF, UNSEEN
 from npu_tui.analysis.operators import TypesOf, collective_type
 from npu_tui.analysis.path import (
     COMPUTE,
@@ -37,9 +38,6 @@ from npu_tui.analysis.replay_host import waits_of
 from npu_tui.trace.arrays import I64, among, distinct, once_each, summed
 from npu_tui.trace.model import Trace
 from npu_tui.trace.once import of_trace
-
-_MOST = 0.5  # a call that holds more than this share of the time of the one around it is what that one does
-_LEAST = 0.001  # share of the path from which an owner's gain is worth a run of the model
 
 
 def owners(
@@ -72,7 +70,7 @@ def owners(
         for k in order
     ]
     # Each gain is a run of the model: of what holds next to nothing of the path it is not worth one.
-    least = _LEAST * cut.length
+    least = UNSEEN * cut.length
     told = [
         replace(row, gain=max(replay.gain(judged(row.change), after), 0))
         if row.change is not None and (row.doing == "wait" or row.on_path >= least)
@@ -192,4 +190,4 @@ def _largest_line(codes: I64, lines: list[CodeLine], time: I64) -> CodeLine | No
     """The line that holds most of the ``time`` (ns) of those with the ``codes``; None where none does."""
     sums = np.bincount(codes + 1, time, len(lines) + 1)
     most = int(np.argmax(sums))
-    return lines[most - 1] if most > 0 and sums[most] > _MOST * int(time.sum()) else None
+    return lines[most - 1] if most > 0 and sums[most] > HALF * int(time.sum()) else None

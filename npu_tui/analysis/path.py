@@ -17,6 +17,7 @@ from msgspec import Struct
 from npu_tui.analysis.code_lines import CodeLine
 from npu_tui.analysis.graph import NEVER
 from npu_tui.analysis.lateness import UNKNOWN
+from npu_tui.analysis.limits import SHORT_NS
 from npu_tui.analysis.replay import NO_CHANGE, Change, Replay, ReplayWalk
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE
 from npu_tui.trace.arrays import I8, I32, I64, Bools, looked_up
@@ -28,8 +29,6 @@ KINDS: tuple[PathKind, ...] = (
 HOST, COMPUTE, COPY, TRANSFER, LATE_RANK, LATENCY, DEVICE_GAP, UNEXPLAINED = range(8)
 """Codes of stretches: indices of ``KINDS``."""
 
-# A shorter latency needs no explanation: launches, wake-ups and hand-overs of real profiles take 2 to 80 us.
-_SHORT_NS = 100_000
 # A latency of more than so many medians of its kind in the run is unexplained: something unknown held it up.
 _USUAL = 10
 _WAKE, _HAND_OVER, _LAUNCH, _IN_ORDER, _DEPENDENCY = range(5)
@@ -221,8 +220,8 @@ class _Pieces:
         kind[group < 0] = UNEXPLAINED
         waiting = self._task_of[target]
         unknown = (waiting >= 0) & (model.tasks.kind[waiting] == AWAIT) & (model.tasks.event[waiting] < 0)
-        kind[unknown & (group == _IN_ORDER) & (rest > _SHORT_NS)] = UNEXPLAINED
-        long = np.flatnonzero((rest > _SHORT_NS) & (group >= 0))
+        kind[unknown & (group == _IN_ORDER) & (rest > SHORT_NS)] = UNEXPLAINED
+        long = np.flatnonzero((rest > SHORT_NS) & (group >= 0))
         for number in np.unique(group[long]).tolist():
             mine = long[group[long] == number]
             kind[mine[rest[mine] > _USUAL * self._usual_of(number)]] = UNEXPLAINED

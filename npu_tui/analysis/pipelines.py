@@ -17,14 +17,13 @@ from msgspec import Struct
 
 from npu_tui.analysis.collectives import Collective, Collectives
 from npu_tui.analysis.graph import BACKWARD, FORWARD, plan_with
+from npu_tui.analysis.limits import SIGMAS, SOME
 from npu_tui.trace.model import Trace
 
-_FEWEST_PASSES = 3  # receives per step that show a rhythm: the first one, and two more
 _OF_A_MESSAGE = 1.5  # even stages wait for each other for about as many times as long as a message takes
 _AHEAD = 1 / 3  # share of both passes of a micro batch that the forward one takes, where they are not seen apart
 _TOGETHER_NS = 1_000  # what begins within this time of each other begins together: a send, and the receive after it
 _DRAWS = 16  # how often the step of even stages is played, each time with other passes of this one
-_CHANCE = 3.0  # steps of even stages differ from what is expected of them by no more than this many standard deviations
 
 
 class _Event(Struct, frozen=True):
@@ -95,7 +94,7 @@ class _Even(Struct, frozen=True):
     def less(self, length: int) -> float:
         """What a step that takes ``length`` takes longer, 0 where that is chance."""
         more = length - self.length
-        return more if more > _CHANCE * self.spread else 0.0
+        return more if more > SIGMAS * self.spread else 0.0
 
 
 def _even(steps: Sequence[_Step]) -> _Even | None:
@@ -248,7 +247,7 @@ def _by_step(trace: Trace, collectives: Collectives, steps: int) -> Iterator[_St
     if len({message.place for message in messages}) > 1:
         shared = []  # places within groups of two
     stages = max((max(event.places) + 1 for event in shared), default=0)
-    if most < _FEWEST_PASSES and not stages:
+    if most < SOME and not stages:
         return
     begins = [min(message.start for message in step) for step in of_step]
     for step, until in zip(of_step, [*begins[1:], trace.end + 1], strict=True):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from npu_tui.analysis.collectives import Arrivals
 from npu_tui.analysis.graph import NEVER, Graph
 from npu_tui.analysis.lateness import UNKNOWN
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.replay_device import COLLECTIVE, KERNEL
 from npu_tui.analysis.replay_model import Model
 from npu_tui.native.spans import covered
@@ -110,7 +111,6 @@ def spans_by_cut(cuts: Iterable[HostCut]) -> list[tuple[int, float, Span]]:
 
 CLOSE_ENOUGH = 0.02
 """A model whose unchanged run differs from the recorded length by a larger share is not used."""
-_LINKED = 0.5  # share of the busy time whose launch must be known: of the rest nothing says when it could run instead
 
 
 class Run(Struct, frozen=True):
@@ -190,7 +190,7 @@ class Replay:
     @property
     def trusted(self) -> bool:
         """Whether the model reproduces the recording well enough to be used."""
-        return self.error <= CLOSE_ENOUGH and self.model.linked >= _LINKED
+        return self.error <= CLOSE_ENOUGH and self.model.linked >= HALF
 
     def run(self, change: Change) -> Run:
         """The run with ``change``."""

@@ -11,7 +11,6 @@ from npu_tui.analysis.collectives import Arrivals, Collectives
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.lateness import (
     AS_LATE,
-    SIBLINGS,
     TOGETHER_NS,
     UNKNOWN,
     fill_of,
@@ -20,7 +19,7 @@ from npu_tui.analysis.lateness import (
     unknown_waits,
 )
 from npu_tui.analysis.launches import launched_at
-from npu_tui.analysis.limits import EVEN, HALF, NEARLY_ALL
+from npu_tui.analysis.limits import EVEN, HALF, NEARLY_ALL, SOME
 from npu_tui.analysis.pipelines import pipeline_fills
 from npu_tui.trace.arrays import I64, Bools, BySlice, among, previous_same
 from npu_tui.trace.intervals import covered, difference, union
@@ -368,7 +367,7 @@ def _following(arrivals: Arrivals, before: I64, late: frozenset[int]) -> set[int
         if (after <= TOGETHER_NS).all() or (after <= EVEN * work).mean() >= NEARLY_ALL:
             ranks.add(rank)
             continue
-        if len(after) < SIBLINGS or after.min() < AS_LATE * float(np.median(after)):
+        if len(after) < SOME or after.min() < AS_LATE * float(np.median(after)):
             continue
         if float(np.std(after)) < _STEADY * float(np.std(work)):
             ranks.add(rank)

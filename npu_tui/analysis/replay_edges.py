@@ -12,15 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.graph import NEVER
+from npu_tui.analysis.limits import LONG_NS, SHORT_NS
 from npu_tui.analysis.replay_device import AWAIT, KERNEL, RECORD, DeviceTasks, TaskMeetings
 from npu_tui.analysis.replay_host import DEQUEUE, MARK, WAIT_BEGIN, WAIT_END, HostPoints
 from npu_tui.trace.arrays import I32, I64, Bools
 
 _WAKE_NS = 200_000  # a host wait ends at most this long after the device is done
 _CALL_NS = 15_000  # the least duration of a blocking call that has nothing to wait for
-# A task on an idle stream that starts later than this after its launch waited for the host to stage its data.
-_STAGED_NS = 100_000
-_PAUSE_NS = 1_000_000  # a task of unknown launch after a longer pause was not held up by its stream
 
 
 class ThreadWork(Struct, frozen=True):
@@ -252,7 +250,7 @@ def device_edges(
     guessed = (tasks.kind[known] == RECORD) | (tasks.kind[known] == AWAIT)
     before = np.maximum(tasks.previous[known], 0)
     idle = (tasks.previous[known] < 0) | (tasks.end[before] - floor < launched_at)
-    guessed &= idle & (tasks.start[known] - floor - launched_at > _STAGED_NS) & (len(queues) == 1 and not called)
+    guessed &= idle & (tasks.start[known] - floor - launched_at > SHORT_NS) & (len(queues) == 1 and not called)
     thread = np.where(guessed, queues[0] if len(queues) else -1, thread)
     launched_at = np.where(guessed, tasks.start[known] - floor, launched_at)
     anchor = points.anchor(thread, launched_at)
@@ -264,7 +262,7 @@ def device_edges(
     # The stream was idle when the launch arrived: the launch decided when the task started.
     depends = depends_on >= 0
     bound = (ready < arrival) & ~depends[known]
-    late = bound & (start - arrival > _STAGED_NS)
+    late = bound & (start - arrival > SHORT_NS)
     inner = np.full(len(known), -1, np.int64)
     inner[late] = tasks.within_launch(known[late])
     # A copy from pageable memory starts when the host has staged its bytes: the host works until then.
@@ -297,11 +295,11 @@ def device_edges(
     follows = np.flatnonzero(tasks.previous >= 0)
     before = tasks.previous[follows]
     gap = tasks.start[follows] - tasks.end[before]
-    queued = ~(launch_bound | depends)[follows] & (gap >= 0) & (gap < _PAUSE_NS) & (tasks.kind[follows] == KERNEL)
+    queued = ~(launch_bound | depends)[follows] & (gap >= 0) & (gap < LONG_NS) & (tasks.kind[follows] == KERNEL)
     usual = int(np.median(gap[queued])) if queued.any() else 0
     # Without its late launch, or what it depends on, such a task would follow the one before at the usual distance.
     gap = np.where((launch_bound | depends)[follows], np.minimum(gap, usual), gap)
-    apart = ~launched[follows] & (gap >= _PAUSE_NS)
+    apart = ~launched[follows] & (gap >= LONG_NS)
     near, far = follows[~apart], np.concatenate((follows[apart], np.flatnonzero((tasks.previous < 0) & ~launched)))
     before, gap = tasks.previous[near], gap[~apart]
     ends = tasks.kind[near] == AWAIT

@@ -19,7 +19,7 @@ from msgspec import Struct
 from npu_tui.analysis.calls import blocking_calls
 from npu_tui.analysis.collectives import Collectives
 from npu_tui.analysis.launches import Dispatch, dequeue_slices
-from npu_tui.analysis.limits import HARDLY_ANY
+from npu_tui.analysis.limits import HARDLY_ANY, LONG_NS, MORE_THAN_ONE, SHORT_NS
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay_device import AWAIT, COLLECTIVE, KERNEL, DeviceTasks, TaskMeetings, meetings
 from npu_tui.analysis.replay_edges import Builder, Edges, device_edges, host_edges, meeting_edges, wait_edges
@@ -30,7 +30,6 @@ from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.model import Trace
 
 _LEAST_NS = 200_000  # a shorter silence of the host counts as work
-_WAKE_NS = 100_000  # a wait ends at most this long after the device is done
 
 
 class Unrecorded(Struct, frozen=True):
@@ -81,7 +80,7 @@ def unrecorded_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> Unrecorded
     safe = np.maximum(at, 0)
     end = latest[safe]
     gap, after = until - since, until - end
-    waits = (at >= 0) & (end > since) & (after >= 0) & (after <= np.minimum(_WAKE_NS, gap // 4))
+    waits = (at >= 0) & (end > since) & (after >= 0) & (after <= np.minimum(SHORT_NS, gap // 4))
     return Unrecorded(thread[waits], since[waits], until[waits], order[last[safe[waits]]], end[waits])
 
 
@@ -118,12 +117,9 @@ def _points_at(points: HostPoints, waits: Unrecorded) -> I64:
     return point_at
 
 
-_LONG_NS = 100_000  # a shorter wait may have found the device done: its end tells nothing of the clocks
 _IDLE_NS = 20_000
 """A device that is idle for this long is done."""
-_NEAR_NS = 1_000_000  # a wait whose end is farther from any idle time waited for something else
 _CROWD_NS = 50_000  # how far above the median an excess still belongs to the crowd
-_FEWEST = 2  # waits that are needed for a correction
 
 
 def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
@@ -134,16 +130,16 @@ def ahead_of_waits(trace: Trace, tasks: DeviceTasks, floor: int) -> int:
     """
     waits = waits_of(trace)
     until = trace.slices.end[waits]
-    until = until[until - trace.slices.start[waits] >= _LONG_NS]
-    if len(until) < _FEWEST or not len(tasks):
+    until = until[until - trace.slices.start[waits] >= SHORT_NS]
+    if len(until) < MORE_THAN_ONE or not len(tasks):
         return 0
     _, ends = union(tasks.start, tasks.end + _IDLE_NS)
     done = ends - _IDLE_NS - floor
     at = np.searchsorted(done, until)
     before, after = done[np.maximum(at - 1, 0)], done[np.minimum(at, len(done) - 1)]
     late = np.where(np.abs(after - until) < np.abs(until - before), after - until, before - until)
-    late = late[np.abs(late) <= _NEAR_NS]
-    if len(late) < _FEWEST or (usual := float(np.median(late))) <= 0:
+    late = late[np.abs(late) <= LONG_NS]
+    if len(late) < MORE_THAN_ONE or (usual := float(np.median(late))) <= 0:
         return 0
     return int(late[late <= usual + _CROWD_NS].max())
 
@@ -334,8 +330,6 @@ def _ordered(source: I32, target: I32, where: I32) -> tuple[I32, I32, I64]:
 _HELD_NS = 50_000  # a stream starts what is queued on it sooner than this, unless it waits for something
 _AT_ONCE_NS = 10_000  # what depends on a task starts at most this long after its end
 _EXACT_NS = 1_000  # an event fires within this time of the task before it, or the clock that records both is coarser
-# Waits of one stream that end with tasks of another one; a single one must be hardly possible by chance.
-_FEWEST_HITS = 2
 # Share of them that may be expected by chance: a stream of many short tasks always has one that has just ended.
 _BY_CHANCE = 0.2
 
@@ -387,7 +381,7 @@ def unrecorded_dependencies(tasks: DeviceTasks, floor: int) -> Dependencies:
             ends_within = np.searchsorted(tasks.end[ended], ready[waiting], "right")
             chance = (at + 1 - ends_within) * usual / (until[waiting] - ready[waiting])
             hits = np.count_nonzero(follows & (after <= usual))
-            if np.minimum(chance, 1.0).sum() > (_BY_CHANCE * hits if hits >= _FEWEST_HITS else HARDLY_ANY):
+            if np.minimum(chance, 1.0).sum() > (_BY_CHANCE * hits if hits >= MORE_THAN_ONE else HARDLY_ANY):
                 continue
             known = source[waiting]
             later = follows & ((known < 0) | (tasks.end[last] > tasks.end[np.maximum(known, 0)]))

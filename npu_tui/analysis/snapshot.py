@@ -18,6 +18,7 @@ from npu_tui.trace.classes import OPERATION, function_of, is_native
 from npu_tui.trace.once import once
 from npu_tui.trace.snapshot import (
     BEFORE,
+    BLOCK_GRAIN,
     GIVEN_BACK,
     NEVER,
     SMALL,
@@ -298,9 +299,6 @@ def live_bytes(device: DeviceMemory) -> tuple[int, int, int]:
     return int(live.sum()), int(blocks.requested[live].sum()), int(blocks.size[live].sum())
 
 
-_ROUND = 512  # kMinBlockSize of the allocator: every block is a multiple of it
-
-
 class Pool(Struct, frozen=True):
     """The sizes of the blocks that are ``free`` on one stream in one pool, small or large; largest first.
 
@@ -360,7 +358,7 @@ def free_in_pools(device: DeviceMemory, event: int) -> list[Pool]:
     known, group = np.unique(whose, axis=1, return_inverse=True)
 
     alive = np.flatnonzero((lives.start <= event) & (lives.gone > event))
-    taken = np.where(lives.taken[alive] >= 0, lives.taken[alive], -(-lives.size[alive] // _ROUND) * _ROUND)
+    taken = np.where(lives.taken[alive] >= 0, lives.taken[alive], -(-lives.size[alive] // BLOCK_GRAIN) * BLOCK_GRAIN)
     pools = []
     for place, (is_small, stream, pool) in enumerate(known.T.tolist()):
         ours = group.ravel() == place

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_tui.analysis.limits import SIGMAS
 from npu_tui.analysis.statistics import (
     FEWEST,
     FEWEST_PAIRS,
@@ -49,12 +50,12 @@ _FREEDOM = 6  # the fewest degrees of freedom of the spread over steps: its rela
 _MANY = 16  # from so many ranks on the spread between them shows what differs from run to run
 # Share of its work by which a rank differs from one equal run to the next; simulated runs differ by 0.1 %.
 _RUNS = 0.0025
-_SIGMAS = 3.0  # a change must be at least so many spreads
 _WITHIN = 1.96  # spreads within which 95 of 100 changes lie
 _FALSE = 0.01  # the probability that chance alone names any of all ranks: more ranks need more spreads
 # A rank has changed by itself if it differs from its stage by more than so many times the limit of chance.
 _ALONE = 1.25
-_NAMED = 8  # at most so many ranks are named in a sentence
+RANKS_NAMED = 8
+"""Ranks that a sentence lists; the tables have all."""
 
 
 class RoleChange(Struct, frozen=True, kw_only=True):
@@ -173,7 +174,7 @@ class JobComparison:
             return [message("against.divided", **counts), *reasons]
         for side, alone in (("base", pairing.base_only), ("new", pairing.new_only)):
             if alone:
-                reasons.append(message(f"against.only_{side}", count=len(alone), ranks=[*alone[:_NAMED]]))
+                reasons.append(message(f"against.only_{side}", count=len(alone), ranks=[*alone[:RANKS_NAMED]]))
         for job, ranks, times in zip(self.jobs, self._ranks, self.times, strict=True):
             told = (~np.isnan(times["total"])).sum(axis=1).tolist()
             most: dict[str, int] = {}
@@ -184,7 +185,7 @@ class JobComparison:
             ]
             if fewer:
                 reasons.append(
-                    message("against.fewer_steps", count=len(fewer), ranks=fewer[:_NAMED], path=str(job.path))
+                    message("against.fewer_steps", count=len(fewer), ranks=fewer[:RANKS_NAMED], path=str(job.path))
                 )
         return reasons
 
@@ -314,7 +315,7 @@ class JobComparison:
         together = self._own("work", (base[unsure], new[unsure])).verdict
         way = {"slower": 1.0, "faster": -1.0}.get(together, 0.0)
         if work.noise is not None and not work.by_peers:
-            chance = _SIGMAS * float(work.noise[unsure].mean()) / math.sqrt(len(unsure))
+            chance = SIGMAS * float(work.noise[unsure].mean()) / math.sqrt(len(unsure))
             way *= float(abs(work.share[unsure].mean()) > chance)
         for k in unsure:
             if work.by_peers or way * float(work.share[k]) >= self.tolerance.computing:
@@ -426,7 +427,7 @@ class _RoleMoves(Struct, frozen=True, eq=False):
         if moved is not None:
             return moved.estimate * change > 0 and abs(moved.estimate) >= self.least[k] * self.usual[k] / 2
         spread = sum(float(np.var(side, ddof=1)) / len(side) for side in (base, new) if len(side) > 1)
-        return abs(change) >= _SIGMAS * math.sqrt(spread)
+        return abs(change) >= SIGMAS * math.sqrt(spread)
 
 
 def _either(work: _RoleMoves, computing: _RoleMoves, k: int, tolerance: float) -> Verdict:
@@ -462,4 +463,4 @@ def _noise(sides: tuple[F64, F64], usual: F64) -> tuple[F64 | None, F64]:
 
 def _sigmas(count: int, more: float) -> float:
     """The spreads that none of ``count`` ranks exceeds by chance (Bonferroni), and the share ``more`` of them."""
-    return max(_SIGMAS, NormalDist().inv_cdf(1 - _FALSE / 2 / count)) * (1 + more)
+    return max(SIGMAS, NormalDist().inv_cdf(1 - _FALSE / 2 / count)) * (1 + more)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from npu_tui.jobs.against import JobComparison, RankChange
+from npu_tui.analysis.limits import NEARLY_ALL
+from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RankChange
 from npu_tui.jobs.step_times import TIMES
 from npu_tui.profile.table import Column, TableSheet, columns, from_tuples, table, us
 from npu_tui.rules import pages
@@ -24,7 +25,7 @@ from npu_tui.strings import words
 from npu_tui.trace.message import Message, message
 
 if TYPE_CHECKING:
-    from npu_tui.jobs.against import JobComparison, RoleChange
+    from npu_tui.jobs.against import RANKS_NAMED, JobComparison, RoleChange
     from npu_tui.rules.model import Finding
 
 _NAMES = (*TIMES, "part")
@@ -158,10 +159,7 @@ JOB_DIFFERENCES = (
 
 _KINDS = {kind.id: kind for kind in JOB_DIFFERENCES}
 
-# Share of the ranks of a stage, or of all, that changed in the same way from which they are named together.
-_TOGETHER = 0.8
 _MOST = 4  # ranks that are told one by one
-_NAMED = 8  # ranks that a sentence lists; the table has all
 
 
 def job_changes(compared: JobComparison) -> list[Finding]:
@@ -176,7 +174,7 @@ def _works(compared: JobComparison, verdict: str) -> Iterator[Finding]:
     ranks = compared.ranks
     moved = [row for row in ranks if row.verdict == verdict]
     common = [row for row in moved if not row.alone]
-    if len(ranks) > 1 and len(moved) >= _TOGETHER * len(ranks):
+    if len(ranks) > 1 and len(moved) >= NEARLY_ALL * len(ranks):
         usual = _mean(common or moved)
         yield _change("DIFF.WORK", f"against.work.{verdict}", moved, usual, compared)
         moved = [row for row in moved if row.alone and abs(row.delta("work")) > abs(usual)]
@@ -186,7 +184,7 @@ def _works(compared: JobComparison, verdict: str) -> Iterator[Finding]:
             stages[row.role, row.stage].append(row)
         for (role, stage), of_stage in stages.items():
             together = [row for row in of_stage if row in common]
-            if len(stages) > 1 and len(together) > 1 and len(together) >= _TOGETHER * len(of_stage):
+            if len(stages) > 1 and len(together) > 1 and len(together) >= NEARLY_ALL * len(of_stage):
                 place = place_of(role, stage)
                 yield _change(
                     "DIFF.STAGE", f"against.stage.{verdict}", together, _mean(together), compared, place=place
@@ -219,7 +217,7 @@ def _change(
     ranks = tuple(row.rank for row in rows)
     waits = [row.delta("exposed") for row in compared.ranks if row not in rows and not row.role]
     args |= {"delta": abs(delta), "share": abs(delta) / base if base else 0.0, "base": base, "new": base + delta}
-    args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:_NAMED])}
+    args |= {"count": len(rows), "all": len(compared.ranks), "ranks": list(ranks[:RANKS_NAMED])}
     said = [message("against.detail", computing=computing, free=free)]
     errors = [row.error for row in rows if row.error is not None]
     error = math.sqrt(sum(one * one for one in errors)) / len(rows) if len(errors) == len(rows) else None

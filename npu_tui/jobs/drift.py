@@ -12,10 +12,10 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.jobs.columns import F64, I64, Bools, Grouped
+from npu_tui.jobs.model import ROUNDED
 
 _TOGETHER = 200_000  # ns: sights of an event that are further apart are none of the same moment
 
-_ROUNDED = 500.0  # ns to which communication.json rounds its times
 
 _WINDOW = 10_000_000_000  # ns over which a clock is taken as constant
 
@@ -101,7 +101,7 @@ def _errors(events: SharedEvents, apart: F64, references: I64) -> F64:
     both, pair = np.unique(events.group * count + events.rank, return_inverse=True)
     group, rank = both // count, both % count
     few = 1 + _FEW / np.bincount(pair, minlength=len(both))  # a median of few sights says little of the others
-    left = np.maximum(_CERTAINTY * few * Grouped(pair, len(both)).medians(apart), _ROUNDED / 2)
+    left = np.maximum(_CERTAINTY * few * Grouped(pair, len(both)).medians(apart), ROUNDED / 2)
     error = np.where(references == np.arange(count), 0.0, np.inf)
     groups = int(group.max(initial=-1)) + 1
     while True:
@@ -132,7 +132,7 @@ def drifts(events: SharedEvents, count: int, references: I64) -> F64:
     slopes[some] = np.nanmedian(pairs[:, some], axis=0)
     scatter = np.full(count, np.inf)
     scatter[some] = np.nanmedian(np.abs(pairs[:, some] - slopes[some]), axis=0)
-    steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > _ROUNDED)
+    steady = (np.abs(slopes) > _STEADY * scatter) & (np.abs(slopes) * span > ROUNDED)
     return np.where(steady, slopes, 0.0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct
 
+from npu_tui.analysis.limits import ALMOST_ALL, HALF
 from npu_tui.jobs.columns import F64, I64
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
@@ -80,10 +81,8 @@ def excess_of(job: Job, balance: Balance) -> F64:
 _UNEVEN, _CHANCE = 1.1, 0.05
 """A layer whose longest ranks take fewer times the mean than this is loaded evenly, but for chance. Of many ranks the
 longest is further away: of normal times, by as many standard deviations as the root of twice the logarithm."""
-_MOSTLY = 0.5  # share of the waits for experts from which one rank is told alone
 _STEADY = 0.6  # share that the slowest rank of each layer has over all steps: less, and ranks take turns
 _MUCH = 0.25  # share of a rank's worst layer from which another of its layers is named
-_NEARLY_ALL = 0.9  # share that the ranks which are named have together
 _EXPLAINED = 0.7  # share of a rank's work above its peers from which its experts explain it
 
 
@@ -117,12 +116,12 @@ def hot_experts(job: Job) -> Hot | None:
     by_rank = np.sum([load.by_rank for load in layers], axis=0)
     order = np.argsort(-by_rank, kind="stable")
     total = int(by_rank.sum())
-    ranks = order[: int(np.searchsorted(np.cumsum(by_rank[order]), _NEARLY_ALL * total)) + 1].tolist()
+    ranks = order[: int(np.searchsorted(np.cumsum(by_rank[order]), ALMOST_ALL * total)) + 1].tolist()
     steady = sum(int(load.by_rank.max()) for load in layers)
     kind = "several" if steady >= _STEADY * total else "turns"
     met = np.bincount(balance.row, minlength=len(balance.cost))
     chance = 1 + _CHANCE * float(np.sqrt(2 * np.log(max(met.max(), 2))))
-    if by_rank[ranks[0]] >= _MOSTLY * total:
+    if by_rank[ranks[0]] >= HALF * total:
         kind, ranks = "one", ranks[:1]
     if kind == "turns" and max(load.uneven for load in layers) < chance:
         return None

@@ -15,10 +15,8 @@ from msgspec import Struct
 from npu_tui.analysis.limits import SOME
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64
-from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.model import ROUNDED, RankProfile
 
-# ns by which times of communication.json may be off: its µs are floats, of which two readers make other ns.
-_ROUNDED = 500
 # A device whose other kernels take this share longer than on the median rank is slow, and its experts too.
 _PACED = 0.03
 # Kinds of kernels that tell it, those that take most time.
@@ -108,8 +106,8 @@ def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
             ],
             np.int64,
         ).T
-        call = np.minimum(np.searchsorted(profile.calls.start, back - _ROUNDED), len(profile.calls) - 1)
-        there = np.abs(profile.calls.start[call] - back) <= _ROUNDED
+        call = np.minimum(np.searchsorted(profile.calls.start, back - ROUNDED), len(profile.calls) - 1)
+        there = np.abs(profile.calls.start[call] - back) <= ROUNDED
         arrival = np.where(there, arrival_of[call + int(table.first[place])], -1)
         columns.append(np.stack((np.full(len(back), place), arrival, *of_pass))[:, arrival >= 0])
     if len(columns) < 2:

@@ -25,7 +25,7 @@ from npu_tui.jobs.blame import Blame, common_times
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.columns import I64
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.model import RankCalls, RankProfile, is_send
+from npu_tui.jobs.model import SAME_CALL, RankCalls, RankProfile, is_send
 from npu_tui.jobs.rank_files import call_name
 from npu_tui.load.errors import InputError, SeveralError
 from npu_tui.load.find import Source, find_source, find_sources
@@ -268,9 +268,6 @@ def concatenated(paths: Sequence[Path]) -> Path:
     return Path(*(np.concatenate([getattr(path, name) for path in paths]) for name in names))
 
 
-_SAME_CALL = 2_000  # ns within which a collective of a trace and one of communication.json start, that are the same
-
-
 class RankWalk:
     """A rank with a trusted model of its run; ``place`` is that among the ranks of the job.
 
@@ -383,8 +380,8 @@ def _tasks_of(calls: RankCalls, tasks: DeviceTasks, facts: Facts) -> I64:
     for number, (kind, start) in enumerate(zip(calls.kind.tolist(), calls.start.tolist(), strict=True)):
         name = calls.kinds[kind][1].lower()
         near: list[tuple[bool, int, int]] = []
-        for at in range(bisect_left(starts, start - _SAME_CALL), len(starts)):
-            if starts[at] > start + _SAME_CALL:
+        for at in range(bisect_left(starts, start - SAME_CALL), len(starts)):
+            if starts[at] > start + SAME_CALL:
                 break
             if not used[at]:
                 near.append((types[at] != name, abs(starts[at] - start), at))

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.evidence import Loss
+from npu_tui.analysis.limits import ALMOST_ALL
 from npu_tui.analysis.statistics import SEVERAL, longest_usual
 from npu_tui.jobs.columns import F64, Bools
 from npu_tui.jobs.job import Job, members
@@ -22,9 +23,6 @@ from npu_tui.jobs.model import step_order
 from npu_tui.load.companions import STEP_FILE
 from npu_tui.load.documents import COMMUNICATION
 from npu_tui.trace.message import message
-
-_MET = 0.9  # share of the time of a job's calls that several ranks must have recorded to tell waiting from transfers
-
 
 TIMES = ("computing", "free", "work", "exposed", "wait", "transfer", "bubble", "total")
 """The times of a step. ``work``, computing and idle time, is what a rank does by itself; ``exposed`` is communication
@@ -74,7 +72,7 @@ def _transfer_times(job: Job, at: dict[str, int]) -> F64:
     """
     met = job.meetings
     told = job.layout is not None or any(profile.groups for profile in job.ranks)
-    some = met.length.sum() >= _MET * (met.table.end - met.table.start).sum()
+    some = met.length.sum() >= ALMOST_ALL * (met.table.end - met.table.start).sum()
     if not told or job.missing or not len(met) or not at or not some:
         return np.full((len(job.ranks), len(at)), np.nan)
     column = np.array([at.get(step, 0 if len(at) == 1 else -1) for _, _, step in met.table.kinds], np.int64)

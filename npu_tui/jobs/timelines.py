@@ -14,6 +14,7 @@ from msgspec import Struct
 from npu_tui.jobs.blame import Arrival, BlamedCollective
 from npu_tui.jobs.clock import RankClock
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import SAME_CALL
 
 if TYPE_CHECKING:  # the waterfall of a job is drawn without a trace
     from npu_tui.profile.profile import Profile
@@ -86,8 +87,6 @@ def _bar(arrival: Arrival, start: int, error: float) -> Bar:
     )
 
 
-_SAME_CALL = 2_000  # ns within which a collective of a trace and one of communication.json start, that are the same
-
 _APART = 0.05  # ranks that nothing ties to the first are drawn after the others, so much of their length farther
 
 _HOST = ("python", "cann")
@@ -154,10 +153,10 @@ class Timelines:
             call = blamed.meeting.calls.get(rank)
             if call is None:
                 continue
-            if item in collectives and call.name == name and abs(call.start - start) <= _SAME_CALL:
+            if item in collectives and call.name == name and abs(call.start - start) <= SAME_CALL:
                 return blamed
             in_lane = profile.trace.layers[profile.trace.lanes[slices.lane[item]].layer].kind == "communication"
-            if item not in collectives and in_lane and call.start - _SAME_CALL <= start <= call.end:
+            if item not in collectives and in_lane and call.start - SAME_CALL <= start <= call.end:
                 return blamed
         return None
 
@@ -176,7 +175,7 @@ class Timelines:
             return None
         slices, begun = profile.trace.slices, profile.trace.start_ns
         for collective in profile.collectives:
-            if abs(begun + int(slices.start[collective.item]) - call.start) <= _SAME_CALL:
+            if abs(begun + int(slices.start[collective.item]) - call.start) <= SAME_CALL:
                 return collective.item
         return None
 

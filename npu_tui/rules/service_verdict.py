@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from npu_tui.analysis.evidence import half_told
-from npu_tui.analysis.limits import FEWEST_OF_P99, HALF, LITTLE
+from npu_tui.analysis.limits import A_PART, FEWEST_OF_P99, HALF, LITTLE
 from npu_tui.analysis.service_latency import timeline
 from npu_tui.analysis.service_steps import Cycle, forward_passes, handed_over
 from npu_tui.analysis.service_timeline import TTFT, Metric, ServiceTimeline
@@ -23,11 +23,6 @@ from npu_tui.trace.service import UNKNOWN
 from npu_tui.trace.text import brief
 
 _SHOWN = 3  # places of a finding: the largest ones
-_REST = 0.2
-"""What another remedy must leave of the gain of a finding for it to be one of its own, or it halves what is left, or
-takes a notable share of another figure.
-
-A batch is full because of the first one: that is not enough for more places."""
 
 
 class JudgedService(SubjectVerdict, frozen=True, kw_only=True):
@@ -153,8 +148,8 @@ def _ladder(facts: ServiceFacts, causes: list[tuple[ServiceRule, Cause]]) -> lis
             both = facts.after(first.remedy, cause.remedy)
             figure = most_saved(now, cause.after)
             if (
-                both is not None
-                and first.after[figure] - both[figure] < _REST * (now[figure] - cause.after[figure])
+                both is not None  # a batch is full because of the first one: that is not enough for more places
+                and first.after[figure] - both[figure] < A_PART * (now[figure] - cause.after[figure])
                 and (
                     rule.id == "SERVICE.QUEUE"
                     or (facts.most(first.after, both) < HALF and facts.better(first.after, both) < facts.limits[SHARE])

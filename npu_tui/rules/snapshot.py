@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.allocator_replay import best_split, recorded, replay
 from npu_tui.analysis.code_lines import CodeLine
-from npu_tui.analysis.limits import HALF, NAMED, NEARLY_ALL
+from npu_tui.analysis.limits import A_PART, HALF, LITTLE, NAMED, NEARLY_ALL, PLACES
 from npu_tui.analysis.snapshot import (
     BlockOwner,
     Failure,
@@ -30,21 +30,14 @@ from npu_tui.rules.model import SEVERITIES, Evidence, Finding, Findings, Kind, S
 from npu_tui.rules.rule import advise, sentences
 from npu_tui.trace.message import Message, message
 from npu_tui.trace.model import Trace
-from npu_tui.trace.snapshot import NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
+from npu_tui.trace.snapshot import LARGE_SEGMENT, NEVER, OUTSIDE, SMALL, SMALL_SEGMENT, TAKEN, Action, DeviceMemory
 from npu_tui.trace.text import brief
 
-_PIECES = 0.2  # the share of reserved memory that lies unused when most is reserved, from which on it is told
 _WORTH = 16 << 20  # bytes below which nothing is told: a pool of a few segments is never full
-_RETURNED = 0.5  # of the most that was reserved: so much must go back and be taken again to be told
-_SEGMENT = 20 << 20
-"""What the allocator takes from the device for a request of less, bytes."""
 # Steps in which a leak takes as much again as the peak: up to the first it is high, up to the second medium. Runs
 # have thousands of steps, and the memory of a device is seldom many times a peak that is worth a snapshot.
 _DOUBLES = 1_000, 10_000
-_LISTED = 5  # places of a finding; the tables have all
 _SMALLER = advise("smaller_batch", "checkpointing")
-_GAIN = 0.05
-"""The share of what was reserved that another setting must save to be named."""
 
 
 class SnapshotRule(Kind, frozen=True, kw_only=True):
@@ -90,10 +83,10 @@ def _evidence_places(trace: Trace, held: HeldMemory, finding: Finding) -> tuple[
     if finding.owner is None or finding.id == "SNAPSHOT.OOM":
         return tuple(
             replace(place, start=place.start - trace.start_ns, end=place.end - trace.start_ns)
-            for place in finding.evidence[:_LISTED]
+            for place in finding.evidence[:PLACES]
         )
     members, first = finding.owner.members, held.snapshot.first_of(held.device)
-    largest = members[np.argsort(-held.device.lives.size[members], kind="stable")][:_LISTED]
+    largest = members[np.argsort(-held.device.lives.size[members], kind="stable")][:PLACES]
     items = np.flatnonzero(np.isin(trace.slices.event, first + largest))
     note, slices = line_text(finding.owner.code), trace.slices
     # A block may stand in two lanes: by age and by address.
@@ -151,7 +144,7 @@ def _failed(held: HeldMemory) -> Iterator[Finding]:
     elif free.unused >= first.request:
         why = "elsewhere"
     else:
-        why = "limit" if known and first.device_free >= first.request + _SEGMENT else "full"
+        why = "limit" if known and first.device_free >= first.request + LARGE_SEGMENT else "full"
     words = {
         "request": first.request, "reserved": first.reserved, "allocated": first.allocated, "unused": free.unused,
         "here": free.here, "largest": free.largest, "event": first.event, "count": len(failed),
@@ -198,7 +191,7 @@ def _cause(
 
 def _leaks(held: HeldMemory) -> Iterator[Finding]:
     device = held.device
-    for owner, more in [] if held.growth is None else held.growth.leaks[:_LISTED]:
+    for owner, more in [] if held.growth is None else held.growth.leaks[:PLACES]:
         size, steps, grown = int(more.sum()), len(more), int((more > 0).sum())
         if size < max(1 << 20, device.peak[1] // 1000):
             continue
@@ -209,7 +202,7 @@ def _leaks(held: HeldMemory) -> Iterator[Finding]:
         }  # fmt: skip
         severity = SEVERITIES[bisect_left(_DOUBLES, doubles)]
         title = "leak" if grown == steps else "leak_sometimes"
-        starts = np.sort(device.lives.start[owner.members])[:_LISTED].tolist()
+        starts = np.sort(device.lives.start[owner.members])[:PLACES].tolist()
         yield _device_finding("SNAPSHOT.LEAK", severity, title, f"{title}_detail", words, device, *starts, owner=owner)
 
 
@@ -227,7 +220,7 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     # What is free in the pool of the request is wasted by its pieces, or else what lies elsewhere; but the large pool
     # never serves small requests.
     wasted = unused - free.here if request > SMALL and free.here < request else free.here
-    is_wasted = min(unused, wasted) >= max(_PIECES * reserved, _WORTH, grown)
+    is_wasted = min(unused, wasted) >= max(A_PART * reserved, _WORTH, grown)
     enough = free.here >= request
     why = "fits" if free.largest >= request else "detail" if enough else "elsewhere"
     if enough and why == "detail" and device.is_expandable:
@@ -235,14 +228,14 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
     if not enough and 2 * free.here >= unused:
         why = "short"
     most, peak, saved, gain = device.fullest[1], device.peak[1], 0, dict[str, int]()
-    if most - int(device.active.max()) < max(_GAIN * most, _WORTH):  # the peak takes all of it
+    if most - int(device.active.max()) < max(LITTLE * most, _WORTH):  # the peak takes all of it
         return
     was = recorded(device) if not device.is_expandable else None
     if was is not None:
         now, split = replay(device, replace(was.settings, expandable=True)), best_split(device, was.settings)
         gain = {"now": now.peak, "was": was.peak, "split": split.peak, "limit": split.settings.max_split >> 20}
         saved = was.peak - min(now.peak, split.peak)
-        if saved < max(_GAIN * was.peak, _WORTH) and not (is_wasted and why == "elsewhere"):
+        if saved < max(LITTLE * was.peak, _WORTH) and not (is_wasted and why == "elsewhere"):
             return
     elif not is_wasted:
         return
@@ -257,7 +250,7 @@ def _pieces(held: HeldMemory) -> Iterator[Finding]:
         advice=_SMALLER if device.is_expandable else advise("expandable"),
     )  # fmt: skip
     if was is not None:
-        helps, splits = (was.peak - gain[name] >= _GAIN * was.peak for name in ("now", "split"))
+        helps, splits = (was.peak - gain[name] >= LITTLE * was.peak for name in ("now", "split"))
         finding = _replayed(finding, "split" if splits else "expandable" if helps else "none", **gain)
     yield _with_streams(device, finding, saved, words)
 
@@ -268,7 +261,7 @@ def _with_streams(device: DeviceMemory, finding: Finding, saved: int, words: Map
     It is the title where it is more than what another setting has ``saved``, bytes.
     """
     alone, most = int(device.stream_peaks.sum()), int(device.active.max())
-    if alone - most < max(_PIECES * device.fullest[1], _WORTH):
+    if alone - most < max(A_PART * device.fullest[1], _WORTH):
         return finding
     of_streams = {"count": len(device.stream_peaks), "alone": alone, "more": alone - most}
     said = message("finding.snapshot.streams", **of_streams)
@@ -293,20 +286,20 @@ def _returned(held: HeldMemory) -> Iterator[Finding]:
     again = np.flatnonzero(events.action == Action.segment_alloc)
     again = again[again > back.min(initial=NEVER)]
     size, retaken = int(events.size[back].sum()), int(events.size[again].sum())
-    if min(size, retaken) < max(_RETURNED * device.fullest[1], _WORTH):
+    if min(size, retaken) < max(HALF * device.fullest[1], _WORTH):
         return
     stacks = [held.snapshot.stacks[stack] if stack >= 0 else "" for stack in events.stack[back].tolist()]
     lines = {owner_of(stack) if "): empty_cache;" in stack else None for stack in stacks}
     words: dict[str, Any] = {"size": size, "count": len(back), "again": retaken, "segments": len(again)}
     if len(lines) > 1 or None in lines:
         finding = _device_finding(
-            "SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, device, *back[:_LISTED].tolist()
+            "SNAPSHOT.RETURNED", "low", "returned", "returned_detail", words, device, *back[:PLACES].tolist()
         )
     else:
         calls = back[np.diff(back, prepend=-2) > 1]
         words |= {"place": line_text(lines.pop()), "calls": len(calls)}
         finding = _device_finding(
-            "SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:_LISTED].tolist()
+            "SNAPSHOT.RETURNED", "low", "returned", "returned_by", words, device, *calls[:PLACES].tolist()
         )
     was = recorded(device)
     if was is not None:
@@ -318,7 +311,7 @@ def _returned(held: HeldMemory) -> Iterator[Finding]:
 def _cached(held: HeldMemory) -> Iterator[Finding]:
     device, unused = held.device, held.pieces.free_segments
     reserved = int(device.segments.size.sum())
-    if unused >= max(_PIECES * reserved, _WORTH):
+    if unused >= max(A_PART * reserved, _WORTH):
         words = {"size": unused, "reserved": reserved}
         yield _device_finding("SNAPSHOT.CACHED", "info", "cached", "cached_detail", words, device)
 

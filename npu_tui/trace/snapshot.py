@@ -51,6 +51,10 @@ SMALL = 1 << 20
 """The largest request that the small pool serves, bytes."""
 SMALL_SEGMENT = 2 << 20
 """A segment of the small pool, bytes."""
+LARGE_SEGMENT = 20 << 20
+"""One for requests of 1 to 10 MiB, and a page of expandable segments in the large pool, bytes."""
+BLOCK_GRAIN = 512
+"""``kMinBlockSize``: sizes of blocks are multiples of it, bytes."""
 
 SEGMENTS_PID = 1 << 20
 """Of a trace that was made of a snapshot: the number of the first layer with the segments of a device."""
