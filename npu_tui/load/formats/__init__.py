@@ -34,5 +34,5 @@ FORMATS: tuple[Format, ...] = (
 )
 """In order of precedence: the first one that recognises a file or a folder reads it.
 
-Timelines that are known by their names alone come first: then nobody else looks into them.
+Timelines that are known by their names come first: nobody else looks into what is no database.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import Files, Format, Source, Survey, named
+from npu_tui.load.format import Files, Format, Source, Survey, form_of, named
 from npu_tui.load.formats.chrome import rank_in
 
 NAME = re.compile(r".*\.pt\.trace\.json(?:\.gz)?")
@@ -22,7 +22,8 @@ def _traces(folder: Path, survey: Survey) -> list[Files]:
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
-    if not NAME.fullmatch(path.name) and not _VERL.fullmatch(path.name):
+    named_so = NAME.fullmatch(path.name) or _VERL.fullmatch(path.name)
+    if not named_so or form_of(path, survey) != "text":
         return None
     return Source(path, path, (path,), rank_in(path, survey), KINETO, survey=survey)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import JSON, Files, Format, Source, Survey, named, rank_of
+from npu_tui.load.format import JSON, Files, Format, Source, Survey, form_of, named, rank_of
 
 _WHOLE = re.compile(r"msprof_\d+\.json(?:\.gz)?")
 _SLICE = re.compile(r"msprof_slice_(\d+)_(\d+)\.json(?:\.gz)?")
@@ -42,7 +42,7 @@ def _whole_export(file: Path, survey: Survey) -> Files:
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
-    if not path.name.startswith("msprof") or not path.name.endswith(JSON):
+    if not path.name.startswith("msprof") or not path.name.endswith(JSON) or form_of(path, survey) != "text":
         return None
     files = _whole_export(path, survey)
     return Source(path, path, files, rank_of(files[0], survey), MSPROF, survey=survey)

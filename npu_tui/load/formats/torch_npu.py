@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_tui.load.format import JSON, Files, Format, Source, Survey, named, rank_of
+from npu_tui.load.format import JSON, Files, Format, Source, Survey, form_of, named, rank_of
 
 _NAME = re.compile(r"trace_view\.json(?:\.gz)?")
 
@@ -21,7 +21,7 @@ def _traces(folder: Path, survey: Survey) -> list[Files]:
 
 
 def _recognise(path: Path, survey: Survey) -> Source | None:
-    if not path.name.startswith("trace_view") or not path.name.endswith(JSON):
+    if not path.name.startswith("trace_view") or not path.name.endswith(JSON) or form_of(path, survey) != "text":
         return None
     return Source(path, path, (path,), rank_of(path, survey), TORCH_NPU, survey=survey)
 
