@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -287,10 +286,10 @@ def host_work(facts: Facts) -> tuple[Draft, ...]:
 def work_behind_peers(facts: Facts) -> tuple[Draft, ...]:
     """What would hold up the launches of a rank that waits for others if these came in time; ``most`` is its gain."""
     late = Change(in_time=frozenset() if facts.replay is None else facts.replay.late)
-    if facts.replay is None or facts.share(facts.replay.gain(within(facts, late))) < facts.limits[SEVERITY_MEDIUM]:
+    if facts.replay is None or facts.share(facts.replay.gain(facts.judged(late))) < facts.limits[SEVERITY_MEDIUM]:
         return ()
     path = critical_path(facts.replay, late)
-    found = owners_of(facts.replay, facts.inputs.types_of, path, partial(within, facts), late)
+    found = owners_of(facts.replay, facts.inputs.types_of, path, facts.judged, late)
     every = _by_line(facts, _by_rule(facts, found.owners)["HOST.WORK"])[:PLACES]
     drafts = [_work(facts, owner, in_time=True) for owner in every]
     return tuple(draft for draft in drafts if draft is not None)
@@ -345,7 +344,7 @@ def _work(facts: Facts, owner: Owner, in_time: bool = False) -> Draft | None:
     copied = np.concatenate((read, sent))
     removes = together(common(waiting(facts), span_of(facts, change)), without(facts.span_of(copied), facts.working))
     change |= Change(tasks=(TaskCut(copied),)) if len(copied) else NO_CHANGE
-    cost = (facts.freed(within(facts, change)) or 0) if in_time else cost_of(facts, change, removes)
+    cost = (facts.freed(facts.judged(change)) or 0) if in_time else cost_of(facts, change, removes)
     share = facts.share(cost)
     if share < facts.limits[SYNC_SHARE if in_time else SEVERITY_MEDIUM]:
         return None
