@@ -8,10 +8,11 @@ import numpy as np
 from msgspec import Struct
 
 from npu_tui.analysis.limits import ALMOST_ALL, HALF
-from npu_tui.jobs.columns import F64, I64
+from npu_tui.jobs.columns import F64, I64, Bools
 from npu_tui.jobs.experts import Balance
 from npu_tui.jobs.job import Job
-from npu_tui.jobs.slowness import Reduction
+from npu_tui.jobs.links import LARGE_MB
+from npu_tui.jobs.slowness import Reduction, exposed_transfers
 from npu_tui.profile.expert_tables import Loads
 from npu_tui.trace.message import Message, message
 
@@ -91,6 +92,7 @@ class Hot(Struct, frozen=True, eq=False):
 
     ``kind``: one rank is waited for most, several are, each in layers of its own, or they take turns.
     ``ranks`` are places in ``Job.ranks``, the dearest first, ``their`` layers those of the first where it is one.
+    ``exchanged`` is what of the gain shorter exchanges are.
     """
 
     kind: str
@@ -98,6 +100,7 @@ class Hot(Struct, frozen=True, eq=False):
     layers: list[LayerLoad]
     their: list[LayerLoad]
     gain: int
+    exchanged: int
 
 
 def hot_experts(job: Job) -> Hot | None:
@@ -128,8 +131,28 @@ def hot_experts(job: Job) -> Hot | None:
     own = [load for load in layers if load.slowest == ranks[0]]
     dear = max((load.by_rank[ranks[0]] for load in own), default=0)
     their = [load for load in own if load.by_rank[ranks[0]] >= _MUCH * dear]
-    reduction = Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))
-    return Hot(kind, ranks, layers, their, job.savings.saved([reduction])[0])
+    sooner = job.savings.reduced_transfers(_moved(job, balance, some))
+    work = Reduction(less, np.zeros(len(job.blamed.ranks), np.int64))
+    gain, alone = job.savings.saved([Reduction(less + sooner.before, sooner.tail), work])
+    return Hot(kind, ranks, layers, their, gain, gain - alone)
+
+
+def _moved(job: Job, balance: Balance, some: Bools) -> I64:
+    """How much shorter the exchanges around ``some`` of the layers move evenly spread tokens, ns of each arrival.
+
+    They last as long as the rank with most tokens sends or receives; what the slowest transfer over a link does not
+    take of them is no matter of tokens, nor is any that is bound by latency.
+    """
+    uses = [use for each in job.ranks for use in each.links if use.type.lower() == "alltoallv" and use.speed > 0]
+    longest = max((use.size_mb * 1e6 / use.speed for use in uses if use.size_mb >= LARGE_MB), default=0.0)
+    spare = np.zeros(len(job.blamed.row))
+    for arrival in (balance.arrival, balance.sent):
+        known = some & (arrival >= 0)
+        spare[arrival[known]] = balance.spare[balance.row[known]]
+    kinds = np.array([kind.lower() == "alltoallv" for _, kind, _ in job.calls.kinds] or [False])
+    spare[~kinds[job.blamed.met.kind[job.blamed.meeting]][job.blamed.row]] = 0
+    moving = exposed_transfers(job.blamed, [profile.busy for profile in job.ranks], spare > 0)
+    return (np.minimum(moving, longest) * spare).astype(np.int64)
 
 
 def explained_by_experts(job: Job) -> frozenset[int]:

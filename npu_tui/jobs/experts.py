@@ -26,16 +26,19 @@ _PACES = 8
 class Balance(Struct, frozen=True, eq=False):
     """Every rank in every MoE layer of every pass that an exchange of several ranks ends, (n,) each; times in ns.
 
-    ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it.
+    ``rank`` is a place in ``Job.ranks``, ``row`` the exchange in ``Job.blamed``, ``arrival`` the rank's one in it,
+    ``sent`` its arrival in the exchange before the products, -1 where no other rank is known in that.
     ``work`` is the time of the products from ``start`` to ``end`` by the rank's own clock, ``tokens`` their rows (-1:
     unknown). ``less`` is what of the work is above the mean of the group by its load, not by its device or host;
-    negative below it. ``mean`` work, how much later each exchange begins (``cost``) and who computes longest
-    (``slowest``) are of the exchanges, (m,). ``padded``: all ranks compute equally many rows in all of them.
+    negative below it. ``mean`` work, how much later each exchange begins (``cost``), who computes longest (``slowest``)
+    and which share of what most tokens take is above the mean (``spare``) are of the exchanges, (m,). ``padded``: all
+    ranks compute equally many rows in all of them.
     """
 
     rank: I64
     row: I64
     arrival: I64
+    sent: I64
     layer: I64
     work: I64
     tokens: I64
@@ -45,6 +48,7 @@ class Balance(Struct, frozen=True, eq=False):
     mean: F64
     cost: I64
     slowest: I64
+    spare: F64
     padded: bool
 
     @property
@@ -59,7 +63,7 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     rows = _met(ranks, blamed)
     if rows is None:
         return None
-    rank, arrival, layer, work, beside, idle, tokens, begun, end = rows
+    rank, arrival, sent, layer, work, beside, idle, tokens, begun, end = rows
     row = blamed.row[arrival]
     pace = _pace(ranks)
     count = np.bincount(row, minlength=len(blamed))
@@ -85,11 +89,15 @@ def balance_of(ranks: Sequence[RankProfile], blamed: Blame) -> Balance | None:
     slowest[row[order]] = rank[order]
     padded = bool((tokens >= 0).all()) and len(np.unique(tokens)) == 1
     times = np.bincount(row, work, len(blamed)) / np.maximum(count, 1)
-    return Balance(rank, row, arrival, layer, work, tokens, begun, end, even, times, sooner, slowest, padded)
+    load, most = tokens if (tokens >= 0).all() else fair, np.ones(len(blamed))
+    np.maximum.at(most, row, load)
+    spare = np.where(some, 1 - np.bincount(row, load, len(blamed)) / np.maximum(count, 1) / most, 0.0)
+    columns = rank, row, arrival, sent, layer, work, tokens, begun, end, even, times, sooner, slowest, spare
+    return Balance(*columns, padded)
 
 
 def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
-    """Place of the rank, arrival, and the columns of every MoE layer after which the ranks meet."""
+    """Place of the rank, both arrivals, and the columns of every MoE layer after which the ranks meet."""
     table = blamed.met.table
     arrival_of = np.full(len(table.rank), -1, np.int64)
     inside = np.flatnonzero(blamed.call >= 0)
@@ -99,21 +107,36 @@ def _met(ranks: Sequence[RankProfile], blamed: Blame) -> tuple[I64, ...] | None:
         passes = [row for row in profile.experts if not row.fused and row.back_start >= 0]
         if not passes or not len(profile.calls):
             continue
-        back, *of_pass = np.array(
+        back, sent, *of_pass = np.array(
             [
-                (row.back_start, row.layer, row.work, row.beside, row.idle, row.tokens, row.start, row.end)
+                (
+                    row.back_start,
+                    row.sent_start,
+                    row.layer,
+                    row.work,
+                    row.beside,
+                    row.idle,
+                    row.tokens,
+                    row.start,
+                    row.end,
+                )
                 for row in passes
             ],
             np.int64,
         ).T
-        call = np.minimum(np.searchsorted(profile.calls.start, back - ROUNDED), len(profile.calls) - 1)
-        there = np.abs(profile.calls.start[call] - back) <= ROUNDED
-        arrival = np.where(there, arrival_of[call + int(table.first[place])], -1)
-        columns.append(np.stack((np.full(len(back), place), arrival, *of_pass))[:, arrival >= 0])
+        first = int(table.first[place])
+        arrival, before = (_arrivals(profile.calls.start, arrival_of[first:], begun) for begun in (back, sent))
+        columns.append(np.stack((np.full(len(back), place), arrival, before, *of_pass))[:, arrival >= 0])
     if len(columns) < 2:
         return None
     rank, arrival, *others = np.concatenate(columns, axis=1)
     return rank, arrival, *others
+
+
+def _arrivals(starts: I64, arrival_of: I64, begun: I64) -> I64:
+    """The arrival of the call that starts when each exchange has ``begun``, -1 without one; ``starts`` ascend."""
+    call = np.minimum(np.searchsorted(starts, begun - ROUNDED), len(starts) - 1)
+    return np.where(np.abs(starts[call] - begun) <= ROUNDED, arrival_of[call], -1)
 
 
 def _pace(ranks: Sequence[RankProfile]) -> F64:

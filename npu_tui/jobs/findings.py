@@ -92,7 +92,11 @@ def _experts(job: Job) -> list[Finding]:
     places = sorted(layers, key=lambda load: -load.cost)[:PLACES]
     evidence = tuple(place for load in places for place in _longest(job, load))
     codes = f"job.experts.{hot.kind}", f"job.experts.{hot.kind}.detail"
-    return [priced("EXPERT.LOAD", codes, ranks, hot.gain, _step_time(job), evidence, **args)]
+    found = priced("EXPERT.LOAD", codes, ranks, hot.gain, _step_time(job), evidence, **args)
+    if hot.exchanged < LITTLE * hot.gain:
+        return [found]
+    shorter = message("job.experts.exchanged", time=hot.exchanged / steps, **_step_time(job).words)
+    return [replace(found, detail=message("list.sentences", parts=[found.detail, shorter]))]
 
 
 def _swaps(job: Job) -> list[Finding]:

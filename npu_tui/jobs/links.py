@@ -29,7 +29,7 @@ _ODD = 3.5
 """Robust standard deviations from which a link stands out."""
 _SLOW = 0.8
 """A link or port with more than this share of the usual bandwidth is not called slow, however even the others are."""
-_LARGE_MB = 1.0
+LARGE_MB = 1.0
 """Smaller transfers are bound by latency, which says nothing of a link."""
 
 
@@ -77,7 +77,7 @@ def judged_links(uses: Iterable[LinkUse]) -> list[Link]:
     """Every link by source and target, each in the kind it was used in; uses without size or speed do not count."""
     kinds: dict[tuple[str, str, int], list[LinkUse]] = defaultdict(list)
     for use in uses:
-        if _LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
+        if LARGE_MB <= use.size_mb < math.inf and 0 < use.speed < math.inf:
             kinds[use.transport, use.type, round(math.log2(use.size_mb))].append(use)
     links = [link for same in kinds.values() for link in _judged_links(same)]
     return sorted(links, key=lambda link: (link.source, link.target, link.transport, link.type, link.size_mb))

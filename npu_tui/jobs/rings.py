@@ -11,6 +11,7 @@ from msgspec import Struct
 from npu_tui.jobs.finding import Held, priced
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import Link
+from npu_tui.jobs.slowness import exposed_transfers
 from npu_tui.rules.model import Finding
 from npu_tui.rules.rule import SEVERITY_MEDIUM
 
@@ -94,13 +95,7 @@ def in_less(job: Job, ranks: Sequence[int], kind: str, keep: float) -> int:
     blame = job.blamed
     groups = {group.name for group in job.groups if {*ranks} <= {*group.ranks}}
     of_kind = np.array([group in groups and each == kind for group, each, _ in blame.met.table.kinds] or [False])
-    over = of_kind[blame.met.kind[blame.meeting]][blame.row] & (blame.call >= 0)
-    moving = np.where(over, blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
-    for place, profile in enumerate(job.ranks):
-        if profile.busy is not None:
-            own = np.flatnonzero(over & (blame.rank == place))
-            ended = blame.met.table.end[blame.call[own]]
-            hidden = profile.busy.until(ended) - profile.busy.until(ended - moving[own])
-            moving[own] = np.maximum(moving[own] - hidden, 0)
+    over = of_kind[blame.met.kind[blame.meeting]][blame.row]
+    moving = exposed_transfers(blame, [profile.busy for profile in job.ranks], over)
     moved = moving * max(1 - keep, 0.0)
     return job.savings.saved([job.savings.reduced_transfers(moved.astype(np.int64))])[0]

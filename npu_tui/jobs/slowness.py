@@ -25,7 +25,7 @@ from npu_tui.analysis.limits import (
 )
 from npu_tui.jobs.blame import Blame
 from npu_tui.jobs.columns import F64, I64, Bools
-from npu_tui.jobs.model import RankProfile
+from npu_tui.jobs.model import Busy, RankProfile
 
 _REPLAYED = 16
 """At most this many ranks are replayed, those that most exceed the work of their peers."""
@@ -194,6 +194,18 @@ class SavingsModel:
     def saved(self, reductions: Sequence[Reduction]) -> list[int]:
         """What the job saves with each of ``reductions``, ns."""
         return [max(int((self._replayed - self._lengths(each)).max()), 0) for each in reductions]
+
+
+def exposed_transfers(blame: Blame, busy: Sequence[Busy | None], over: Bools) -> I64:
+    """How long each arrival that is ``over`` (n,) moves data while its rank computes nothing, ns; 0 for the others."""
+    moving = np.where(over & (blame.call >= 0), blame.end - np.maximum(blame.come[blame.row], blame.start), 0).clip(0)
+    for place, computed in enumerate(busy):
+        if computed is not None:
+            own = np.flatnonzero((moving > 0) & (blame.rank == place))
+            ended = blame.met.table.end[blame.call[own]]
+            hidden = computed.until(ended) - computed.until(ended - moving[own])
+            moving[own] = np.maximum(moving[own] - hidden, 0)
+    return np.asarray(moving)
 
 
 def tail_excess(tail: I64, peers: Sequence[Hashable]) -> I64:

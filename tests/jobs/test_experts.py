@@ -7,18 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from moe_jobs import Load, Shape, measured, simulate
+from moe_jobs import TRANSFER, Load, Shape, measured, simulate
 from msgspec.structs import replace as replace_rank
 from written import fields_of, reasons
 
 from npu_tui.analysis.experts import ALL_TO_ALL, OTHER, Exchanges, expert_passes
 from npu_tui.analysis.kernels import RATIOS, Coded, KernelTable
+from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.heat import HeatSource
 from npu_tui.jobs.job import Job
+from npu_tui.jobs.model import LinkUse
 from npu_tui.jobs.opening import open_job
 from npu_tui.jobs.part_tables import EXPERT_LAYERS, EXPERT_RANKS
 from npu_tui.jobs.summarize import sources_of, summarize_in_process
 from npu_tui.output.job_report import job_report
+from npu_tui.strings import words
 from npu_tui.tui.job_overview import Examined, Overview
 from npu_tui.tui.job_tables import JobRow, counts, job_table
 
@@ -99,6 +102,23 @@ def test_summaries_and_traces_tell_the_same(hot: tuple[Job, Load, Path], tmp_pat
     told, again = (job_report(one) for one in (job, open_job(tmp_path)))
     assert told.expert_ranks == again.expert_ranks
     assert [row.title for row in told.findings] == [row.title for row in again.findings]
+
+
+def test_exchanges_that_fill_a_link_last_as_long_as_the_rank_with_most_tokens(hot: tuple[Job, Load, Path]):
+    job, _, _ = hot
+
+    def told(size_mb: float) -> tuple[float, str]:
+        use = LinkUse(0, 1, "HCCS", "alltoAllV", size_mb, size_mb * 1e6 / TRANSFER)
+        first = job_findings(Job(job.path, [replace_rank(each, links=(use,)) for each in job.ranks]))[0]
+        return first.gain_ns or 0, words(first.detail)
+
+    small, large = told(0.5), told(8.0)
+    rows = [row for row in EXPERT_LAYERS.records(job) if row.uneven > 1.1]
+    # Before and after every pass, evenly spread tokens spare the share above the mean.
+    spared = sum(2 * row.passes * TRANSFER * (1 - 1 / row.uneven) for row in rows)
+    assert large[0] - small[0] == pytest.approx(spared, rel=0.1)
+    assert "exchanges of tokens" in large[1]
+    assert "exchanges of tokens" not in small[1]
 
 
 def _table(rows: list[tuple[str, int, int, str]]) -> KernelTable:
