@@ -13,10 +13,10 @@ from msgspec import Struct
 from npu_tui.analysis.collectives import Arrivals, Collectives, LongestWaits, Timings, TrafficColumns
 from npu_tui.analysis.device import EVERYTHING, Window
 from npu_tui.analysis.lateness import TOGETHER_NS
-from npu_tui.analysis.limits import SHORT_NS
+from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE, NEARLY_ALL, SHORT_NS
 from npu_tui.analysis.operators import collective_types
 from npu_tui.trace.args import CommunicationArgs, PlaneArgs
-from npu_tui.trace.arrays import I64, distinct, summed
+from npu_tui.trace.arrays import F64, I64, Bools, distinct, summed
 from npu_tui.trace.intervals import difference, union
 from npu_tui.trace.model import Trace
 from npu_tui.trace.transfers import NOTIFY_WAIT, group_slices, groups_of, plane_task
@@ -248,3 +248,18 @@ def _largest(owner: I64, value: npt.NDArray[np.integer]) -> I64:
         return firsts
     largest = np.maximum.reduceat(value, firsts)
     return np.flatnonzero(value == np.repeat(largest, np.diff(firsts, append=len(owner))))
+
+
+_FAST = 90.0
+"""The percentile of the speeds of equal transfers that tells what a link can do: it is rarely faster, often slower."""
+
+
+def faltering(speed: F64) -> Bools | None:
+    """Which of the equal transfers over one link, by their ``speed`` (n,), find it far slower than the others do.
+
+    None where fewer than two do, or nearly all: then the link is as fast as it ever is.
+    """
+    if len(speed) < FEWEST_EQUALS:
+        return None
+    slow: Bools = speed < HALF * np.percentile(speed, _FAST)
+    return slow if MORE_THAN_ONE <= int(slow.sum()) <= NEARLY_ALL * len(speed) else None

@@ -443,7 +443,7 @@ def _slow_links(job: Job) -> list[Finding]:
     slowest: dict[tuple[int, int], Link] = {}
     for link in sorted(job.links, key=lambda link: link.speed / link.expected):
         slowest.setdefault((link.source, link.target), link)
-    slow = {pair: link for pair, link in slowest.items() if link.verdict == "slow"}
+    slow = {pair: link for pair, link in slowest.items() if link.verdict in ("slow", "falters")}
     for pair, link in sorted(slow.items()):
         both = pair[::-1] in slow
         if both and pair[0] > pair[1]:
@@ -451,8 +451,11 @@ def _slow_links(job: Job) -> list[Finding]:
         link = min(link, slow.get(pair[::-1], link), key=lambda link: link.speed / link.expected)
         args = {"source": link.source, "target": link.target, "transport": link.transport, "type": link.type}
         args |= {"ranks": pair, "speed": link.speed, "expected": link.expected, "size": link.size_mb * 1e6}
-        codes = f"job.link.title{'_both' * both}", "job.link.detail"
-        findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args, _without_slow_link(job, link)))
+        falters, all_same = link.verdict == "falters", {"count": link.count, "all": link.all}
+        codes = f"job.link{'.falters' * falters}.title{'_both' * both}", f"job.link{'.falters' * falters}.detail"
+        # How much of a transfer now and then computing hides, only the rank's own replay knows.
+        saved = 0 if falters else _without_slow_link(job, link)
+        findings.append(_of_links(job, "LINK.SLOW", codes, pair, pair, args | all_same, saved))
     ports: dict[tuple[int, str], list[Link]] = defaultdict(list)
     for link in slowest.values():
         if link.verdict in ("slow_sender", "slow_receiver"):

@@ -16,13 +16,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_tui.analysis.limits import FEWEST_EQUALS, MORE_THAN_ONE
+from npu_tui.analysis.limits import FEWEST_EQUALS, HALF, MORE_THAN_ONE
 from npu_tui.analysis.statistics import MAD_TO_SIGMA
 from npu_tui.jobs.columns import F64, I64, Grouped
 from npu_tui.jobs.model import LinkUse, RankProfile
 from npu_tui.jobs.peers import members
 
-Verdict = Literal["slow", "slow_sender", "slow_receiver", "as_others"]
+Verdict = Literal["slow", "falters", "slow_sender", "slow_receiver", "as_others"]
 
 _ROUNDS = 20  # an end for a median polish that goes round
 _ODD = 3.5
@@ -34,7 +34,10 @@ LARGE_MB = 1.0
 
 
 class Link(Struct, frozen=True):
-    """One link: ``speed`` and what its ports and kind let expect, GB/s; ``score`` in robust standard deviations."""
+    """One link: ``speed`` and what its ports and kind let expect, GB/s; ``score`` in robust standard deviations.
+
+    One that falters has that speed in ``count`` of ``all`` equal transfers, what to expect in the others.
+    """
 
     source: int
     target: int
@@ -45,6 +48,8 @@ class Link(Struct, frozen=True):
     expected: float
     score: float
     verdict: Verdict
+    count: int = 0
+    all: int = 0
 
 
 def placed_links(ranks: Sequence[RankProfile]) -> list[LinkUse]:
@@ -92,6 +97,13 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
     source, target = pairs // len(ranks), pairs % len(ranks)
     own_uses = Grouped(pair, len(pairs))
     speeds = own_uses.medians(np.log([use.speed for use in uses]))
+    faltering = {
+        int(at): use for at, use in sorted(zip(pair, uses, strict=True), key=lambda row: row[1].slow) if use.slow
+    }
+    if len(faltering) > HALF * len(pairs):  # no matter of single links
+        faltering = {}
+    for at, use in faltering.items():  # the rows of a file are now a slow transfer, now another
+        speeds[at] = math.log(use.speed)
     sizes = own_uses.medians(np.array([use.size_mb for use in uses]))
     times = np.bincount(pair)
     middle, sent, received, left = _polished(source, target, speeds, len(ranks))
@@ -125,7 +137,12 @@ def _judged_links(uses: list[LinkUse]) -> list[Link]:
             verdict = "slow_sender" if ports[0][i] else "slow_receiver" if ports[1][j] else "slow"
             expected = math.exp(usual)
         size, z = float(sizes[number]), float(score[number])
-        links.append(Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict))
+        link = Link(int(ranks[i]), int(ranks[j]), transport, kind, size, math.exp(speed), expected, z, verdict)
+        slowly = faltering.get(number)
+        if verdict == "as_others" and slowly is not None:
+            speed, expected = slowly.slow_speed, slowly.speed
+            link = replace(link, speed=speed, expected=expected, verdict="falters", count=slowly.slow, all=slowly.calls)
+        links.append(link)
     return links
 
 

@@ -274,7 +274,8 @@ class StepTime(Struct, frozen=True):
 class LinkUse(Struct, frozen=True):
     """From one rank of ``group`` to another in one operation: GB/s over ``size_mb``, by ``transport``.
 
-    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty.
+    ``source`` and ``target`` are places within the group, ranks of the job where ``group`` is empty. Of ``calls`` equal
+    transfers some ``slow`` ones went far below that, at ``slow_speed``; 0 where single transfers are not known.
     """
 
     source: int
@@ -284,6 +285,9 @@ class LinkUse(Struct, frozen=True):
     size_mb: float
     speed: float
     group: str = ""
+    calls: int = 0
+    slow: int = 0
+    slow_speed: float = 0.0
 
 
 class WorkBefore(Struct, frozen=True, eq=False):

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from npu_tui.analysis.code_lines import losing_launches
 from npu_tui.analysis.collectives import Collectives
-from npu_tui.analysis.communication import ON_CHIP, owned_tasks
+from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
 from npu_tui.analysis.device import DeviceSlices
 from npu_tui.analysis.evidence import losses_of
 from npu_tui.analysis.experts import ExpertPass, Pace, exchanging, paces
@@ -34,7 +34,7 @@ from npu_tui.analysis.operators import collective_type
 from npu_tui.analysis.overlap import DevicePart
 from npu_tui.analysis.replay import NO_CHANGE, Change
 from npu_tui.analysis.steps import Step
-from npu_tui.jobs.columns import I64, Grouped
+from npu_tui.jobs.columns import I64
 from npu_tui.jobs.model import (
     KINETO,
     NO_PAIR,
@@ -63,7 +63,7 @@ from npu_tui.profile.expert_tables import expert_layers_of
 from npu_tui.profile.profile import Profile
 from npu_tui.rules.host_work import work_behind_peers
 from npu_tui.rules.model import Finding
-from npu_tui.trace.arrays import BySlice
+from npu_tui.trace.arrays import BySlice, in_groups
 from npu_tui.trace.intervals import intersection, union
 from npu_tui.trace.kineto import is_kineto
 from npu_tui.trace.message import Message, message
@@ -101,7 +101,7 @@ def with_trace(profile: RankProfile, source: Source, examined: bool = True) -> R
         lines=_lines_of(measured),
         findings=_findings_of(measured) if examined else (),
         groups=profile.groups or measured.setup.groups,
-        links=profile.links or tuple(links_of(measured)),
+        links=_links(profile.links, tuple(links_of(measured))),
         kind=KINETO if is_kineto(measured.trace) else profile.kind,
         begun=_first_step_begun(measured),
         ended=_ended(measured),
@@ -437,6 +437,11 @@ def _judged_collectives(profile: Profile) -> Collectives:
     return collectives.taken(bulk.holds(slices.start[collectives.item], slices.end[collectives.item]))
 
 
+def _links(told: tuple[LinkUse, ...], seen: tuple[LinkUse, ...]) -> tuple[LinkUse, ...]:
+    """What a file has ``told`` of links, with those that falter by the tasks ``seen``; all of these without a file."""
+    return (*told, *(use for use in seen if use.slow)) if told else seen
+
+
 def links_of(profile: Profile) -> Iterator[LinkUse]:
     """What links carried by the tasks of collectives: of each operation and size the usual speed between two places."""
     trace, planes = profile.trace, communication_args(profile.trace).planes
@@ -454,10 +459,16 @@ def links_of(profile: Profile) -> Iterator[LinkUse]:
     classes = np.log2(size[used]).round().astype(np.int64)
     rows = np.column_stack((place, source[used], target[used], planes.link[row[used]], classes))
     kinds, kind = np.unique(rows, axis=0, return_inverse=True)
-    same = Grouped(kind.reshape(-1), len(kinds))
-    speeds, sizes = same.medians(size[used] / time[used]), same.medians(size[used] / 1e6)
-    for (at, here, there, way, _), speed, moved in zip(kinds.tolist(), speeds.tolist(), sizes.tolist(), strict=True):
-        yield LinkUse(here, there, planes.links[way], every[at][0], moved, speed, every[at][1])
+    speeds, of_kind = size[used] / time[used], kinds[kind.reshape(-1)]
+    for uses in in_groups(kind.reshape(-1)):
+        at, here, there, way, _ = of_kind[uses[0]].tolist()
+        slowly = faltering(speeds[uses])
+        usual = speeds[uses] if slowly is None else speeds[uses][~slowly]
+        times = () if slowly is None else (len(uses), int(slowly.sum()), float(np.median(speeds[uses][slowly])))
+        moved = float(np.median(size[used[uses]])) / 1e6
+        way_name = "RDMA" if planes.links[way] == "ROCE" else planes.links[way]  # as communication_matrix.json calls it
+        link = here, there, way_name, every[at][0], moved, float(np.median(usual)), every[at][1]
+        yield LinkUse(*link, *times)
 
 
 def notifies_of(profile: Profile, rank: int) -> list[Notify]:

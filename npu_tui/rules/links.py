@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_tui.analysis.collectives import ranks_of_group
-from npu_tui.analysis.communication import ON_CHIP, owned_tasks
+from npu_tui.analysis.communication import ON_CHIP, faltering, owned_tasks
 from npu_tui.analysis.lateness import peer_at
+from npu_tui.analysis.limits import HALF
 from npu_tui.analysis.replay import Change
 from npu_tui.analysis.thresholds import Threshold
 from npu_tui.rules import pages
@@ -89,7 +90,8 @@ def _transfers_in_window(facts: Facts) -> _Transfers:
 class SlowLink(Struct, frozen=True):
     """The link with ``peer``: its ``speed`` and the ``usual`` one of others in the same collectives, GB/s.
 
-    The collectives ``owner`` of the window end later for it, by ``saved`` ns; (n,) each.
+    The collectives ``owner`` of the window end later for it, by ``saved`` ns; (n,) each. One that falters has that
+    speed in ``count`` of ``all`` its equal transfers, the usual one in the others.
     """
 
     peer: int | Message
@@ -97,10 +99,15 @@ class SlowLink(Struct, frozen=True):
     usual: float
     owner: I64
     saved: I64
+    count: int = 0
+    all: int = 0
 
 
 def slow_links(facts: Facts) -> list[SlowLink]:
-    """The links that are slower than the others of their kind in the same group, the one that costs most first."""
+    """The links that are slower than the others of their kind in the same group, and those that are slow now and then.
+
+    The one that costs most comes first.
+    """
     every, slices, moved = facts.collectives, facts.trace.slices, _transfers_in_window(facts)
     names = facts.inputs.planes().links
     moved = moved.taken((moved.peer >= 0) & (moved.size >= LARGE_BYTES) & (_served(names) != "")[moved.link])
@@ -115,10 +122,28 @@ def slow_links(facts: Facts) -> list[SlowLink]:
     slow = [members for members in links if len(members) >= _FEWEST_TRANSFERS and below[members].mean() >= _MOSTLY]
     others = np.ones(len(moved.owner), np.bool_)
     others[[row for members in slow for row in members.tolist()]] = False
+    counts = [0] * len(slow)
+    peer, size = (
+        column - column.min(initial=0) for column in (moved.peer, np.log2(moved.size).round().astype(np.int64))
+    )
+    equal = (moved.kind * (int(peer.max(initial=0)) + 1) + peer) * (int(size.max(initial=0)) + 1) + size
+    faltered, falters = np.zeros(len(moved.owner), np.bool_), []
+    for members in in_groups(np.where(others, equal, -1)):
+        slowly = faltering(speed[members]) if others[members[0]] else None
+        if slowly is not None:
+            usual[members] = np.median(speed[members[~slowly]])
+            faltered[members] = slowly
+            falters.append((members[slowly], len(members)))
+    for members, count in falters:
+        beside = np.isin(moved.owner, moved.owner[members]) & (moved.peer != moved.peer[members[0]])
+        if not faltered[beside].sum() > HALF * beside.sum():  # else it is no matter of one link
+            slow.append(members)
+            counts.append(count)
+    others[[row for members in slow for row in members.tolist()]] = False
     in_time = slices.start[every.item].copy()
     np.maximum.at(in_time, moved.owner[others], end[others])
     found = []
-    for members in slow:
+    for members, all_equal in zip(slow, counts, strict=True):
         owner, last, excess = moved.owner[members], in_time.copy(), np.zeros(len(every))
         np.maximum.at(last, owner, end[members])
         np.add.at(excess, owner, moved.time[members] * (1.0 - speed[members] / usual[members]).clip(0.0))
@@ -126,10 +151,11 @@ def slow_links(facts: Facts) -> list[SlowLink]:
         lane, place = int(slices.lane[every.item[owner[0]]]), int(moved.peer[members[0]])
         ranks = ranks_of_group(facts.trace.lanes[lane].name, facts.inputs.setup.groups)
         peer = peer_at(int(every.group[owner[0]]), ranks[place] if place < len(ranks) else place)
-        of_others = float(np.median(speed[others & (moved.kind == moved.kind[members[0]])]))
-        owner = np.unique(owner)
-        own = float(np.median(speed[members]))
-        found.append(SlowLink(number_of(facts, peer), own, of_others, owner, saved[owner]))
+        alike = others & (moved.kind == moved.kind[members[0]])
+        of_others = float(usual[members[0]] if all_equal else np.median(speed[alike]))
+        owner, own = np.unique(owner), float(np.median(speed[members]))
+        count = len(members) if all_equal else 0
+        found.append(SlowLink(number_of(facts, peer), own, of_others, owner, saved[owner], count, all_equal))
     return sorted(found, key=lambda each: -int(each.saved.sum()))
 
 
@@ -183,9 +209,11 @@ def link(facts: Facts) -> Draft | None:
     )
     if found is None or not slow:
         return found
-    words = {"rank": slow[0].peer, "each": facts.per_unit(length_of(removes))}
-    title = message("finding.link.slow", speed=slow[0].speed, usual=slow[0].usual, **words)
-    advice = (*(found.advice or ()), message("finding.advice.links_of_job", rank=slow[0].peer))
+    led, exposed = slow[0], facts.per_unit(length_of(removes))
+    told: dict[str, object] = {"rank": led.peer, "each": exposed, "speed": led.speed, "usual": led.usual}
+    title = message(f"finding.link.{'falters' if led.all else 'slow'}", count=led.count, all=led.all, **told)
+    now_and_then = [message("finding.advice.falters")] if led.all else []
+    advice = (*now_and_then, *(found.advice or ()), message("finding.advice.links_of_job", rank=led.peer))
     return replace(found, title=title, advice=advice, removes=removes, change=change, reach="cause")
 
 

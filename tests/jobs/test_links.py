@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from generate import recorded
 from made_jobs import EPOCH, linked
-from simulator import simulate_ranks
+from measured import profile_at
+from msgspec.structs import replace as replace_link
+from simulator import simulate, simulate_ranks
 from situations import SITUATIONS, Trouble
 
+from npu_tui.analysis.communication import faltering
 from npu_tui.jobs.findings import job_findings
 from npu_tui.jobs.job import Job
 from npu_tui.jobs.links import judged_links
@@ -144,3 +147,42 @@ def test_a_ring_over_all_hosts_is_told_with_what_all_links_would_take(target, fo
         assert words(each.title).startswith("allReduce runs in one flat ring over 8 ranks of 2 hosts")
         keep = (1 / 4 + 1 / 8) / (1 - 1 / 8)
         assert each.gain_ns == pytest.approx((1 - keep) * steps * took, rel=0.01)
+
+
+def test_a_link_that_is_slow_now_and_then_is_no_slow_link():
+    every = linked(4, speed(random.Random(1)))
+    pair = [replace_link(use, calls=32, slow=12, slow_speed=1.7) for use in every if {use.source, use.target} == {0, 2}]
+    links = judged_links([*every, *pair])
+    assert verdicts(links) == {(0, 2): "falters", (2, 0): "falters"}
+    ranks = [
+        RankProfile(rank, Path(f"rank{rank}"), "companions", boot=EPOCH, counter=0,
+                    links=tuple(use for use in (*every, *pair) if use.source == rank))
+        for rank in range(4)
+    ]  # fmt: skip
+    (found,) = (each for each in job_findings(Job(Path("job"), ranks)) if each.id == "LINK.SLOW")
+    assert words(found.title).startswith(
+        "the link between ranks 0 and 2 is slow now and then: 1.70 GB/s in 12 of 32 equal transfers, 1"
+    )
+    every_one = [replace_link(use, calls=32, slow=12, slow_speed=1.7) for use in every]
+    assert verdicts(judged_links(every_one)) == {}
+
+
+def test_one_rank_tells_a_link_that_is_slow_now_and_then(tmp_path: Path):
+    usual = replace(
+        SITUATIONS["healthy"], world_size=4, steps=3, layers=6, kernel_ns=150_000, gradient_bytes=20_000_000
+    )
+    falters = replace(usual, trouble=Trouble(slow_link=2, link_slower=20, link_every=3))
+    for name, content in recorded(falters, simulate(falters)).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    (found,) = (each for each in profile_at(tmp_path).findings.findings if each.id == "COMM.LINK")
+    assert words(found.title).startswith("The link to rank 2 is slow now and then (")
+    assert found.gain_ns is not None
+
+
+def test_transfers_that_are_slow_on_all_links_are_no_matter_of_one():
+    assert faltering(np.array([18.0, 18.2, 1.7, 18.1, 17.9, 1.6])).tolist() == [False, False, True, False, False, True]
+    assert faltering(np.array([18.0, 18.2, 1.7, 18.1, 17.9])) is None  # once is chance
+    assert faltering(np.array([1.7, 1.6, 1.7, 1.6, 1.7, 18.0])) is None
+    assert faltering(np.array([18.0, 1.0, 1.0])) is None
